@@ -1,0 +1,143 @@
+"""F1 and CPU time of our Markdown of the main content against trafilatura's, in the same run.
+
+Both get the bytes of each labelled page and give Markdown; both outputs are scored by the corpora's
+own program. trafilatura runs with its defaults and `output_format="markdown"`; ours is `scrape`
+as the service calls it, so charset, parse, cleaning and the Markdown writer count too. Pages are
+interleaved, and the one that goes first alternates.
+
+Figures are given for two fixed halves of each set (a hash of the page's key decides): the rules
+were made with half A in view, half B was only ever scored.
+
+Run it from the checkout, where the corpora are present, in the environment of the tests::
+
+    pip install trafilatura lxml_html_clean
+    python -m benchmarks.main_content
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.requirements import find
+from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+SETS: Final = ("aeb", "wcxb_dev")
+CEILING: Final = 0.25
+"""The most of trafilatura's CPU time that ours may take."""
+
+Extract = Callable[[bytes, str], str]
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Contestant:
+    """An extractor, its CPU seconds and what it found, by set."""
+
+    name: str
+    extract: Extract
+    cpu: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    found: dict[str, list[tuple[str, str, Row]]] = field(default_factory=lambda: defaultdict(list))
+
+    def run(self, name: str, key: str, html: bytes, truth: Row) -> None:
+        """Extract one page."""
+        start = time.process_time()
+        markdown = self.extract(html, truth["url"])
+        self.cpu[name] += time.process_time() - start
+        self.found[name].append((key, markdown, truth))
+
+
+def ours(html: bytes, url: str) -> str:
+    """Give the service's Markdown of a page."""
+    source = Source(url, url, 200, "text/html", html, (), datetime.now(UTC))
+    return str(scrape(source, ScrapeOptions(), outlinks=False).formats["markdown"])
+
+
+def trafilatura() -> Extract:
+    """Return the peer's extraction, or end with what to install."""
+    try:
+        peer = importlib.import_module("trafilatura")
+    except ImportError:
+        sys.exit("the peer is missing: pip install trafilatura lxml_html_clean")
+
+    def extract(html: bytes, url: str) -> str:
+        return peer.extract(html, url=url, output_format="markdown") or ""
+
+    return extract
+
+
+def half_of(key: str) -> str:
+    """Return the half of its set that a page belongs to."""
+    return "AB"[hashlib.sha256(key.encode()).digest()[-1] % 2]
+
+
+def score(scoring: ModuleType, name: str, rows: list[tuple[str, str, Row]]) -> str:
+    """Return the set's measure over `rows`, and by kind of page where the set has kinds."""
+    texts = [(scoring.plain(markdown), truth) for _, markdown, truth in rows]
+    if name == "aeb":
+        measured = scoring.shingle_scores([(text, truth["text"]) for text, truth in texts])
+        return " ".join(f"{key} {value:.4f}" for key, value in measured.items())
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for text, truth in texts:
+        kinds[truth["type"]].append(scoring.word_f1(text, truth["text"]))
+    every = statistics.mean(value for values in kinds.values() for value in values)
+    by_kind = " ".join(f"{kind} {statistics.mean(kinds[kind]):.3f}" for kind in sorted(kinds))
+    return f"word_f1 {every:.4f} {by_kind}"
+
+
+def report(scoring: ModuleType, name: str, contestants: tuple[Contestant, Contestant]) -> float:
+    """Print one set's figures; return the ratio of the CPU times."""
+    for each in contestants:
+        rows = each.found[name]
+        print(f"{name} {each.name}: {1000 * each.cpu[name] / len(rows):.2f} CPU ms a page")
+        for half in ("A", "B"):
+            of_half = [row for row in rows if half_of(row[0]) == half]
+            print(f"  half {half}  {score(scoring, name, of_half)}")
+        print(f"  all     {score(scoring, name, rows)}")
+    ratio = contestants[0].cpu[name] / contestants[1].cpu[name]
+    print(f"{name} CPU ratio {ratio:.3f}")
+    return ratio
+
+
+def load_scoring(content: Path) -> ModuleType:
+    """Import the scoring program that lies beside the labelled pages."""
+    spec = importlib.util.spec_from_file_location("score_main_content", content / "score.py")
+    if spec is None or spec.loader is None:
+        sys.exit("the corpora have no content/score.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> int:
+    """Run both over both sets; 1 when ours takes more than its share of CPU time."""
+    corpora = find("corpora")
+    if corpora is None:
+        sys.exit("the corpora are missing: name their folder in WEBDATA_CORPORA")
+    scoring = load_scoring(corpora / "content")
+    contestants = (Contestant("ours", ours), Contestant("trafilatura", trafilatura()))
+    for name in SETS:
+        pages = scoring.load(str(corpora / "content" / f"{name}.tar.gz"))
+        for index, (key, (html, truth)) in enumerate(pages.items()):
+            for each in contestants if index % 2 else contestants[::-1]:
+                each.run(name, key, html, truth)
+    ratios = [report(scoring, name, contestants) for name in SETS]
+    return int(max(ratios) > CEILING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

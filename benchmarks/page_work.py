@@ -1,0 +1,116 @@
+"""CPU time of one page's work against the fastest and the best-known peers, in the same run.
+
+- ``full``: title, outlinks, metadata and the Markdown of the whole page, from bytes, against
+  html-to-markdown's ``convert`` alone on the decoded text.
+- ``main``: the same with the search for the main content, against ``trafilatura.extract`` to
+  Markdown.
+
+The pages are those of Debian's python3-doc of 20 to 90 kB, an even sample. Contestants take turns
+page by page, the one that goes first alternates; a page's time is the least of its rounds, for
+what other processes do to a measurement only ever adds to it.
+
+Run it from the checkout, in the environment of the tests::
+
+    apt-get install python3-doc
+    pip install html-to-markdown trafilatura lxml_html_clean
+    python -m benchmarks.page_work
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tests.requirements import find
+from webdata_nb.service.scrape.page import ScrapeOptions, Source, scrape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CEILINGS: Final = {"full": 0.5, "main": 0.15}
+"""The most of each peer's CPU time that ours may take; the aim for ``full`` is 0.3, which parsing,
+writing and joining links alone come to (0.29)."""
+PAGES: Final = 60
+ROUNDS: Final = {"full": 15, "main": 3}
+BYTES: Final = (20_000, 90_000)
+FULL: Final = ScrapeOptions(("markdown",), only_main_content=False)
+MAIN: Final = ScrapeOptions(("markdown",))
+
+Work: TypeAlias = "Callable[[Source], object]"
+
+
+def sample(root: Path) -> list[Source]:
+    """Return pages of the documentation, an even sample of the middle sizes."""
+    least, most = BYTES
+    paths = [path for path in sorted(root.rglob("*.html")) if least < path.stat().st_size < most]
+    step = max(1, len(paths) // PAGES)
+    return [as_fetched(root, path) for path in paths[::step][:PAGES]]
+
+
+def as_fetched(root: Path, path: Path) -> Source:
+    """Return a page as if it had been fetched from the documentation's site."""
+    url = f"https://docs.test/{path.relative_to(root).as_posix()}"
+    kind = "text/html; charset=utf-8"
+    return Source(url, url, 200, kind, path.read_bytes(), (), datetime.now(UTC))
+
+
+def peer(name: str) -> Any:
+    """Import a peer, or end with what to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        sys.exit(f"the peer {name} is missing: see the docstring of this program")
+
+
+def contest(pages: list[Source], ours: Work, theirs: Work, rounds: int) -> tuple[float, float]:
+    """Return the CPU seconds of both over all pages."""
+    least = [[float("inf"), float("inf")] for _ in pages]
+    for number in range(rounds):
+        for at, page in enumerate(pages):
+            for side in (0, 1) if (number + at) % 2 else (1, 0):
+                work = theirs if side else ours
+                start = time.process_time()
+                work(page)
+                least[at][side] = min(least[at][side], time.process_time() - start)
+    return sum(each[0] for each in least), sum(each[1] for each in least)
+
+
+def main() -> int:
+    """Run both contests; 1 when ours takes more than its share of CPU time in one."""
+    root = find("python-docs")
+    if root is None:
+        sys.exit("the documentation is missing: apt-get install python3-doc")
+    pages = sample(root)
+    size = sum(len(page.body) for page in pages) / len(pages) / 1000
+    convert, extract = peer("html_to_markdown").convert, peer("trafilatura").extract
+    contests: dict[str, tuple[Work, Work, str]] = {
+        "full": (
+            lambda page: scrape(page, FULL),
+            lambda page: convert(page.body.decode()),
+            "html-to-markdown",
+        ),
+        "main": (
+            lambda page: scrape(page, MAIN),
+            lambda page: extract(page.body, url=page.url, output_format="markdown"),
+            "trafilatura",
+        ),
+    }
+    above = False
+    for name, (ours, theirs, rival) in contests.items():
+        our_s, their_s = contest(pages, ours, theirs, ROUNDS[name])
+        ratio = our_s / their_s
+        above |= ratio > CEILINGS[name]
+        print(
+            f"{name}: ours {1000 * our_s / len(pages):.3f} ms, {rival}"
+            f" {1000 * their_s / len(pages):.3f} ms a page of {size:.0f} kB;"
+            f" CPU ratio {ratio:.3f} (at most {CEILINGS[name]})"
+        )
+    return int(above)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Rendering as jobs ask for it, over HTTP, with a real browser."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser.png import size_of
+from tests.requirements import require, require_module
+from tests.service.conftest import Api, opened
+from tests.site.server import Site
+
+SCRIPTED = """<!doctype html><title>App</title><div id="root"></div><script>
+document.title = "Built";
+document.getElementById("root").innerHTML =
+  "<main><h1>Built by a script</h1><p>All of these words were written by a script.</p>" +
+  "<a href='/next'>next</a></main>";
+</script>"""
+PLAIN = "<title>Plain</title><main><h1>Plain</h1><p>Nothing here needs a script to be read.</p>"
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    require("chromium")
+    require_module("playwright")
+    async with opened(tmp_path / "data") as client:
+        yield client
+
+
+async def test_a_page_built_by_a_script_is_read_where_that_is_asked_for(
+    api: Api, site: Site
+) -> None:
+    site.page("/next", PLAIN)
+    url = site.page("/", SCRIPTED)
+    for render, words in ((None, False), (True, True), ("auto", True)):
+        options = {"only_main_content": False} | ({} if render is None else {"render": render})
+        rows = (await api.done("crawl", url=url, scrape_options=options))["data"]
+        assert ("Built by a script" in rows[0]["markdown"]) is words
+        assert [row["title"] for row in rows] == (["Built", "Plain"] if words else ["App"])
+
+
+async def test_a_screenshot_of_the_size_asked_for(api: Api, site: Site) -> None:
+    options = {
+        "formats": ["screenshot", "markdown"],
+        "format_options": {"screenshot": {"width": 640, "height": 360}},
+    }
+    [row] = (
+        await api.done("crawl", url=site.page("/", PLAIN), max_pages=1, scrape_options=options)
+    )["data"]
+    picture = base64.b64decode(row["screenshot"], validate=True)
+    assert size_of(picture) == (640, 360)
+    assert "Plain" in row["markdown"]
+
+
+async def test_a_device_is_checked_before_and_asked_as_after(api: Api, site: Site) -> None:
+    url = site.page("/", PLAIN)
+    body = {"url": url, "scrape_options": {"mobile_device": "iPhone 150"}}
+    [problem] = (await api.post("/v1/crawl", body, status=422))["detail"]
+    assert problem["loc"] == ["body", "scrape_options", "mobile_device"]
+    assert "iPhone 15" in problem["msg"]
+    await api.done("crawl", url=url, max_pages=1, scrape_options={"mobile_device": "iPhone 15"})
+    assert "iPhone" in site.hits("/")[0].headers["User-Agent"]
+
+
+async def test_a_wait_that_never_ends_is_that_pages_failure(api: Api, site: Site) -> None:
+    options = {"wait_for": "#never", "timeout": 3000}
+    [row] = (
+        await api.done("crawl", url=site.page("/", PLAIN), max_pages=1, scrape_options=options)
+    )["data"]
+    assert row["success"] is False
+    assert row["error"]
+    body = {"url": site.url, "scrape_options": {"wait_for": "p:nope("}}
+    [problem] = (await api.post("/v1/crawl", body, status=422))["detail"]
+    assert problem["loc"] == ["body", "scrape_options", "wait_for", 0]

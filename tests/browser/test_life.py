@@ -1,0 +1,197 @@
+"""The browser as a process: it starts late, crashes alone, is replaced, and never outlives us."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+
+from tests.browser.conftest import POLICY, look_up
+from tests.site.server import Site
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.render import Browser, RenderRequest
+from webdata_nb.service.web.fetch import Fetcher
+
+_PATIENCE_S: Final = 20.0
+_CHILD: Final = """
+import asyncio, sys
+from tests.browser.conftest import POLICY
+from webdata_nb.service.scrape.render import Browser, RenderRequest
+from webdata_nb.service.web.fetch import Fetcher
+
+async def main():
+    async with Fetcher(POLICY, user_agent="x") as fetcher, Browser(POLICY, fetcher) as browser:
+        await browser.render(RenderRequest(sys.argv[1]))
+        print("rendered", flush=True)
+        await browser.render(RenderRequest(sys.argv[1], wait_for=600_000, timeout_s=900))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[Fetcher]:
+    async with Fetcher(POLICY, user_agent="webdata-tests/1.0", lookup=look_up) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def browser(chromium: None, fetcher: Fetcher) -> AsyncIterator[Browser]:  # noqa: ARG001 - it must be there
+    async with Browser(POLICY, fetcher, lookup=look_up, pages_a_life=2) as opened:
+        yield opened
+
+
+def chromiums(kind: str | None = None) -> set[psutil.Process]:
+    """Return our browsers' processes: the main ones, or those of one kind."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        try:
+            line = process.cmdline()
+        except psutil.Error:
+            continue
+        types = [part.removeprefix("--type=") for part in line if part.startswith("--type=")]
+        # The main process has no type, but the pipe on which it is told what to do.
+        if (kind in types) if kind else ("--remote-debugging-pipe" in line and not types):
+            found.add(process)
+    return found
+
+
+async def test_it_starts_with_the_first_page_and_ends_with_the_service(
+    chromium: None,  # noqa: ARG001 - it must be there
+    fetcher: Fetcher,
+    site: Site,
+) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    async with Browser(POLICY, fetcher) as browser:
+        await browser.check_device("Pixel 9")
+        assert chromiums() == set()
+        await browser.render(RenderRequest(site.page("/", "<p>here</p>")))
+        assert chromiums()
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+async def test_it_is_replaced_after_some_pages(browser: Browser, site: Site) -> None:
+    request = RenderRequest(site.page("/", "<p>here</p>"))
+    lives = []
+    for _ in range(3):
+        assert b"here" in (await browser.render(request)).html
+        lives.append({process.pid for process in chromiums()})
+    # After its second page the first one is gone, and the third page has a new one.
+    assert lives[0]
+    assert lives[1] == set()
+    assert lives[2]
+    assert lives[0].isdisjoint(lives[2])
+
+
+async def test_pages_side_by_side_outlast_a_replacement(browser: Browser, site: Site) -> None:
+    request = RenderRequest(site.page("/", "<p>here</p>"))
+    rendered = await asyncio.gather(*(browser.render(request) for _ in range(5)))
+    assert [b"here" in each.html for each in rendered] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [(None, "crashed over this page"), ("renderer", "could not be rendered")]
+)
+async def test_a_crash_costs_its_own_page_alone(
+    browser: Browser, site: Site, kind: str | None, said: str
+) -> None:
+    url = site.page("/", "<p>here</p><script src=/stuck></script>")
+    with site.hold("/stuck"):
+        crashing = asyncio.create_task(browser.render(RenderRequest(url)))
+        await asyncio.to_thread(site.wait_for, "/stuck")
+        for process in chromiums(kind):
+            process.kill()
+        with pytest.raises(ScrapeError, match=said) as caught:
+            await crashing
+    assert caught.value.kind == "render"
+    rendered = await browser.render(RenderRequest(site.page("/next", "<p>next</p>")))
+    assert b"next" in rendered.html
+
+
+async def test_the_drivers_death_costs_its_own_page_alone(browser: Browser, site: Site) -> None:
+    url = site.page("/", "<p>here</p><script src=/stuck></script>")
+    with site.hold("/stuck"):
+        dying = asyncio.create_task(browser.render(RenderRequest(url)))
+        await asyncio.to_thread(site.wait_for, "/stuck")
+        (driver,) = [each for each in psutil.Process().children() if "node" in each.name()]
+        driver.kill()
+        with pytest.raises(ScrapeError):
+            await dying
+    rendered = await browser.render(RenderRequest(site.page("/next", "<p>next</p>")))
+    assert b"next" in rendered.html
+
+
+async def test_a_page_given_up_leaves_the_browser_as_it_was(browser: Browser, site: Site) -> None:
+    url = site.page("/", "<script src=/stuck></script>")
+    with site.hold("/stuck"):
+        given_up = asyncio.create_task(browser.render(RenderRequest(url)))
+        await asyncio.to_thread(site.wait_for, "/stuck")
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+    main = chromiums()
+    rendered = await browser.render(RenderRequest(site.page("/next", "<p>next</p>")))
+    assert b"next" in rendered.html
+    assert main
+
+
+async def test_without_a_browser_the_page_says_how_to_get_one(fetcher: Fetcher, site: Site) -> None:
+    pytest.importorskip("playwright")
+    async with Browser(POLICY, fetcher, program=Path("/nonexistent/chromium")) as browser:
+        with pytest.raises(ScrapeError, match="apt install chromium-headless-shell") as caught:
+            await browser.render(RenderRequest(site.url))
+    assert caught.value.kind == "browser_missing"
+
+
+async def test_without_playwright_too(
+    fetcher: Fetcher, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "playwright.async_api", None)
+    async with Browser(POLICY, fetcher) as browser:
+        await browser.check_device("no such device")
+        for request in (RenderRequest(site.url), RenderRequest(site.url, mobile=True)):
+            with pytest.raises(ScrapeError, match=r"pip install 'webdata_nb\[browser\]'") as caught:
+                await browser.render(request)
+            assert caught.value.kind == "browser_missing"
+
+
+async def test_a_program_that_is_no_browser_is_named(
+    chromium: None,  # noqa: ARG001 - Playwright must be there
+    fetcher: Fetcher,
+    site: Site,
+) -> None:
+    async with Browser(POLICY, fetcher, program=Path("/bin/false")) as browser:
+        with pytest.raises(ScrapeError, match="false could not be started") as caught:
+            await browser.render(RenderRequest(site.url))
+    assert caught.value.kind == "browser_missing"
+
+
+def test_nothing_outlives_a_killed_parent(
+    chromium: None,  # noqa: ARG001 - it must be there
+    site: Site,
+    tmp_path: Path,
+) -> None:
+    url = site.page("/", "<p>here</p>")
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHILD, url],
+        cwd=Path(__file__).resolve().parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "rendered\n"
+        family = psutil.Process(child.pid).children(recursive=True)
+        assert len(family) > 3
+        child.kill()
+    _, alive = psutil.wait_procs(family, timeout=_PATIENCE_S)
+    assert alive == []
+    # Nobody is left to remove the folder for downloads, but it is empty.
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

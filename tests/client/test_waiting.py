@@ -1,0 +1,228 @@
+"""Following a job to its end: stream, polls, outages, deadlines and cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.client import fake
+from tests.client.fake import BREAK, KEY, Service, status
+from webdata_nb import errors
+from webdata_nb.client import streaming, waiting
+from webdata_nb.client.client import Client
+from webdata_nb.client.waiting import poll_after, wait
+from webdata_nb.contract.events import Progress
+from webdata_nb.contract.states import JobStatus
+
+
+def event(name: str, number: int, **data: Any) -> bytes:
+    text = orjson.dumps(data).decode()
+    return f"id: {number}\nevent: {name}\ndata: {text}\n\n".encode()
+
+
+def progress(job_id: str, completed: int) -> bytes:
+    data = {"job_id": job_id, "type": "crawl", "status": "running", "completed": completed}
+    return event("progress", completed, **data, total=3)
+
+
+def done(job_id: str, outcome: str = "completed") -> bytes:
+    return event("done", 99, job_id=job_id, status=outcome)
+
+
+class Listener(list[Progress]):
+    """Collects what is reported, and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = asyncio.Event()
+
+    def __call__(self, step: Progress) -> None:
+        self.append(step)
+        self.heard.set()
+
+    def counts(self) -> list[int]:
+        return [each.completed for each in self]
+
+
+# ------------------------------------------------------------------------------------------ stream
+
+
+async def test_the_stream_tells_progress_and_the_end(service: Service, client: Client) -> None:
+    job_id, heard = service.job(), Listener()
+    page = event("page", 1, job_id=job_id, position=0, url="u", success=True)
+    service.events.extend([progress(job_id, 1), page, b": idle\n\n", progress(job_id, 2)])
+    service.events.append(done(job_id, "failed"))
+    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.FAILED
+    assert heard.counts() == [1, 2]
+    assert [each.route for each in service.seen] == ["GET events"]
+
+
+async def test_a_broken_stream_goes_on_where_it_was(service: Service, client: Client) -> None:
+    job_id, heard = service.job(), Listener()
+    service.events.extend([progress(job_id, 1), BREAK, progress(job_id, 2), BREAK, done(job_id)])
+    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+    assert heard.counts() == [1, 2]
+    opened = [each.headers.get("Last-Event-ID") for each in service.requests("GET events")]
+    assert opened == [None, "1", "2"]
+
+
+async def test_a_stream_that_keeps_breaking_gives_way_to_polling(
+    service: Service, client: Client
+) -> None:
+    job_id, heard = service.job(3), Listener()
+    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+    assert len(service.requests("GET events")) == streaming.REOPENED + 1
+    assert heard.counts() == [3]
+
+
+@pytest.mark.parametrize("code", [404, 405, 406, 501])
+async def test_a_service_without_a_stream_is_polled_and_not_asked_again(
+    service: Service, client: Client, code: int
+) -> None:
+    service.on("GET events", *[status(code)] * 2)
+    for _ in range(2):
+        job_id, heard = service.job(3, "running", "completed"), Listener()
+        assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+        assert heard[-1].status is JobStatus.COMPLETED
+    assert len(service.requests("GET events")) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fake.text(b"<html>", content_type="text/html"),
+        fake.text(b"event: done\ndata: {}\n\n", content_type="text/event-stream"),
+        status(500, Retry_After="301"),
+    ],
+    ids=["no stream", "breaks the contract", "fails"],
+)
+async def test_a_useless_stream_gives_way_to_polling(
+    service: Service, client: Client, answer: fake.Fault
+) -> None:
+    service.on("GET events", answer)
+    assert (
+        await wait(client, "search", service.job(kind="search"), report=Listener()) == "completed"
+    )
+
+
+async def test_a_job_that_does_not_exist(client: Client) -> None:
+    with pytest.raises(errors.NotFound) as caught:
+        await wait(client, "crawl", "nobody", report=Listener())
+    assert "attach" in caught.value.__notes__[0]
+    assert client.offers_events
+
+
+# ------------------------------------------------------------------------------------------- polls
+
+
+@pytest.mark.quirks("no events")
+async def test_polls_ask_for_no_rows(service: Service, client: Client) -> None:
+    job_id = service.job(1000, "started", "pending", "running", "completed")
+    heard = Listener()
+    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+    polls = service.requests("GET crawl")
+    assert len(polls) >= 4
+    assert {each.query["include_data"] for each in polls} == {"false"}
+    last = heard[-1]
+    assert (last.job_id, last.type, last.completed, last.total) == (job_id, "crawl", 1000, 1000)
+
+
+@pytest.mark.quirks("no events")
+async def test_search_is_polled_without_rows_too(service: Service, client: Client) -> None:
+    job_id = service.job(5, "running", "completed", kind="search")
+    heard = Listener()
+    await wait(client, "search", job_id, report=heard)
+    assert heard.counts() == [0] * (len(heard) - 1) + [5]
+    assert {each.query["include_data"] for each in service.requests("GET search")} == {"false"}
+
+
+@pytest.mark.quirks("no events")
+async def test_errors_by_kind_come_from_the_receipt(service: Service, client: Client) -> None:
+    receipt = {"counts": {"fetched": 5, "failed:timeout": 2, "robots": 1}}
+    job_id, heard = service.job(), Listener()
+    body = {"job_id": job_id, "status": "completed", "receipt": receipt, "time_taken": 7.5}
+    service.on("GET crawl", status(200, body), status(200, body))
+    await wait(client, "crawl", job_id, report=heard)
+    assert (heard[-1].failed, heard[-1].elapsed) == ({"timeout": 2}, 7.5)
+
+
+@pytest.mark.quirks("no events")
+async def test_an_outage_is_waited_out(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = service.job(1, "running", "completed")
+    client.offers_events = False
+    outage = [status(500, Retry_After="0")] * 12
+    service.on("GET crawl", *outage)
+    assert await wait(client, "crawl", job_id, report=Listener()) is JobStatus.COMPLETED
+    monkeypatch.setattr(waiting, "OUTAGE_S", 0.0)
+    service.on("GET crawl", *outage)
+    with pytest.raises(errors.ServiceFault) as caught:
+        await wait(client, "crawl", job_id, report=Listener())
+    assert job_id in caught.value.__notes__[0]
+
+
+def test_polling_adapts_to_the_length_of_the_job() -> None:
+    assert [poll_after(s) for s in (0, 0.5, 1, 10, 49, 50, 3600)] == [0.1, 0.1, 0.1, 1, 4.9, 5, 5]
+    assert [poll_after(s, heavy=True) for s in (0, 1, 10, 3600)] == pytest.approx([0.1, 0.3, 3, 15])
+    elapsed, polls = 0.0, 0
+    while elapsed < 600:
+        elapsed += poll_after(elapsed)
+        polls += 1
+    assert polls < 200
+
+
+# --------------------------------------------------------------------------------- ends and cancel
+
+
+@pytest.mark.quirks("no events")
+async def test_a_deadline_leaves_the_job_running(service: Service, client: Client) -> None:
+    job_id = service.job(1, *["running"] * 1000)
+    with pytest.raises(errors.JobTimeout) as caught:
+        await wait(client, "crawl", job_id, report=Listener(), deadline_s=0.2)
+    assert (caught.value.job_id, caught.value.deadline_s) == (job_id, 0.2)
+    assert service.jobs[job_id].status == "running"
+    assert not service.requests("POST cancel")
+
+
+@pytest.mark.parametrize("quirk", ["no events", ""])
+async def test_cancelling_the_wait_cancels_the_job(quirk: str) -> None:
+    async with Service(quirk).running() as service, Client(service.base_url, KEY) as client:
+        job_id, heard = service.job(1, *["running"] * 1000), Listener()
+        gate = fake.Gate()
+        if not quirk:
+            service.on("GET events", gate)
+        task = asyncio.create_task(wait(client, "crawl", job_id, report=heard))
+        await (heard.heard if quirk else gate.reached).wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert service.jobs[job_id].status == "cancelled"
+        gate.open.set()
+
+
+@pytest.mark.quirks("no events")
+async def test_a_wait_may_be_given_up_without_the_job(service: Service, client: Client) -> None:
+    job_id, heard = service.job(1, *["running"] * 1000), Listener()
+    task = asyncio.create_task(wait(client, "crawl", job_id, report=heard, cancel_remote=False))
+    await heard.heard.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert service.jobs[job_id].status == "running"
+
+
+async def test_a_clean_up_is_bounded_and_never_raises(
+    service: Service, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    running, ended, gate = service.job(1, "running"), service.job(), fake.Gate()
+    service.jobs[ended].status = "completed"
+    service.on("POST cancel", gate)
+    assert not await client.cancel_quietly(running, within_s=0.1)
+    gate.open.set()
+    assert "could not be cancelled" in caplog.text
+    assert await client.cancel_quietly(ended)
+    assert not await client.cancel_quietly("nobody")

@@ -1,0 +1,1 @@
+"""The sample web, its server and the tour."""

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.request import urlopen
+from urllib.robotparser import RobotFileParser
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.site.reading import read_html, words
+from webdata_nb.demo.answers import SampleWeb
+from webdata_nb.demo.server import SampleSite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BROKEN = {
+    "/articles/the-moss-garden-in-winter.html": 404,
+    "/instruments/anemometer-3.html": 500,
+}
+# The resources that a browser would load by itself.
+RESOURCES = re.compile(r'<(?:img|link|script|source|iframe)\b[^>]*?\b(?:src|href)="([^"]*)"')
+JSON_LD = re.compile(r'<script type="application/ld\+json">(.*?)</script>', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    url: str
+    status: int
+    content_type: str
+    text: str
+
+
+def fetch(url: str) -> Fetched:
+    try:
+        with urlopen(url) as answer:
+            body, status, headers, final = answer.read(), 200, answer.headers, answer.url
+    except HTTPError as failure:
+        with failure:
+            body, status, headers, final = failure.read(), failure.code, failure.headers, url
+    charset = headers.get_content_charset()
+    if charset is None:
+        declared = re.search(rb'<meta charset="([\w-]+)">', body)
+        charset = declared[1].decode() if declared else "utf-8"
+    return Fetched(final, status, headers["Content-Type"], body.decode(charset, "replace"))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[SampleSite]:
+    with SampleSite() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def crawled(served: SampleSite) -> dict[str, Fetched]:
+    """Everything that links lead to from the front page, robots.txt ignored."""
+    waiting, pages = deque([served.url]), dict[str, Fetched]()
+    while waiting:
+        url = waiting.popleft()
+        if url in pages:
+            continue
+        pages[url] = page = fetch(url)
+        if page.content_type.startswith("text/html"):
+            links = read_html(page.text, page.url).links
+            waiting.extend(link for link in links if link.startswith(served.url))
+    return pages
+
+
+def path_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def json_ld(html: str) -> list[dict[str, Any]]:
+    return [json.loads(block) for block in JSON_LD.findall(html)]
+
+
+def test_links_lead_everywhere_and_only_the_intended_ones_fail(
+    served: SampleSite, crawled: dict[str, Fetched]
+) -> None:
+    failing = {path_of(url): page.status for url, page in crawled.items() if page.status != 200}
+    assert failing == BROKEN
+    linked = {urlsplit(url).path for url in crawled}
+    html = {path for path in SampleWeb(served.url).paths() if path.endswith((".html", "/"))}
+    assert html <= linked
+    assert 25 <= len(html) <= 30
+
+
+def test_fragments_exist_on_the_pages_that_they_point_into(
+    served: SampleSite, crawled: dict[str, Fetched]
+) -> None:
+    for page in crawled.values():
+        for anchor in read_html(page.text, page.url).anchors:
+            target, fragment = urldefrag(anchor)
+            if fragment and target.startswith(served.url):
+                assert f'id="{fragment}"' in crawled[target].text, anchor
+
+
+def test_only_one_link_leaves_the_site_and_its_host_cannot_exist(
+    served: SampleSite, crawled: dict[str, Fetched]
+) -> None:
+    links = {link for page in crawled.values() for link in read_html(page.text, page.url).links}
+    outside = [link for link in links if not link.startswith(served.url)]
+    assert outside == ["https://harbour.example/ferries"]
+
+
+def test_nothing_is_loaded_from_elsewhere(served: SampleSite, crawled: dict[str, Fetched]) -> None:
+    resources = {
+        urljoin(page.url, match)
+        for page in crawled.values()
+        for match in RESOURCES.findall(page.text)
+        if not match.startswith("https://schema.org/")  # a term of the microdata, never loaded
+    }
+    assert all(resource.startswith(served.url) for resource in resources)
+    assert all(fetch(resource).status == 200 for resource in resources)
+    assert "url(" not in fetch(served.url + "style.css").text
+
+
+def test_every_page_has_its_own_title_and_its_canonical_address(
+    served: SampleSite, crawled: dict[str, Fetched]
+) -> None:
+    titles: dict[str, str] = {}
+    for page in crawled.values():
+        if page.status == 200:
+            canonical = re.search(r'<link rel="canonical" href="([^"]*)">', page.text)
+            assert canonical is not None
+            assert canonical[1] == served.url[:-1] + urlsplit(page.url).path
+            title = read_html(page.text, page.url).title
+            assert titles.setdefault(title, canonical[1]) == canonical[1]
+
+
+def test_articles_are_described_in_json_ld_and_open_graph(
+    served: SampleSite, crawled: dict[str, Fetched]
+) -> None:
+    articles = [
+        page
+        for page in crawled.values()
+        if page.status == 200 and re.search(r"/articles/.+\.html$", page.url)
+    ]
+    assert len({page.url for page in articles}) == 7
+    for page in articles:
+        (data,) = json_ld(page.text)
+        reading = read_html(page.text, page.url)
+        assert data["@type"] == "Article"
+        assert data["headline"] == reading.headings[0]
+        assert data["author"]["name"] in page.text.partition("<body>")[2]
+        assert data["image"].startswith(served.url)
+        assert f'<meta property="og:title" content="{data["headline"]}">' in page.text
+        assert 250 <= len(reading.main_words) <= 700
+
+
+def test_products_say_the_same_in_json_ld_and_microdata(
+    served: SampleSite, crawled: dict[str, Fetched]
+) -> None:
+    shop = fetch(served.url + "shop/")
+    (listing,) = json_ld(shop.text)
+    urls = [item["url"] for item in listing["itemListElement"]]
+    assert len(urls) == 4
+    for url in urls:
+        (data,) = json_ld(crawled[url].text)
+        assert data["@type"] == "Product"
+        assert f'itemprop="sku">{data["sku"]}<' in crawled[url].text
+        assert f'itemprop="price" content="{data["offers"]["price"]}"' in crawled[url].text
+        assert f'data-price="{data["offers"]["price"]}"' in shop.text
+
+
+def test_all_json_ld_is_of_schema_org(crawled: dict[str, Fetched]) -> None:
+    found = [data for page in crawled.values() for data in json_ld(page.text)]
+    assert {data["@context"] for data in found} == {"https://schema.org"}
+    kinds = {data["@type"] for data in found}
+    assert {"Article", "Product", "WebSite", "BreadcrumbList", "ItemList"} <= kinds
+
+
+def names(page: Fetched) -> list[str]:
+    return list(read_html(page.text, page.url).headings[3:])
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["Copper rain gauge", "Observer's wool hat", "Star chart for 62° north"]),
+        ("?sort=price", ["Field notebook", "Star chart for 62° north", "Observer's wool hat"]),
+        ("?sort=name", ["Copper rain gauge", "Field notebook", "Observer's wool hat"]),
+        ("?color=red", ["Observer's wool hat"]),
+        ("?color=blue&sort=price", ["Star chart for 62° north"]),
+        ("?color=pink", []),
+    ],
+)
+def test_facets_filter_and_sort(served: SampleSite, query: str, expected: list[str]) -> None:
+    assert names(fetch(f"{served.url}shop/{query}"))[:3] == expected
+
+
+def test_tracking_parameters_change_nothing(served: SampleSite) -> None:
+    plain, tracked = (fetch(f"{served.url}shop/{query}") for query in ("", "?utm_source=feed"))
+    assert plain.text == tracked.text
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "phrase"),
+    [
+        ("archive/1931-logbook.html", "text/html; charset=windows-1252", "Søren Bjørnvik"),
+        ("archive/letter-from-gdansk.html", "text/html", "chmura kłębiasta"),
+    ],
+)
+def test_pages_in_older_charsets(
+    served: SampleSite, path: str, content_type: str, phrase: str
+) -> None:
+    page = fetch(served.url + path)
+    assert page.content_type == content_type
+    assert phrase in page.text
+
+
+def test_the_old_address_redirects(served: SampleSite) -> None:
+    page = fetch(served.url + "articles/aurora.html")
+    assert page.url == served.url + "articles/reading-an-aurora-forecast.html"
+    assert fetch(served.url + "shop").url == served.url + "shop/"
+
+
+def test_robots_keep_visitors_from_the_private_pages(served: SampleSite) -> None:
+    robots = RobotFileParser(served.url + "robots.txt")
+    robots.read()
+    assert robots.can_fetch("webdata_nb", served.url)
+    assert not robots.can_fetch("webdata_nb", served.url + "private/duty-roster.html")
+    assert robots.site_maps() == [served.url + "sitemap.xml"]
+
+
+def test_the_sitemap_lists_every_public_page(served: SampleSite) -> None:
+    tree = ET.fromstring(fetch(served.url + "sitemap.xml").text)
+    listed = {loc.text for loc in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")}
+    paths = SampleWeb(served.url).paths()
+    assert listed == {
+        served.url[:-1] + path
+        for path in paths
+        if path.endswith((".html", "/")) and not path.startswith("/private/")
+    }
+
+
+def test_the_feed_lists_the_articles_newest_first(served: SampleSite) -> None:
+    atom = "{http://www.w3.org/2005/Atom}"
+    entries = ET.fromstring(fetch(served.url + "feed.xml").text).findall(f"{atom}entry")
+    dates = [entry.findtext(f"{atom}updated", "") for entry in entries]
+    assert len(dates) == 7
+    assert dates == sorted(dates, reverse=True)
+    for entry in entries:
+        assert fetch(entry.findtext(f"{atom}id", "")).status == 200
+
+
+def test_a_search_for_the_aurora_forecast_has_one_best_page(
+    crawled: dict[str, Fetched],
+) -> None:
+    def mentions(page: Fetched) -> int:
+        text = " ".join(words(page.text)).lower()
+        return text.count("aurora forecast")
+
+    best = max((page for page in crawled.values() if page.status == 200), key=mentions)
+    assert best.url.endswith("/articles/reading-an-aurora-forecast.html")
+
+
+def test_documentation_has_code_with_its_language_and_tables_with_spans(
+    crawled: dict[str, Fetched],
+) -> None:
+    docs = "".join(page.text for url, page in crawled.items() if "/docs/" in url)
+    assert set(re.findall(r'<code class="language-(\w+)">', docs)) >= {"python", "ini", "json"}
+    assert 'colspan="4"' in docs
+    assert docs.count("<dl>") >= 2
+
+
+def test_one_connection_serves_pages_and_heads(served: SampleSite) -> None:
+    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=10)
+    lengths = []
+    for method in ("GET", "HEAD", "GET"):
+        connection.request(method, "/about.html")
+        answer = connection.getresponse()
+        assert answer.version == 11
+        assert len(answer.read()) == (
+            0 if method == "HEAD" else int(answer.headers["Content-Length"])
+        )
+        lengths.append(answer.headers["Content-Length"])
+        assert connection.sock is not None
+    connection.close()
+    assert len(set(lengths)) == 1
+
+
+def test_closing_ends_idle_connections_and_may_be_repeated() -> None:
+    site = SampleSite()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = site.url
+    url = site.start().start().url
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection.request("GET", "/")
+    connection.getresponse().read()
+    site.close()
+    site.close()
+    assert connection.sock is not None
+    assert connection.sock.recv(1) == b""
+    connection.close()
+    with pytest.raises(URLError, match="refused"):
+        urlopen(url)
+
+
+def test_two_sites_name_their_own_addresses(sample_site: SampleSite, served: SampleSite) -> None:
+    assert sample_site.url != served.url
+    assert sample_site.url in fetch(sample_site.url).text
+    assert served.url not in fetch(sample_site.url).text

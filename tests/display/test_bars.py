@@ -1,0 +1,134 @@
+"""The painters: what they draw, and what they must never let through."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import threading
+from html.parser import HTMLParser
+from typing import Any, Final
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.requirements import require
+from webdata_nb.display import bars
+from webdata_nb.display.view import View
+
+HALF: Final = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
+DONE: Final = View("crawl https://site.test/", 10, completed=10, ending="done", elapsed=3)
+
+
+class Tags(HTMLParser):
+    """Collects every element with its attributes, and the text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, list[str]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, [name for name, _ in attrs]))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_terminal_bar_moves_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    threads = threading.active_count()
+    bar = bars.Bar(HALF)
+    bar.paint(HALF)
+    bar.close(DONE)
+    assert threading.active_count() == threads
+    drawn = screen.getvalue()
+    assert "crawl https://site.test/" in drawn
+    assert "5/10" in drawn
+    assert "1 failed" in drawn
+    last = drawn.rstrip("\n").split("\r")[-1]
+    assert "10/10" in last
+    assert "done" in last
+
+
+def test_a_bar_takes_a_total_that_is_known_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    bar = bars.Bar(View("search", None))
+    bar.paint(HALF)
+    bar.close(DONE)
+    assert "10/10" in screen.getvalue()
+
+
+def test_the_log_tells_start_and_end(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "webdata_nb"):
+        line = bars.Log(HALF)
+        line.paint(HALF)
+        line.close(DONE)
+    assert [record.getMessage() for record in caplog.records] == [
+        "crawl https://site.test/: started",
+        "crawl https://site.test/: done, 10/10 rows",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (HALF, "… crawl https://site.test/5/10 rows, 1 failed, 0 s"),
+        (DONE, "✓ crawl https://site.test/10/10 rows, 3 s"),
+        (View("search q", None, completed=2), "… search q2 rows, 0 s"),
+        (View("search q", 0, ending="failed"), "✗ search q0/0 rows, 0 s, failed"),
+        (View("search q", 5, ending="cancelled"), "■ search q0/5 rows, 0 s, cancelled"),
+    ],
+)
+def test_the_notebook_bar_says_it_in_words_too(view: View, words: str) -> None:
+    assert Tags(bars.rendered(view)).text == words
+
+
+@pytest.mark.parametrize("completed", [0, 5, 10, 50])
+def test_the_bar_never_leaves_its_track(completed: int) -> None:
+    drawn = bars.rendered(View("x", 10, completed=completed))
+    assert f"width:{min(100, completed * 10)}%" in drawn
+
+
+def hostile() -> list[str]:
+    corpora = require("corpora")
+    payloads = json.loads((corpora / "html_xss" / "dompurify_expect.json").read_text())
+    strings = json.loads((corpora / "strings" / "blns.json").read_text())
+    return [*(case["payload"] for case in payloads), *strings]
+
+
+def test_nothing_of_a_description_becomes_markup() -> None:
+    for text in hostile():
+        tags = Tags(bars.rendered(View(text, 10, completed=5)))
+        assert tags.found == [("div", ["style"])] + [("span", ["style"])] * 3 + [("span", [])]
+
+
+def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
+    code = """
+        import time
+        from webdata_nb.display import progress
+        from webdata_nb.display.bars import Html
+        from webdata_nb.display.view import View
+        assert progress.choose(None) is Html
+        bar = Html(View("crawl <b>", 10))
+        bar.paint(View("crawl <b>", 10, completed=1))
+        time.sleep(0.25)
+        bar.paint(View("crawl <b>", 10, completed=5))
+        bar.close(View("crawl <b>", 10, completed=10, ending="done"))
+    """
+    lines = "\n".join(line.strip() for line in code.splitlines())
+    cell = {"cell_type": "code", "source": lines, "metadata": {}, "outputs": [], "id": "c1"}
+    told = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    reads: Any = nbformat.reads  # has no types
+    notebook = reads(json.dumps(told), as_version=4)
+    NotebookClient(notebook, timeout=120).execute()
+    [output] = notebook.cells[0].outputs
+    assert output.output_type == "display_data"
+    assert Tags(output.data["text/html"]).text == "✓ crawl <b>10/10 rows, 0 s"
+    assert "<script" not in output.data["text/html"]

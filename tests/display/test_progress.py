@@ -1,0 +1,182 @@
+"""Listeners: events from any thread, painting on one, and the right painter for the place."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import io
+import sys
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from webdata_nb import bridge
+from webdata_nb.contract.events import Progress
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.display import bars, progress
+from webdata_nb.display.progress import Listener, Silent
+from webdata_nb.display.view import Ending, Painter, View
+from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        super().isatty()  # raises once it is closed
+        return True
+
+
+@dataclass
+class Recorder:
+    """A painter that keeps what it was shown, and on which thread."""
+
+    shown: list[tuple[str, View, int]] = field(default_factory=list)
+    painted: threading.Event = field(default_factory=threading.Event)
+
+    def paint(self, view: View) -> None:
+        self.shown.append(("paint", view, threading.get_ident()))
+        self.painted.set()
+
+    def close(self, view: View) -> None:
+        self.shown.append(("close", view, threading.get_ident()))
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    recorder = Recorder()
+
+    def made(_view: View) -> Painter:
+        return recorder
+
+    monkeypatch.setitem(progress.KINDS, "recorded", made)
+    return recorder
+
+
+def at(completed: int, total: int | None = 10, **failed: int) -> Progress:
+    return Progress(
+        job_id="j",
+        type="crawl",
+        status=JobStatus.RUNNING,
+        completed=completed,
+        total=total,
+        failed=failed,
+    )
+
+
+def listener() -> Listener:
+    return progress.listener("crawl x", None, "recorded")
+
+
+def test_events_change_nothing_on_screen_until_a_tick(recorder: Recorder) -> None:
+    with listener() as bar:
+        bar.report(at(3, timeout=1, dns=1))
+        assert recorder.shown == []
+        bar.tick()
+    [(what, view, _)] = recorder.shown
+    assert what == "paint"
+    assert (view.completed, view.total, view.failed, view.status) == (3, 10, 2, "running")
+
+
+def test_what_did_not_change_is_not_painted_again(recorder: Recorder) -> None:
+    with listener() as bar:
+        bar.report(at(3))
+        bar.tick()
+        bar.tick()
+        bar.count(4)
+        bar.tick()
+    assert [view.completed for _, view, _ in recorder.shown] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (None, "done"),
+        (JobFailed("j", "why"), "failed"),
+        (ValueError(), "failed"),
+        (JobCancelled("j"), "cancelled"),
+        (asyncio.CancelledError(), "cancelled"),
+        (KeyboardInterrupt(), "cancelled"),
+    ],
+)
+def test_the_last_tick_shows_how_it_ended_once(
+    recorder: Recorder, error: BaseException | None, ending: Ending
+) -> None:
+    bar = listener()
+    bar.__enter__()
+    bar.__exit__(type(error) if error is not None else None, error, None)
+    bar.tick()
+    bar.tick()
+    assert [(what, view.ending) for what, view, _ in recorder.shown] == [("close", ending)]
+
+
+def test_under_a_blocking_call_the_waiting_thread_paints_and_the_end_is_seen(
+    recorder: Recorder,
+) -> None:
+    async def awork() -> int:
+        bar = listener()
+        with bridge.on_tick(bar.tick), bar:
+            bar.report(at(5))
+            assert await asyncio.to_thread(recorder.painted.wait, 30)
+            bar.report(at(10))
+        return threading.get_ident()
+
+    portal_thread = bridge.synced(awork)()
+    assert portal_thread != threading.get_ident()
+    assert {thread for _, _, thread in recorder.shown} == {threading.get_ident()}
+    what, view, _ = recorder.shown[-1]
+    assert (what, view.completed, view.ending) == ("close", 10, "done")
+
+
+async def test_awaited_directly_it_paints_on_the_callers_own_loop(recorder: Recorder) -> None:
+    bar = listener()
+    with bridge.on_tick(bar.tick), bar:
+        bar.report(at(5))
+        assert await asyncio.to_thread(recorder.painted.wait, 30)
+    assert {thread for _, _, thread in recorder.shown} == {threading.get_ident()}
+    assert recorder.shown[-1][0] == "close"
+
+
+def kind_of(want: str | bool | None) -> type[object]:
+    painter = progress.choose(want)(View("x", None))
+    painter.close(View("x", None, ending="done"))
+    return type(painter)
+
+
+@pytest.mark.parametrize(
+    ("want", "terminal", "kind"),
+    [
+        (False, True, Silent),
+        (None, True, bars.Bar),
+        (None, False, bars.Log),
+        (True, False, bars.Bar),
+        ("log", True, bars.Log),
+        ("bar", False, bars.Bar),
+    ],
+)
+def test_the_place_decides_where_the_user_does_not(
+    monkeypatch: pytest.MonkeyPatch, want: str | bool | None, terminal: bool, kind: type[object]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal() if terminal else io.StringIO())
+    assert kind_of(want) is kind
+
+
+def test_without_a_usable_stderr_it_goes_to_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert kind_of(None) is bars.Log
+    closed = Terminal()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    assert kind_of(None) is bars.Log
+
+
+def test_other_threads_do_not_draw_bars_over_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(kind_of, None).result() is bars.Log
+        assert pool.submit(kind_of, "bar").result() is bars.Bar
+
+
+@pytest.mark.parametrize("want", ["spinner", 1, 0.5, ["bar"]])
+def test_an_unknown_way_is_refused_and_the_known_ones_are_named(want: object) -> None:
+    with pytest.raises(InvalidArgument, match='"bar", "html", "log"'):
+        progress.check(want)

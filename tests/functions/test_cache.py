@@ -1,0 +1,171 @@
+"""The second call is answered by a file, and only where that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import webdata_nb
+from tests.functions.receipts import SECRET, SITE, same, told
+from tests.wire_service import KEY, Script, WireService, crawl_rows
+from webdata_nb.contract import paths
+from webdata_nb.errors import (
+    AuthError,
+    OfflineError,
+)
+from webdata_nb.functions import (
+    connect,
+    crawl_df,
+    creatives_df,
+    jobs_df,
+    search_df,
+    weights_df,
+)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
+@pytest.mark.usefixtures("connected")
+def test_the_second_call_is_answered_by_the_file_and_equal(
+    service: WireService, backend: Any
+) -> None:
+    calls: list[Callable[[], pd.DataFrame]] = [
+        lambda: search_df("q", dtype_backend=backend),
+        lambda: crawl_df(SITE, scrape_options={"formats": ["links"]}, dtype_backend=backend),
+        lambda: creatives_df("AR1", dtype_backend=backend),
+    ]
+    for call in calls:
+        fresh = call()
+        before = len(service.asked)
+        again = call()
+        assert len(service.asked) == before
+        assert (told(fresh)["cache"], told(again)["cache"]) == ("miss", "hit")
+        assert same(fresh, again)
+        assert Path(told(again)["file"]).is_file()
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_default_that_the_contract_states_is_the_same_question(service: WireService) -> None:
+    search_df("q")
+    search_df("q", num_results=10, formats=["markdown"])
+    assert len(service.posted(paths.SEARCH)) == 1
+    # The contract leaves a crawl's defaults to the service, so ours may not stand for them.
+    crawl_df(SITE)
+    crawl_df(SITE, max_pages=100)
+    assert len(service.posted(paths.CRAWL)) == 2
+
+
+def test_each_service_and_key_has_answers_of_its_own(service: WireService) -> None:
+    with WireService() as other, connect(base_url=other.url, api_key=KEY) as second:
+        with connect(base_url=service.url, api_key=KEY) as first:
+            first.crawl_df(SITE)
+            second.crawl_df(SITE)
+        assert len(other.jobs) == 1
+        with (
+            connect(base_url=other.url, api_key="wrong") as stranger,
+            pytest.raises(AuthError, match="WEBDATA_API_KEY"),
+        ):
+            stranger.crawl_df(SITE)
+
+
+@pytest.mark.usefixtures("connected")
+def test_refresh_asks_again_and_keeps_the_new_answer(service: WireService) -> None:
+    crawl_df(SITE)
+    service.crawl = Script(crawl_rows(2))
+    assert len(crawl_df(SITE)) == 5
+    assert len(crawl_df(SITE, refresh=True)) == 2
+    assert len(crawl_df(SITE)) == 2
+    assert len(webdata_nb.cache.ls()) == 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_without_cache_nothing_is_read_or_written(service: WireService, cached: Path) -> None:
+    df = crawl_df(SITE, cache=False)
+    crawl_df(SITE, cache=False)
+    assert len(service.jobs) == 2
+    assert (told(df)["cache"], told(df)["file"]) == ("off", None)
+    assert not cached.exists()
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_answer_older_than_ttl_is_asked_for_again(
+    service: WireService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl_df(SITE)
+    crawl_df(SITE, ttl=0)
+    assert len(service.jobs) == 2
+    monkeypatch.setenv("WEBDATA_TTL", "0")
+    crawl_df(SITE)
+    assert len(service.jobs) == 3
+    crawl_df(SITE, ttl=3600)
+    assert len(service.jobs) == 3
+
+
+@pytest.mark.usefixtures("connected")
+def test_offline_only_the_cache_answers_whatever_its_age(service: WireService) -> None:
+    with pytest.raises(OfflineError, match="no answer for this call"):
+        crawl_df(SITE, offline=True)
+    fresh = crawl_df(SITE)
+    before = len(service.asked)
+    assert same(fresh, crawl_df(SITE, offline=True, ttl=0))
+    with pytest.raises(OfflineError, match="rule the cache out"):
+        crawl_df(SITE, offline=True, refresh=True)
+    with pytest.raises(OfflineError, match="WEBDATA_OFFLINE"):
+        search_df("q", offline=True)
+    assert len(service.asked) == before
+
+
+@pytest.mark.usefixtures("connected")
+def test_offline_by_the_environment_holds_for_listings(
+    service: WireService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEBDATA_OFFLINE", "1")
+    for call in (jobs_df, weights_df):
+        with pytest.raises(OfflineError):
+            call()
+    assert service.asked == []
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_damaged_file_is_asked_for_again(service: WireService) -> None:
+    path = Path(told(crawl_df(SITE))["file"])
+    path.write_bytes(path.read_bytes()[:-10])
+    assert told(crawl_df(SITE))["cache"] == "miss"
+    assert len(service.jobs) == 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_headers_and_cookies_are_part_of_the_question_and_in_no_file(
+    service: WireService, cached: Path
+) -> None:
+    private: dict[str, Any] = {"headers": {"X-Key": SECRET}, "cookies": {"session": SECRET}}
+    df = search_df("q", **private)
+    crawl_df("https://user:" + SECRET + "@site.test/", scrape_options=private)
+    search_df("q", headers={"X-Key": SECRET + "2"}, cookies={"session": SECRET})
+    assert len(service.posted(paths.SEARCH)) == 2
+    assert service.posted(paths.SEARCH)[0]["headers"] == {"X-Key": SECRET}
+    assert told(df)["request"] == {"query": "q"}
+    files = [path for path in cached.rglob("*") if path.is_file()]
+    assert len([path for path in files if path.suffix == ".parquet"]) == 3
+    # What a Parquet file tells of itself is not compressed.
+    assert not any(SECRET.encode() in path.read_bytes() for path in files)
+    assert not any(KEY.encode() in path.read_bytes() for path in files)
+    assert not any(SECRET in line for line in webdata_nb.cache.ls()["subject"])
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_cache_that_cannot_be_written_costs_one_warning(
+    service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    monkeypatch.setenv("WEBDATA_CACHE", str(occupied))
+    with pytest.warns(UserWarning, match="cannot be written") as caught:
+        df = crawl_df(SITE)
+    assert len(caught) == 1
+    assert (len(df), told(df)["file"]) == (5, None)
+    crawl_df(SITE)  # without a second warning, which would be an error here
+    assert len(service.jobs) == 2

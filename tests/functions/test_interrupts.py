@@ -1,0 +1,72 @@
+"""Ctrl-C and cancelled tasks: the job ends at the service, and the rows so far can be had."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import webdata_nb
+from tests.functions.receipts import SITE, told
+from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from webdata_nb.functions import (
+    Session,
+    crawl_df,
+)
+
+
+def interrupt_when_running(service: WireService) -> threading.Thread:
+    """Press Ctrl-C, so to say, once the job runs."""
+
+    def press() -> None:
+        if service.polled.wait(30):
+            _thread.interrupt_main()
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    return thread
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_interrupt_cancels_the_job_at_the_service(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(2), running=True)
+    thread = interrupt_when_running(service)
+    with pytest.raises(KeyboardInterrupt):
+        crawl_df(SITE)
+    thread.join()
+    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    service.crawl = Script(crawl_rows(3))
+    assert len(crawl_df(SITE)) == 3
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_interrupt_can_give_the_rows_so_far(service: WireService, tmp_path: Path) -> None:
+    service.crawl = Script(crawl_rows(2), running=True)
+    thread = interrupt_when_running(service)
+    df = crawl_df(SITE, on_cancel="partial", out=tmp_path / "part.parquet")
+    thread.join()
+    assert (len(df), told(df)["status"]) == (2, "cancelled")
+    assert len(pd.read_parquet(tmp_path / "part.parquet")) == 2
+    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    assert len(webdata_nb.cache.ls()) == 0
+
+
+@pytest.mark.parametrize("on_cancel", ["raise", "partial"])
+async def test_a_cancelled_task_cancels_the_job(
+    service: WireService, connected: Session, on_cancel: Any
+) -> None:
+    service.search = Script(search_rows(2), running=True)
+    task = asyncio.create_task(connected.asearch_df("q", on_cancel=on_cancel))
+    assert await asyncio.to_thread(service.polled.wait, 30)
+    task.cancel()
+    if on_cancel == "partial":
+        assert len(await task) == 2
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert [job.status for job in service.jobs.values()] == ["cancelled"]

@@ -1,0 +1,163 @@
+"""What a call sends, and the rows and columns that it returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from tests.functions.receipts import SITE, told
+from tests.wire_service import Script, WireService, crawl_rows, creative_rows
+from webdata_nb.contract import paths
+from webdata_nb.functions import (
+    crawl_df,
+    creatives_df,
+    jobs_df,
+    search_df,
+    weights_df,
+)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_search_gives_its_rows_in_rank_order(service: WireService) -> None:
+    df = search_df("arrow parquet", num_results=3)
+    assert df["rank"].tolist() == [1, 2, 3]
+    assert df["metadata"].tolist() == [{"language": "en"}] * 3
+    assert list(df.columns) == [
+        "rank",
+        "url",
+        "title",
+        "snippet",
+        "id",
+        "error",
+        "success",
+        "scraped",
+        "markdown",
+        "metadata",
+        "extra",
+    ]
+    receipt = told(df)
+    assert (receipt["kind"], receipt["status"], receipt["cache"]) == (
+        "search",
+        "completed",
+        "miss",
+    )
+    assert receipt["provider_used"] == "stand-in"
+    assert receipt["fallback_chain"][0]["elapsed_ms"] == 12
+    assert receipt["job_id"] in service.jobs
+    assert json.loads(json.dumps(receipt)) == receipt
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_crawl_of_several_pages_of_rows_is_whole_and_in_order(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(250))
+    df = crawl_df(SITE, max_pages=250)
+    assert df["url"].tolist() == [row["url"] for row in service.crawl.rows]
+    pages = [each.query["page"] for each in service.asked if each.query.get("per_page") == "100"]
+    assert pages == ["1", "2", "3"]
+    assert told(df)["counts"] == {"rows": 250, "total": 250, "ok": 250, "failed": 0}
+
+
+@pytest.mark.usefixtures("connected")
+def test_creatives_are_read_to_the_last_cursor_or_to_max_rows(service: WireService) -> None:
+    service.creatives = creative_rows(95)
+    everything = creatives_df("AR1", region="anywhere")
+    assert everything["position"].tolist() == list(range(1, 96))
+    some = creatives_df("https://ads.test/advertiser/AR1?x=1", max_rows=7, limit=5)
+    assert some["creative_id"].tolist() == [f"CR{n}" for n in range(1, 8)]
+    sent = service.posted(paths.CREATIVES)
+    assert sent[0] == {"advertiser_id": "AR1", "region": "anywhere"}
+    assert sent[-1]["url"] == "https://ads.test/advertiser/AR1?x=1"
+    assert [body.get("cursor") for body in sent] == [None, "40", "80", None, "5"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_jobs_and_weights_are_frames_too(service: WireService) -> None:
+    search_df("q")
+    crawl_df(SITE)
+    jobs = jobs_df(limit=1)
+    assert jobs["type"].tolist() == ["crawl"]
+    assert str(jobs["created_at"].dtype) == "datetime64[us, UTC]"
+    assert len(jobs_df()) == 2
+    service.weights.append({"platform": "search", "operation": "scrape", "weight": 2, "new": "x"})
+    weights = weights_df(dtype_backend="pyarrow")
+    assert weights["weight"].tolist() == [1.0, 2.0]
+    assert json.loads(weights["extra"].tolist()[1]) == {"new": "x"}
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "body"),
+    [
+        (lambda: search_df("q"), paths.SEARCH, {"query": "q"}),
+        (
+            lambda: search_df(
+                "q", num_results=5, formats=("html", "html"), headers={"X-A": "1"}, country="DE"
+            ),
+            paths.SEARCH,
+            {
+                "query": "q",
+                "num_results": 5,
+                "formats": ["html"],
+                "headers": {"X-A": "1"},
+                "country": "de",
+            },
+        ),
+        (
+            lambda: search_df("q", extract={"schema": {"type": "object"}, "prompt": None}),
+            paths.SEARCH,
+            {"query": "q", "extract": {"schema": {"type": "object"}}},
+        ),
+        (lambda: crawl_df(SITE), paths.CRAWL, {"url": SITE}),
+        (
+            lambda: crawl_df(SITE, max_pages=3, scrape_options={"formats": [], "timeout": 100}),
+            paths.CRAWL,
+            {"url": SITE, "max_pages": 3, "scrape_options": {"formats": [], "timeout": 100}},
+        ),
+        (
+            lambda: creatives_df("AR1", ocr=True),
+            paths.CREATIVES,
+            {"advertiser_id": "AR1", "ocr": True},
+        ),
+    ],
+)
+@pytest.mark.usefixtures("connected")
+def test_only_what_was_given_is_sent(
+    service: WireService, call: Callable[[], pd.DataFrame], path: str, body: dict[str, Any]
+) -> None:
+    call()
+    assert service.posted(path) == [body]
+
+
+@pytest.mark.usefixtures("connected")
+def test_values_of_numpy_and_pandas_are_taken_for_what_they_are(service: WireService) -> None:
+    table = pd.DataFrame({"n": [4], "path": ["/docs/**"], "flag": [True]})
+    crawl_df(
+        SITE,
+        max_pages=table["n"].iloc[0],
+        include_paths=cast("Sequence[str]", table["path"]),
+        respect_robots_txt=table["flag"].iloc[0],
+    )
+    assert service.posted(paths.CRAWL) == [
+        {"url": SITE, "max_pages": 4, "include_paths": ["/docs/**"], "respect_robots_txt": True}
+    ]
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_request_decides_the_columns_and_not_the_rows(service: WireService) -> None:
+    plain = crawl_df(SITE)
+    assert "links" in service.crawl.rows[0]
+    assert "links" not in plain
+    linked = crawl_df(SITE, scrape_options={"formats": ["links"]})
+    assert "markdown" not in linked
+    assert linked["links"].tolist() == [row["links"] for row in service.crawl.rows]
+    found = search_df("q", formats=[])
+    assert list(found.columns)[-2:] == ["scraped", "extra"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_options_for_pages_that_are_not_visited_are_mentioned() -> None:
+    with pytest.warns(UserWarning, match="mobile, headers without effect"):
+        search_df("q", formats=[], mobile=True, headers={"A": "b"})

@@ -1,0 +1,86 @@
+"""Twins, methods, docstrings and their examples."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import webdata_nb
+from tests.functions.receipts import SITE
+from tests.wire_service import KEY, WireService
+from webdata_nb import functions, session
+from webdata_nb.functions import (
+    Session,
+    connect,
+)
+
+TWINS = [
+    (getattr(functions, name.removeprefix("a")), getattr(functions, name))
+    for name in functions.__all__
+    if inspect.iscoroutinefunction(getattr(functions, name))
+]
+
+
+def test_every_function_has_its_twin() -> None:
+    assert len(TWINS) == 5
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), TWINS)
+def test_twins_agree_and_take_names_after_the_first_argument(
+    blocking: Callable[..., Any], awaited: Callable[..., Any]
+) -> None:
+    assert inspect.signature(blocking) == inspect.signature(awaited)
+    assert blocking.__doc__ == awaited.__doc__
+    assert blocking.__name__ == awaited.__name__.removeprefix("a")
+    first, *rest = inspect.signature(blocking).parameters.values()
+    assert all(each.kind is each.KEYWORD_ONLY for each in rest)
+    assert first.kind in {first.POSITIONAL_OR_KEYWORD, first.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), TWINS)
+def test_a_session_has_them_as_methods_without_the_session(
+    blocking: Callable[..., Any], awaited: Callable[..., Any]
+) -> None:
+    for function in (blocking, awaited):
+        method = getattr(Session(), function.__name__)
+        wanted = dict(inspect.signature(function).parameters)
+        del wanted["session"]
+        assert dict(inspect.signature(method).parameters) == wanted
+        assert method.__doc__ == function.__doc__
+        with pytest.raises(TypeError):
+            method("q", session=None)
+
+
+@pytest.mark.parametrize("function", [blocking for blocking, _ in TWINS])
+def test_every_parameter_is_documented(function: Callable[..., Any]) -> None:
+    doc = inspect.getdoc(function) or ""
+    section = doc.partition("Parameters\n----------")[2].partition("\n\n")[0]
+    named = {
+        name
+        for line in re.findall(r"^\w[\w, ]*$", section, re.MULTILINE)
+        for name in line.split(", ")
+    }
+    assert named == set(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize(
+    "documented", [*(blocking for blocking, _ in TWINS), Session, connect, webdata_nb.cache]
+)
+def test_the_examples_run(
+    service: WireService, documented: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
+    monkeypatch.setenv("WEBDATA_API_KEY", KEY)
+    names = {name: getattr(functions, name) for name in functions.__all__}
+    finder = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    tests = finder.find(documented, "example", globs={**names, "start_url": SITE})
+    results = [runner.run(test) for test in tests]
+    session.current().close()
+    assert sum(result.attempted for result in results) > 0
+    assert sum(result.failed for result in results) == 0

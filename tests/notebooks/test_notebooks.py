@@ -1,0 +1,71 @@
+"""The notebooks run offline from top to bottom, and are kept as a reader should find them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+NOTEBOOKS: Final = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
+stop = synced(local.stop)
+
+
+def cells(path: Path) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return read
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give the kernel a home of its own; the service that it leaves behind is stopped."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path / "home"))
+    yield tmp_path / "home"
+    stop(settings.current())
+
+
+def test_there_are_notebooks() -> None:
+    assert "01_quickstart.ipynb" in [path.name for path in NOTEBOOKS]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    shutil.copy(path, copy)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "--nbmake", "--overwrite", "--nbmake-timeout=300"),
+            *("-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(copy)),
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    outputs = [output for cell in cells(copy) for output in cell.get("outputs", [])]
+    complaints = [output for output in outputs if output.get("name") == "stderr"]
+    assert complaints == []
+    pages = ["".join(output.get("data", {}).get("text/html", [])) for output in outputs]
+    assert any("✓ crawl" in page for page in pages)
+    assert not any("<script" in page or "<img" in page for page in pages)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_kept_without_results_of_one_machine(path: Path) -> None:
+    code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
+    assert code
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
+    assert cells(path)[0]["cell_type"] == "markdown"

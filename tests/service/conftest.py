@@ -1,0 +1,73 @@
+"""A whole service without sockets: requests go straight to its application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from webdata_nb.contract.states import TERMINAL
+from webdata_nb.service.app import service
+from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.settings import Mode, ServiceSettings
+
+BASE = "http://127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A client of the service, with the local account's token."""
+
+    http: httpx.AsyncClient
+    lifetime: Lifetime
+
+    async def get(self, path: str, status: int = 200, **options: Any) -> Any:
+        return self._checked(await self.http.get(path, **options), status)
+
+    async def post(self, path: str, body: Any = None, status: int = 200, **options: Any) -> Any:
+        return self._checked(await self.http.post(path, json=body or {}, **options), status)
+
+    async def started(self, kind: str, body: dict[str, Any], **options: Any) -> str:
+        reply = await self.post(f"/v1/{kind}", body, **options)
+        assert reply["status"] == "started"
+        return str(reply["job_id"])
+
+    async def ended(self, kind: str, job_id: str) -> Any:
+        async with asyncio.timeout(30):
+            while True:
+                reply = await self.get(f"/v1/{kind}/{job_id}")
+                if reply["status"] in TERMINAL:
+                    return reply
+                await asyncio.sleep(0.02)
+
+    async def done(self, kind: str, **body: Any) -> Any:
+        return await self.ended(kind, await self.started(kind, body))
+
+    @staticmethod
+    def _checked(response: httpx.Response, status: int) -> Any:
+        assert response.status_code == status, response.text
+        return response.json()
+
+
+@asynccontextmanager
+async def opened(data_dir: Path, mode: Mode = "local") -> AsyncIterator[Api]:
+    """Open a service over a data directory."""
+    lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
+    settings = ServiceSettings(data_dir, mode)
+    async with service(settings, 1, lifetime, lambda: None) as running:
+        transport = httpx.ASGITransport(running.app)
+        bearer = {"Authorization": f"Bearer {lifetime.token}"}
+        async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer) as http:
+            yield Api(http, lifetime)
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with opened(tmp_path / "data") as client:
+        yield client

@@ -1,0 +1,329 @@
+"""Crawl jobs over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.service.conftest import Api
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+
+LINKED = "<title>{t}</title><body><main><h1>{t}</h1><p>All about {t}.</p>{links}</main>"
+
+
+def page(title: str, *links: str) -> str:
+    return LINKED.format(t=title, links="".join(f'<a href="{link}">{link}</a> ' for link in links))
+
+
+def three_pages(site: Site) -> None:
+    site.page("/", page("Home", "/a", "/b", "/missing"))
+    site.page("/a", page("A", "/", "/b"))
+    site.page("/b", page("B"))
+
+
+async def test_a_crawl_from_start_to_rows(api: Api, site: Site) -> None:
+    three_pages(site)
+    reply = await api.done("crawl", url=site.url, max_depth=3)
+    assert reply["status"] == "completed"
+    assert (reply["total_pages"], reply["completed_pages"], reply["total_results"]) == (4, 4, 4)
+    rows = reply["data"]
+    assert [row["url"] for row in rows] == [site.at(p) for p in ("/", "/a", "/b", "/missing")]
+    assert [row["title"] for row in rows] == ["Home", "A", "B", None]
+    assert [row["depth"] for row in rows] == [0, 1, 1, 1]
+    assert [row["status_code"] for row in rows] == [200, 200, 200, 404]
+    assert [row["success"] for row in rows] == [True, True, True, False]
+    assert rows[3]["error"] == "HTTP 404 Not Found"
+    assert rows[3]["status"] == "failed"
+    assert "All about A." in rows[1]["markdown"]
+    assert rows[1]["metadata"]["final_url"] == site.at("/a")
+    assert "html" not in rows[1]
+    assert "links" not in rows[1]
+    assert reply["receipt"]["counts"] == {"fetched": 3, "failed:http_404": 1}
+
+
+async def test_only_requested_formats_appear(api: Api, site: Site) -> None:
+    three_pages(site)
+    options = {"formats": ["links", "headings"]}
+    [row] = (await api.done("crawl", url=site.url, max_pages=1, scrape_options=options))["data"]
+    assert row["links"] == [site.at(p) for p in ("/a", "/b", "/missing")]
+    assert [heading["text"] for heading in row["headings"]] == ["Home"]
+    assert "markdown" not in row
+
+
+async def test_pages_are_paged_and_data_can_be_left_out(api: Api, site: Site) -> None:
+    three_pages(site)
+    reply = await api.done("crawl", url=site.url)
+    path = f"/v1/crawl/{reply['job_id']}"
+    second = await api.get(path, params={"page": 2, "per_page": 3})
+    assert (second["page"], second["per_page"]) == (2, 3)
+    assert [row["url"] for row in second["data"]] == [site.at("/missing")]
+    assert (await api.get(path, params={"page": 9}))["data"] == []
+    assert (await api.get(path, params={"include_data": "false"}))["data"] == []
+    for wrong in ({"page": 0}, {"per_page": 1001}, {"page": "x"}, {"include_data": "perhaps"}):
+        detail = (await api.get(path, status=422, params=wrong))["detail"]
+        assert detail[0]["loc"] == ["query", next(iter(wrong))]
+
+
+@pytest.mark.parametrize(
+    ("body", "loc", "says"),
+    [
+        ({}, ["body", "url"], "required"),
+        ({"url": "ftp://x/"}, ["body", "url"], "http://"),
+        ({"url": "http://u:p@x/"}, ["body", "url"], ""),
+        ({"url": "http://x/", "max_pages": "10"}, ["body", "max_pages"], "integer"),
+        ({"url": "http://x/", "max_pages": 1001}, ["body", "max_pages"], "from 1 to 1000"),
+        ({"url": "http://x/", "concurrency": 0}, ["body", "concurrency"], "from 1 to 10"),
+        ({"url": "http://x/", "extra": 1}, ["body", "extra"], "not permitted"),
+        (
+            {"url": "http://x/", "scrape_options": {"formats": ["json"]}},
+            ["body", "scrape_options", "formats", 0],
+            "'markdown'",
+        ),
+        (
+            {"url": "http://x/", "scrape_options": {"include_tags": ["p", "!!"]}},
+            ["body", "scrape_options", "include_tags", 1],
+            "",
+        ),
+    ],
+)
+async def test_bad_input_is_422_and_stores_nothing(
+    api: Api, body: dict[str, Any], loc: list[Any], says: str
+) -> None:
+    [problem] = (await api.post("/v1/crawl", body, status=422))["detail"]
+    assert problem["loc"] == loc
+    assert says in problem["msg"]
+    assert set(problem) == {"loc", "msg", "type"}
+    assert (await api.get("/v1/jobs"))["jobs"] == []
+
+
+@pytest.mark.parametrize("raw", [b"{", b"[1]", b'"x"', b'{"url": NaN}', b"[" * 100_000])
+async def test_bodies_that_are_no_json_object_are_422(api: Api, raw: bytes) -> None:
+    json_type = {"Content-Type": "application/json"}
+    response = await api.http.post("/v1/crawl", content=raw, headers=json_type)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"crawl_strategy": "bff"},
+        {"filter_faceted_urls": True},
+        {"sitemap": True},
+        {"webhook_url": "https://x/"},
+        {"scrape_options": {"extract": {"prompt": "p", "provider": "openai"}}},
+        {"scrape_options": {"extract": {"schema": {}, "model": "m"}}},
+    ],
+)
+async def test_what_is_not_built_yet_is_refused_not_ignored(
+    api: Api, option: dict[str, Any]
+) -> None:
+    reply = await api.post("/v1/crawl", {"url": "http://x/", **option}, status=501)
+    assert "not available in this version" in reply["detail"]
+    assert (await api.get("/v1/jobs"))["jobs"] == []
+
+
+async def test_an_unreachable_site_is_a_failed_job_with_its_reason(api: Api) -> None:
+    with Site() as closed:
+        url = closed.url
+    for robots in (True, False):
+        reply = await api.done("crawl", url=url, respect_robots_txt=robots)
+        assert reply["status"] == "failed"
+        assert "127.0.0.1" in reply["error"]
+
+
+async def test_robots_are_obeyed_and_can_be_overridden(api: Api, site: Site) -> None:
+    site.page("/", page("Home", "/private/x", "/open"))
+    site.page("/open", page("Open"))
+    site.page("/private/x", page("Private"))
+    site.robots("User-agent: *\nDisallow: /private/\n")
+    reply = await api.done("crawl", url=site.url)
+    assert [row["title"] for row in reply["data"]] == ["Home", "Open"]
+    assert reply["receipt"]["examples"]["robots"] == [site.at("/private/x")]
+    assert not site.hits("/private/x")
+    reply = await api.done("crawl", url=site.url, respect_robots_txt=False)
+    assert [row["title"] for row in reply["data"]] == ["Home", "Private", "Open"]
+
+
+async def test_a_start_page_behind_robots_fails_the_job(api: Api, site: Site) -> None:
+    site.page("/", page("Home"))
+    site.robots("User-agent: *\nDisallow: /\n")
+    reply = await api.done("crawl", url=site.url)
+    assert reply["status"] == "failed"
+    assert "robots.txt does not allow" in reply["error"]
+    site.robots("", status=503)
+    assert "HTTP 503" in (await api.done("crawl", url=site.url))["error"]
+
+
+async def test_redirects_are_followed_within_scope_only(api: Api, site: Site) -> None:
+    site.page("/", page("Home", "/moved", "/away", "/known"))
+    site.page("/new", page("New"))
+    site.redirect("/moved", "/new")
+    site.redirect("/away", "http://other.test/")
+    site.redirect("/known", "/")
+    reply = await api.done("crawl", url=site.url)
+    assert [row["url"] for row in reply["data"]] == [site.at("/"), site.at("/moved")]
+    assert reply["data"][1]["metadata"]["final_url"] == site.at("/new")
+    counts = reply["receipt"]["counts"]
+    assert counts == {"fetched": 2, "scope": 1, "redirect": 1}
+
+
+async def test_rows_stay_while_the_crawl_goes_on_and_cancel_keeps_them(
+    api: Api, site: Site
+) -> None:
+    three_pages(site)
+    with site.hold("/b"):
+        job_id = await api.started("crawl", {"url": site.url, "concurrency": 2})
+        await asyncio.to_thread(site.wait_for, "/b")
+        path = f"/v1/crawl/{job_id}"
+        async with asyncio.timeout(10):
+            while (running := await api.get(path))["completed_pages"] < 2:  # noqa: ASYNC110 - as a client polls
+                await asyncio.sleep(0.02)
+        assert running["status"] == "running"
+        assert [row["title"] for row in running["data"]] == ["Home", "A"]
+        cancelled = await api.post(f"/v1/jobs/{job_id}/cancel")
+        assert cancelled == {"success": True, "job_id": job_id, "status": "cancelled"}
+        assert await api.post(f"/v1/jobs/{job_id}/cancel") == cancelled
+    asked = len(site.requests)
+    after = await api.get(path)
+    assert after["status"] == "cancelled"
+    assert [row["title"] for row in after["data"]] == ["Home", "A"]
+    await asyncio.sleep(0.2)
+    assert len(site.requests) == asked
+
+
+async def test_retry_makes_a_new_job_with_the_saved_request(api: Api, site: Site) -> None:
+    body = {"url": site.url, "max_pages": 2}
+    site.robots("User-agent: *\nDisallow: /\n")
+    failed = await api.ended("crawl", await api.started("crawl", body))
+    three_pages(site)
+    site.robots("")
+    again = await api.post(f"/v1/jobs/{failed['job_id']}/retry")
+    assert (again["success"], again["status"]) == (True, "pending")
+    assert again["original_job_id"] == failed["job_id"] != again["job_id"]
+    reply = await api.ended("crawl", again["job_id"])
+    assert len(reply["data"]) == 2
+    refused = await api.post(f"/v1/jobs/{again['job_id']}/retry", status=400)
+    assert "completed" in refused["detail"]
+    assert (
+        "completed" in (await api.post(f"/v1/jobs/{again['job_id']}/cancel", status=400))["detail"]
+    )
+
+
+async def test_a_start_is_idempotent_under_its_key(api: Api, site: Site) -> None:
+    three_pages(site)
+    key = {"Idempotency-Key": "k1"}
+    first = await api.started("crawl", {"url": site.url}, headers=key)
+    assert await api.started("crawl", {"url": site.url}, headers=key) == first
+    await api.post("/v1/crawl", {"url": site.url, "max_pages": 2}, status=409, headers=key)
+    await api.post(
+        "/v1/crawl", {"url": site.url}, status=422, headers={"Idempotency-Key": "k" * 256}
+    )
+    assert len((await api.get("/v1/jobs"))["jobs"]) == 1
+
+
+async def test_the_stream_tells_each_row_once_and_resumes(api: Api, site: Site) -> None:
+    three_pages(site)
+    job_id = await api.started("crawl", {"url": site.url})
+    stream = _events((await api.http.get(f"/v1/crawl/{job_id}/events")).text)
+    pages = [data for name, data in stream if name == "page"]
+    assert [data["position"] for data in pages] == [0, 1, 2, 3]
+    assert [data["success"] for data in pages] == [True, True, True, False]
+    name, done = stream[-1]
+    assert (name, done["status"], done["error"]) == ("done", "completed", None)
+    progress = [data for name, data in stream if name == "progress"][-1]
+    assert (progress["completed"], progress["total"]) == (4, 4)
+    assert progress["failed"] == {"http_404": 1}
+    resumed = await api.http.get(f"/v1/crawl/{job_id}/events", headers={"Last-Event-ID": "3"})
+    assert [data["position"] for name, data in _events(resumed.text) if name == "page"] == [3]
+
+
+def _events(text: str) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
+        if "event" in fields:
+            found.append((fields["event"], json.loads(fields["data"])))
+    return found
+
+
+async def test_unknown_jobs_and_jobs_of_the_other_kind_are_one_404(api: Api, site: Site) -> None:
+    three_pages(site)
+    job_id = await api.started("crawl", {"url": site.url})
+    paths = ["/v1/crawl/x", f"/v1/search/{job_id}", "/v1/crawl/x/events"]
+    assert {json.dumps(await api.get(path, status=404)) for path in paths} == {
+        '{"detail": "no such job"}'
+    }
+    await api.post("/v1/jobs/x/cancel", status=404)
+    await api.post("/v1/jobs/x/retry", status=404)
+
+
+async def test_jobs_are_listed_with_a_cursor(api: Api, site: Site) -> None:
+    three_pages(site)
+    ids = [await api.started("crawl", {"url": site.url, "max_pages": 1}) for _ in range(3)]
+    first = await api.get("/v1/jobs", params={"limit": 2})
+    assert [job["job_id"] for job in first["jobs"]] == [ids[2], ids[1]]
+    rest = await api.get("/v1/jobs", params={"cursor": first["cursor"]})
+    assert [job["job_id"] for job in rest["jobs"]] == [ids[0]]
+    assert "cursor" not in rest
+    await api.get("/v1/jobs", status=422, params={"cursor": "!"})
+
+
+async def test_the_stream_of_rows_is_the_same_at_any_concurrency(api: Api) -> None:
+    with Site(seed=3, latency=0.05) as site:
+        link_tree(site, depth=3, fanout=4)
+        rows = []
+        for concurrency in (1, 10):
+            reply = await api.done(
+                "crawl", url=site.at("/tree"), concurrency=concurrency, max_pages=40
+            )
+            rows.append([(row["url"], row["title"], row["markdown"]) for row in reply["data"]])
+        assert rows[0] == rows[1]
+        assert len(rows[0]) == 40
+
+
+PRODUCT = """<title>Wool hat</title><script type="application/ld+json">
+{"@type": "Product", "name": "Wool hat", "sku": "H-1",
+ "offers": {"@type": "Offer", "price": "19.50", "priceCurrency": "EUR"}}
+</script><main><h1>Wool hat</h1><p>A warm hat for cold watches on the roof.</p></main>"""
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "price": {"type": "number"},
+        "currency": {"type": "string"},
+        "colour": {"type": "string"},
+    },
+}
+
+
+async def test_extraction_fills_a_schema_and_says_where_from(api: Api, site: Site) -> None:
+    options = {"extract": {"schema": SCHEMA, "prompt": "the product"}}
+    [row] = (
+        await api.done("crawl", url=site.page("/", PRODUCT), max_pages=1, scrape_options=options)
+    )["data"]
+    assert row["extract"] == {"name": "Wool hat", "price": 19.5, "currency": "EUR", "colour": None}
+    told = row["metadata"]["extract"]
+    assert told["provider"] == "structured"
+    assert told["provenance"]["/price"] == "json_ld:Product/offers/price"
+    assert told["missing"] == ["/colour"]
+    assert "structured_data" not in row
+    assert "markdown" in row
+
+
+async def test_extraction_without_a_schema_it_can_fill_is_422(api: Api, site: Site) -> None:
+    for extract, end in (
+        ({"prompt": "everything"}, "schema"),
+        ({"schema": {"type": "array", "items": {"type": "string"}}}, "schema"),
+    ):
+        body = {"url": site.url, "scrape_options": {"extract": extract}}
+        [problem] = (await api.post("/v1/crawl", body, status=422))["detail"]
+        assert problem["loc"] == ["body", "scrape_options", "extract", end]
+    [problem] = (
+        await api.post("/v1/search", {"query": "q", "extract": {"prompt": "p"}}, status=422)
+    )["detail"]
+    assert problem["loc"] == ["body", "extract", "schema"]

@@ -1,0 +1,105 @@
+"""Who may come in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time
+
+import pytest
+
+from tests.service.conftest import Api, opened
+from webdata_nb.service.gate import BODY_LIMIT, key_hash
+from webdata_nb.service.store.sqlite import SqliteStore
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic {token}", "Bearer é"]
+)
+async def test_without_the_token_everything_is_401(api: Api, header: str | None) -> None:
+    value = (header or "").format(token=api.lifetime.token).encode()
+    headers = [(b"Authorization", value)] if header is not None else []
+    del api.http.headers["Authorization"]
+    for path in ("/v1/jobs", "/v1/nowhere", "/v1/data-api-weights/public", "/local/hello"):
+        response = await api.http.get(path, headers=headers)
+        assert response.status_code == 401
+        assert response.json() == {"detail": "missing or invalid bearer credential"}
+        assert response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_health_is_open_and_empty_of_detail(api: Api) -> None:
+    del api.http.headers["Authorization"]
+    for path in ("/healthz", "/readyz"):
+        assert await api.get(path) == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "allowed"),
+    [
+        ({"Host": "127.0.0.1:8000"}, True),
+        ({"Host": "localhost:8000"}, True),
+        ({"Host": "[::1]:8000"}, True),
+        ({"Host": "evil.test"}, False),
+        ({"Host": "127.0.0.1.evil.test"}, False),
+        ({"Host": ""}, False),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"}, True),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:9000"}, False),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://evil.test"}, False),
+        ({"Host": "127.0.0.1:8000", "Origin": "null"}, False),
+        ({"Host": "127.0.0.1:8000", "Sec-Fetch-Site": "cross-site"}, False),
+        ({"Host": "127.0.0.1:8000", "Sec-Fetch-Site": "same-site"}, False),
+        ({"Host": "127.0.0.1:8000", "Sec-Fetch-Site": "same-origin"}, True),
+    ],
+)
+async def test_a_web_page_cannot_call_the_local_service(
+    api: Api, headers: dict[str, str], allowed: bool
+) -> None:
+    response = await api.http.get("/v1/jobs", headers=headers)
+    assert response.status_code == (200 if allowed else 403)
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+async def test_only_json_bodies_are_read(api: Api, kind: str) -> None:
+    response = await api.http.post(
+        "/v1/crawl", content=b'{"url": "http://x/"}', headers={"Content-Type": kind}
+    )
+    assert response.status_code == 415
+
+
+async def test_large_bodies_are_413_whether_declared_or_not(api: Api) -> None:
+    large = b'{"url": "' + b"x" * BODY_LIMIT + b'"}'
+
+    async def chunks() -> object:
+        for start in range(0, len(large), 65536):
+            yield large[start : start + 65536]
+
+    json = {"Content-Type": "application/json"}
+    for content in (large, chunks()):
+        response = await api.http.post("/v1/crawl", content=content, headers=json)  # type: ignore[arg-type]
+        assert response.status_code == 413
+        assert "larger than" in response.json()["detail"]
+
+
+async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        for name in ("alice", "bob"):
+            await store.add_account(name, name, now=time())
+            await store.add_key(f"k-{name}", name, "laptop", key_hash(f"key-{name}"), now=time())
+    async with opened(tmp_path, mode="team") as api:
+        mine = {"Authorization": "Bearer key-alice"}
+        job_id = await api.started("search", {"query": "q", "formats": []}, headers=mine)
+        assert [job["job_id"] for job in (await api.get("/v1/jobs", headers=mine))["jobs"]] == [
+            job_id
+        ]
+        others = {"Authorization": "Bearer key-bob"}
+        assert (await api.get("/v1/jobs", headers=others))["jobs"] == []
+        seen = [
+            (await api.http.get(f"/v1/search/{which}", headers=others)).content
+            for which in (job_id, "unknown")
+        ]
+        assert seen == [b'{"detail":"no such job"}'] * 2
+        await api.post(f"/v1/jobs/{job_id}/cancel", status=404, headers=others)
+        # The local service's own token opens nothing here, and its control calls are not there.
+        await api.get("/v1/jobs", status=401)
+        await api.get("/local/hello", status=404, headers=mine)

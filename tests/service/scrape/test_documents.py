@@ -1,0 +1,179 @@
+"""Bodies that are not HTML, and telling what a body is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.scrape.pages import URL, fetched
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.documents import kind_of
+from webdata_nb.service.scrape.page import Scraped, ScrapeOptions, scrape
+
+EVERY = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
+RSS = b"""<?xml version="1.0"?><rss version="2.0"><channel><title>News &amp; more</title>
+<link>http://site.test/</link><description>Daily</description><item><title>One &lt;b&gt;</title>
+<link>/1</link><pubDate>Mon, 06 May 2024 07:08:09 GMT</pubDate>
+<description>&lt;p&gt;Text &lt;i&gt;in&lt;/i&gt; &lt;img src="p.png"&gt;&lt;/p&gt;</description>
+</item></channel></rss>"""
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>A</title><entry><title>E</title>
+<link href="e"/><author><name>Ann</name></author><content type="html">&lt;p&gt;c</content></entry>
+</feed>"""
+
+
+def document(body: bytes, content_type: str | None, *formats: str) -> Scraped:
+    return scrape(fetched(body, content_type=content_type), ScrapeOptions(formats or EVERY))
+
+
+def pdf(*pages: list[tuple[int, str]]) -> bytes:
+    """Write a PDF document: each page is a list of (font size, line), from the top down."""
+    count = len(pages)
+    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {count} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for number, lines in enumerate(pages):
+        drawn, y = [], 760
+        for size, line in lines:
+            drawn.append(f"BT /F1 {size} Tf 50 {y} Td ({line}) Tj ET" if line else "")
+            y -= int(size * 1.2) if line else 30
+        stream = "\n".join(drawn)
+        objects += [
+            (
+                "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800]"
+                f" /Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R >>"
+            ),
+            f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+        ]
+    objects.append("<< /Title (The title) /Author (Ann) /CreationDate (D:20240506070809Z) >>")
+    body, offsets = b"%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += f"{number} 0 obj\n{each}\nendobj\n".encode()
+    table = "".join(f"{offset:010d} 00000 n \n" for offset in offsets)
+    trailer = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info {len(objects)} 0 R >>"
+    return (
+        body
+        + (
+            f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{trailer}\n"
+            f"startxref\n{len(body)}\n%%EOF"
+        ).encode()
+    )
+
+
+def test_a_pdf_document_has_headings_by_size_and_paragraphs_by_gaps() -> None:
+    body = pdf(
+        [(24, "Big title"), (12, "One line"), (12, "and its end."), (0, ""), (12, "Another.")],
+        [(18, "Section"), (12, "Last words.")],
+    )
+    found = document(body, "application/pdf")
+    assert found.formats["markdown"] == (
+        "# Big title\n\nOne line and its end.\n\nAnother.\n\n## Section\n\nLast words."
+    )
+    assert [each["text"] for each in found.formats["headings"]] == ["Big title", "Section"]
+    assert found.formats["raw_html"] == ""
+    assert (
+        found.metadata
+        | {
+            "title": "The title",
+            "author": "Ann",
+            "published": "2024-05-06",
+            "rung": "pdf",
+            "charset": None,
+        }
+        == found.metadata
+    )
+
+
+def test_a_broken_pdf_document_is_an_error_of_its_own() -> None:
+    for body in (b"%PDF-1.4 broken", pdf([(12, "x")])[:200]):
+        with pytest.raises(ScrapeError) as raised:
+            document(body, "application/pdf")
+        assert raised.value.kind == "parse"
+
+
+def test_a_feed_is_its_entries() -> None:
+    found = document(RSS, "application/rss+xml")
+    assert found.title == "News & more"
+    assert found.formats["markdown"] == (
+        "# [News & more](http://site.test/)\n\nDaily\n\n## [One \\<b>](http://site.test/1)\n\n"
+        "Mon, 06 May 2024 07:08:09 GMT\n\nText *in* ![](http://site.test/dir/p.png)"
+    )
+    assert found.formats["links"] == ["http://site.test/", "http://site.test/1"]
+    assert found.formats["raw_html"] == RSS.decode()
+    assert [each.url for each in found.outlinks] == found.formats["links"]
+    assert found.metadata["rung"] == "feed"
+    atom = document(ATOM, "text/html")
+    assert atom.formats["markdown"] == "# A\n\n## [E](http://site.test/dir/e)\n\nAnn\n\nc"
+
+
+def test_json_and_xml_are_code() -> None:
+    assert document(b'{"a": 1}', "application/json").formats["markdown"] == (
+        '```json\n{"a": 1}\n```'
+    )
+    found = document(b"<?xml version='1.0'?><a>1 &lt; 2</a>", "text/xml")
+    assert found.formats["markdown"] == "```xml\n<?xml version='1.0'?><a>1 &lt; 2</a>\n```"
+    assert found.text == "<?xml version='1.0'?><a>1 &lt; 2</a>"
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    found = document("ü *a* <b>\n  two".encode(), "text/plain; charset=utf-8")
+    assert found.formats["markdown"] == found.text == "ü *a* <b>\n  two"
+    assert "&lt;b&gt;" in found.formats["html"]
+    assert found.formats["links"] == []
+    assert found.metadata["rung"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "kind"),
+    [
+        (None, b"<!DOCTYPE html><p>x", "html"),
+        (None, b"\xef\xbb\xbf  <div>x", "html"),
+        (None, b"plain", "text"),
+        (None, b"", "text"),
+        (None, b'{"a": 1}', "json"),
+        (None, b"%PDF-1.7", "pdf"),
+        (None, b"\xff\xfea\x00b\x00", "text"),
+        ("", b"<!-- c --><p>", "html"),
+        ("text/html", b"", "html"),
+        ("TEXT/HTML;charset=x", b"\x00\x01", "html"),
+        ("application/octet-stream", b"<html>", "html"),
+        ("text/plain", b"<html><p>", "html"),
+        ("text/plain", b"<p>text about tags", "text"),
+        ("text/plain", b'{"a": 1}', "text"),
+        ("text/plain", b"<?xml version='1.0'?><rss version='2.0'>", "feed"),
+        ("text/xml", b"<?xml version='1.0'?><!-- c --><?p i?><html xmlns='x'>", "html"),
+        ("application/xml", b"<!-- unclosed <rss", "xml"),
+        ("application/xhtml+xml", b"<html>", "html"),
+        ("application/ld+json", b"{}", "json"),
+        ("application/atom+xml", b"", "feed"),
+        ("text/markdown", b"# x", "text"),
+        ("text/csv", b"a,b", "text"),
+    ],
+)
+def test_what_a_body_is(content_type: str | None, body: bytes, kind: str) -> None:
+    assert kind_of(fetched(body, content_type=content_type)) == kind
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("image/png", b"\x89PNG"),
+        ("image/svg+xml", b"<svg/>"),
+        ("application/zip", b"PK"),
+        ("video/mp4", b""),
+        (None, b"\x89PNG\r\n\x1a\n\x00"),
+        ("application/octet-stream", b"MZ\x00\x01"),
+    ],
+)
+def test_other_types_are_refused_by_name(content_type: str | None, body: bytes) -> None:
+    with pytest.raises(ScrapeError) as raised:
+        document(body, content_type)
+    assert raised.value.kind == "unsupported_type"
+
+
+def test_a_feed_that_is_none_is_shown_as_xml() -> None:
+    found = document(b"<oops>", "application/rss+xml", "markdown")
+    assert found.formats["markdown"] == "```xml\n<oops>\n```"
+    assert URL in found.metadata["final_url"]

@@ -1,0 +1,91 @@
+"""Where a page leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.scrape.pages import fetched, scraped
+from webdata_nb.service.scrape.links import ANCHOR_LIMIT, Links, Outlink
+from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.web.urls import join
+
+BASE = "http://site.test/dir/page.html?q=/a/b"
+
+
+def test_outlinks_are_unique_in_order_with_their_first_anchor() -> None:
+    page = (
+        '<a href="/a#one">  First\n text </a><a href="#top">no</a><a href="/b"><img alt="Pic"></a>'
+        '<a href="/a">second</a><map><area href="/c" alt="Area"></map><a href="/d"></a>'
+        '<a href="/d">late</a><a href="mailto:x">m</a><a href="http://[bad">x</a>'
+    )
+    assert scraped(page).outlinks == (
+        Outlink("http://site.test/a", "First text", nofollow=False),
+        Outlink("http://site.test/b", "Pic", nofollow=False),
+        Outlink("http://site.test/c", "Area", nofollow=False),
+        Outlink("http://site.test/d", "late", nofollow=False),
+    )
+
+
+def test_nofollow_holds_only_while_every_link_says_so() -> None:
+    page = (
+        '<a rel="NoFollow ugc" href="/a">a</a><a rel="nofollow" href="/b">b</a>'
+        '<a href="/b">b</a><a rel="noopener" href="/c">c</a>'
+    )
+    assert [(each.url[-2:], each.nofollow) for each in scraped(page).outlinks] == [
+        ("/a", True),
+        ("/b", False),
+        ("/c", False),
+    ]
+
+
+def test_an_anchor_is_cut() -> None:
+    [outlink] = scraped(f'<a href="/x">{"word " * 100}</a>').outlinks
+    assert len(outlink.anchor) <= ANCHOR_LIMIT
+    assert outlink.anchor.startswith("word word")
+
+
+def test_links_are_left_unread_where_nobody_follows_them() -> None:
+    assert scrape(fetched('<a href="/a">a</a>'), ScrapeOptions(), outlinks=False).outlinks == ()
+
+
+def test_a_base_that_is_no_web_address_counts_for_nothing() -> None:
+    page = '<base href="javascript:x"><base href="/ignored/"><a href="a">a</a>'
+    assert scraped(page).outlinks[0].url == "http://site.test/dir/a"
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "a.html",
+        "a/b.c-d_e.html",
+        "a#b.c:d",
+        "../x",
+        "./x",
+        ".hidden",
+        "a..b/c",
+        "a//b",
+        "a/",
+        "?q",
+        "",
+        "#x",
+        "a:b",
+        "a b",
+        "a%2e/b",
+        "\ta\n",
+        "//host/x",
+        "http:\\\\evil.test",
+        "http://[::1",
+        "é",
+    ],
+)
+def test_every_href_is_joined_as_the_standard_says(href: str) -> None:
+    page, mark, fragment = href.partition("#")
+    expected = join(BASE, page) if page else join(BASE, BASE)
+    if not page and not mark:
+        expected = join(BASE, "")
+    found = Links(BASE)[href]
+    assert found == (f"{expected}#{fragment}" if expected and fragment else expected)
+
+
+def test_a_fragment_is_written_as_a_browser_would() -> None:
+    assert Links(BASE)['x#a b"<c>\n`'] == "http://site.test/dir/x#a%20b%22%3Cc%3E%60"

@@ -1,0 +1,282 @@
+"""What the Markdown of a page keeps, and what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+from markdown_it import MarkdownIt
+
+from tests.service.scrape.pages import markdown, scraped
+
+SPHINX = (
+    '<div class="highlight-python3 notranslate"><div class="highlight"><pre><span></span>'
+    '<span class="k">if</span> x:\n    <a href="y.html">y</a>\n\n</pre></div></div>'
+)
+
+
+def rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("|")]
+
+
+def test_a_table_has_outer_pipes_and_a_header_row() -> None:
+    table = "<table><tr><th>Name<th>Age<tr><td>Ann<td>7</table>"
+    assert markdown(table) == "| Name | Age |\n| --- | --- |\n| Ann | 7 |"
+
+
+def test_spans_are_expanded_over_rows_and_columns() -> None:
+    table = (
+        "<table><caption>People</caption><tr><th colspan=2>Name<th>Age"
+        "<tr><td>Ann<td>Bee<td rowspan=2>7<tr><td colspan=2>Carl</table>"
+    )
+    written = markdown(table)
+    assert written.startswith("People\n\n|")
+    assert rows(written) == [
+        "| Name | Name | Age |",
+        "| --- | --- | --- |",
+        "| Ann | Bee | 7 |",
+        "| Carl | Carl | 7 |",
+    ]
+
+
+def test_a_cell_across_the_whole_row_is_said_once() -> None:
+    table = "<table><tr><th>a<th>b<tr><td colspan=2>Section<tr><td>1<td>2</table>"
+    assert rows(markdown(table))[2] == "| Section |  |"
+
+
+def test_a_span_ends_with_its_section_and_rowspan_0_lasts_until_there() -> None:
+    table = (
+        "<table><tbody><tr><td rowspan=0>x<td>1<tr><td>2</tbody>"
+        "<tbody><tr><td>y<td>3</tbody></table>"
+    )
+    assert rows(markdown(table))[2:] == ["| x | 2 |", "| y | 3 |"]
+
+
+def test_cells_flow_around_those_that_reach_down() -> None:
+    table = "<table><tr><td rowspan=2>a<td>b<td rowspan=3>c<tr><td>d<tr><td>e<td>f</table>"
+    assert rows(markdown(table))[2:] == ["| a | d | c |", "| e | f | c |"]
+
+
+def test_rows_of_different_length_are_filled_up() -> None:
+    assert rows(markdown("<table><tr><td>a<tr><td>b<td>c<td>d</table>")) == [
+        "| a |  |  |",
+        "| --- | --- | --- |",
+        "| b | c | d |",
+    ]
+
+
+@pytest.mark.parametrize("span", ["1000000000", "-1", "x", "", "٣", "1e3", "0"])
+def test_a_span_of_any_kind_leaves_a_table(span: str) -> None:
+    table = f'<table><tr><td colspan="{span}" rowspan="{span}">a<td>b<tr><td>c<td>d</table>'
+    assert "a" in rows(markdown(table))[0]
+
+
+def test_a_table_for_layout_becomes_blocks() -> None:
+    inner = "<table><tr><td>1<td>2<tr><td>3<td>4</table>"
+    written = markdown(f"<table><tr><td><h2>Title</h2><p>Text</p>{inner}<td>Side</table>")
+    assert "## Title\n\nText\n\n| 1 | 2 |" in written
+    assert written.endswith("Side")
+
+
+def test_a_table_of_code_and_line_numbers_is_the_code() -> None:
+    table = (
+        '<table class="highlighttable"><tr><td class="linenos"><pre>1\n2</pre></td>'
+        '<td class="code"><div class="highlight-c"><pre>a;\nb;</pre></div></td></tr></table>'
+    )
+    assert markdown(table) == "```c\na;\nb;\n```"
+
+
+def test_a_code_block_of_sphinx_has_its_language_and_its_links_as_text() -> None:
+    assert markdown(SPHINX) == "```python3\nif x:\n    y\n```"
+
+
+@pytest.mark.parametrize(
+    ("block", "language"),
+    [
+        ('<pre><code class="language-js">x</code></pre>', "js"),
+        ('<pre class="lang-c"><code>x</code></pre>', "c"),
+        ('<pre><code class="hljs rust">x</code></pre>', "rust"),
+        ('<pre class="brush: php; toolbar: false">x</pre>', "php"),
+        (
+            '<pre class="sourceCode haskell"><code class="sourceCode haskell">x</code></pre>',
+            "haskell",
+        ),
+        ('<div class="highlight highlight-source-shell"><pre>x</pre></div>', "shell"),
+        ('<pre class="src src-emacs-lisp">x</pre>', "emacs-lisp"),
+        (
+            '<div class="language-bash highlighter-rouge"><div><pre>x</pre></div></div>',
+            "bash",
+        ),
+        ('<pre data-lang="c++">x</pre>', "c++"),
+        ('<div class="highlight-default notranslate"><pre>x</pre></div>', ""),
+        ('<pre class="language-a`b">x</pre>', ""),
+        ('<div class="language-sql"><pre>x</pre><pre>y</pre></div>', ""),
+        ("<pre>x</pre>", ""),
+    ],
+)
+def test_the_language_of_a_fence(block: str, language: str) -> None:
+    assert markdown(block).splitlines()[0] == f"```{language}"
+
+
+def test_lines_of_code_may_be_elements() -> None:
+    assert markdown("<pre>one<br>two<div>three</div></pre>") == "```\none\ntwo\nthree\n```"
+
+
+def test_line_numbers_inside_code_are_left_out() -> None:
+    block = '<pre><span class="lineno">1 </span>a = 1\n<span class="lineno">2 </span>b = 2</pre>'
+    assert markdown(block) == "```\na = 1\nb = 2\n```"
+
+
+def test_nested_lists_keep_their_levels_and_numbers() -> None:
+    nested = "<ol start=3><li>one<ul><li>a<li>b</ul><li>two</ol>"
+    assert markdown(nested) == "3. one\n   - a\n   - b\n4. two"
+
+
+def test_a_list_between_the_items_of_another_is_nested() -> None:
+    assert markdown("<ul><li>a</li><ul><li>b</ul></ul>") == "- a\n  - b"
+    assert markdown("<ul><ol><li>b</ol></ul>") == "- \n  1. b"
+
+
+def test_terms_definitions_sub_and_sup_are_kept_as_text() -> None:
+    assert markdown("<dl><dt>Term<dd>Meaning</dl>H<sub>2</sub>O, x<sup>2</sup>") == (
+        "Term\n\nMeaning\n\nH2O, x2"
+    )
+
+
+def test_links_and_pictures_are_absolute_also_by_base() -> None:
+    page = '<base href="/b/"><a href="x.html#part">x</a> <img src="i.png" alt="I">'
+    assert markdown(page) == ("[x](http://site.test/b/x.html#part) ![I](http://site.test/b/i.png)")
+
+
+def test_a_link_that_cannot_be_opened_is_text() -> None:
+    page = (
+        '<a href="javascript:x()">js</a> <a href="http://[bad">bad</a> <a name="n">n</a>'
+        ' <a href="mailto:a@site.test">mail</a> <a href="">here</a>'
+    )
+    assert markdown(page) == (
+        "js bad n [mail](mailto:a@site.test) [here](http://site.test/dir/page.html)"
+    )
+
+
+def test_a_link_without_text_has_its_label_or_goes() -> None:
+    page = '<p><a href="/f" aria-label="Find us"><i></i></a> <a href="/g"> </a>end</p>'
+    assert markdown(page) == "[Find us](http://site.test/f) end"
+
+
+def test_a_link_around_a_heading_becomes_a_linked_heading() -> None:
+    page = '<a href="/c"><h3>Card</h3><p>text</p></a>'
+    assert markdown(page) == "### [Card](http://site.test/c)\n\ntext"
+
+
+def test_lazy_pictures_are_shown_and_inlined_ones_left_out() -> None:
+    page = (
+        '<img src="data:image/gif;base64,AAAA" data-src="/real.jpg" alt="two\nlines">'
+        '<img src="data:image/gif;base64,AAAA" alt="gone">'
+    )
+    assert markdown(page) == "![two lines](http://site.test/real.jpg)"
+
+
+def test_what_nobody_sees_is_left_out() -> None:
+    page = (
+        "<p>seen<span hidden>A</span><span style='DISPLAY : none'>B</span><svg><text>C</text></svg>"
+        "<button>D</button><select><option>E</select><textarea>F</textarea><noscript>G</noscript>"
+        "<template>H</template><script>I()</script><style>J{}</style><dialog>K</dialog>"
+        "<iframe>L</iframe><video>M</video><canvas>N</canvas><!-- O --><input value=P></p>"
+    )
+    assert markdown(page) == "seen"
+
+
+def test_a_part_that_a_click_opens_stays() -> None:
+    items = "".join(f'<li><a href="/{n}">Part {n}</a></li>' for n in range(9))
+    assert "Part 8" in markdown(f'<p>Page</p><ul style="display:none">{items}</ul>')
+    assert "word" in markdown(f"<p>Page</p><div hidden>{'word ' * 40}</div>")
+    assert markdown("<body hidden><p>All of it</p></body>") == "All of it"
+
+
+def test_the_content_of_a_declarative_shadow_root_does_not_hide_the_page() -> None:
+    page = "<div><template shadowrootmode=open><p>shadow</p></template><p>light</p></div>"
+    assert markdown(page) == "light"
+
+
+def test_marks_by_which_headings_are_linked_are_left_out() -> None:
+    page = (
+        '<h2 id="a">One<a class="headerlink" href="#a">¶</a></h2>'
+        '<h3><a href="#b"></a>Two <a href="#b">#</a></h3><p>see <a href="#a">#1</a></p>'
+    )
+    assert markdown(page) == ("## One\n\n### Two\n\nsee [#1](http://site.test/dir/page.html#a)")
+
+
+def test_a_button_is_text_only_where_it_is_a_heading_of_its_own() -> None:
+    page = (
+        "<h2><button>Question?</button></h2><h3>Title <button>Edit</button></h3><button>Go</button>"
+    )
+    assert markdown(page) == "## Question?\n\n### Title"
+
+
+def test_a_task_list_keeps_its_boxes() -> None:
+    page = (
+        "<ul><li><input type=checkbox disabled checked> done"
+        "<li><input type=checkbox disabled> open</ul>"
+    )
+    assert markdown(page) == "- [x] done\n- [ ] open"
+    assert markdown(page.replace("done", "<b>é</b> x")) == "- [x] **é** x\n- [ ] open"
+
+
+def test_a_box_that_opens_a_menu_is_no_task() -> None:
+    assert markdown("<ul><li><input type=checkbox id=nav><a href='/m'>Menu</a></ul>") == (
+        "- [Menu](http://site.test/m)"
+    )
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<p>x <i>café</i> y, <b>plain</b></p>",
+        "<p><b>“quoted”</b> x <b>plain</b></p>",
+        "<p><em>space&nbsp;</em>x <b>plain</b></p>",
+        "<p>漢<b>字</b>。<b>plain</b></p>",
+        "<p><b>Note:</b>x <i>é</i> <b>plain</b></p>",
+        "<p><del>é</del> <b>a</b><i>é</i></p>",
+        "<p><b>x <b>é</b></b> y</p>",
+        "<table><tr><th>a<th><b>é|x</b><tr><td><i>ö</i> q<td>2</table>",
+    ],
+)
+def test_emphasis_is_never_written_as_tags(html: str) -> None:
+    written = markdown(html)
+    assert "<" not in written
+    rendered = MarkdownIt("commonmark").enable("table").render(written)
+    assert "*" not in rendered
+
+
+def test_emphasis_that_could_not_be_read_is_text() -> None:
+    assert markdown("<p><b>Note:</b>é <i>è</i> x</p>") == "Note:é *è* x"
+
+
+def test_signs_of_markdown_in_text_are_escaped() -> None:
+    written = markdown("<p># 1 &lt; 2 * 3 [x] _y_ `z`</p><p>- no</p>")
+    text = MarkdownIt("commonmark").render(written)
+    assert text == "<p># 1 &lt; 2 * 3 [x] _y_ `z`</p>\n<p>- no</p>\n"
+
+
+def test_a_paragraph_styled_to_keep_its_spaces_is_no_code() -> None:
+    assert markdown('<h2 style="white-space: pre-wrap">T</h2><p style="white-space:pre">p</p>') == (
+        "## T\n\np"
+    )
+
+
+def test_an_item_that_starts_with_an_empty_line_keeps_its_content() -> None:
+    written = markdown("<ul><li> <span> </span> <div>one</div> <div>two</div></li></ul>")
+    assert "<li>\n<p>one</p>\n<p>two</p>\n</li>" in MarkdownIt("commonmark").render(written)
+
+
+def test_xhtml_with_a_prolog_is_read_to_its_end() -> None:
+    page = (
+        '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html PUBLIC "x" "y">\n'
+        '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>T</title><script src="s"/></head>'
+        '<body><p>one<br/>two <a id="z"/>three</p><div/><p>four</p></body></html>'
+    )
+    assert markdown(page) == "one  \ntwo three\n\nfour"
+    assert scraped(page).title == "T"
+
+
+def test_a_fragment_and_an_empty_page_are_pages() -> None:
+    assert markdown("just <b>a</b> fragment") == "just **a** fragment"
+    assert markdown("") == ""

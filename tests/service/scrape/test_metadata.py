@@ -1,0 +1,142 @@
+"""What a page says about itself, and how it was fetched."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.service.scrape.pages import WHOLE, fetched, scraped
+from webdata_nb.service.scrape.page import Source, scrape
+
+
+def about(head: str, **more: Any) -> dict[str, Any]:
+    return scrape(fetched(f"<head>{head}</head><p>x", **more), WHOLE).metadata
+
+
+def test_every_field_is_there_and_none_where_the_page_is_silent() -> None:
+    body = "<p>x"
+    assert scraped(body).metadata == {
+        "title": None,
+        "description": None,
+        "language": None,
+        "canonical": None,
+        "author": None,
+        "published": None,
+        "site_name": None,
+        "charset": "UTF-8",
+        "content_hash": hashlib.sha256(body.encode()).hexdigest()[:32],
+        "rung": "page",
+        "status_code": 200,
+        "content_type": "text/html; charset=utf-8",
+        "final_url": "http://site.test/dir/page.html",
+        "redirects": [],
+        "fetched_at": "2026-01-02T03:04:05+00:00",
+    }
+
+
+def test_what_the_page_declares() -> None:
+    found = about(
+        '<title> A\n title </title><meta name="Description" content="About">'
+        '<link rel="alternate canonical" href="/c#x"><meta name="author" content="Ann">'
+        '<meta property="article:published_time" content="2024-05-06T07:08:09Z">'
+        '<meta property="og:site_name" content="Site">'
+        '<meta http-equiv="content-language" content="de">'
+    )
+    assert found["title"] == "A title"
+    assert found["description"] == "About"
+    assert found["canonical"] == "http://site.test/c"
+    assert found["author"] == "Ann"
+    assert found["published"] == "2024-05-06T07:08:09+00:00"
+    assert found["site_name"] == "Site"
+    assert found["language"] == "de"
+
+
+def test_linked_data_fills_what_meta_does_not_say() -> None:
+    found = about(
+        '<script type="application/ld+json">{"@graph": [{"@type": "Person", "name": "No"}, '
+        '{"@type": ["NewsArticle"], "datePublished": "2024-05-06", "author": '
+        '[{"name": "Ann"}, {"name": "Bob"}], "publisher": {"name": "Daily"}}]}</script>'
+    )
+    assert (found["author"], found["published"], found["site_name"]) == (
+        "Ann, Bob",
+        "2024-05-06",
+        "Daily",
+    )
+
+
+def test_a_title_is_found_where_the_head_has_none() -> None:
+    assert about('<meta property="og:title" content="Shared">')["title"] == "Shared"
+    assert scraped("<svg><title>Icon</title></svg><h1>Heading</h1>").title == "Heading"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Mon, 06 May 2024 07:08:09 GMT", "2024-05-06T07:08:09+00:00"),
+        ("2024-05-06", "2024-05-06"),
+        ("6th of May", "6th of May"),
+        ("Sat, 99 Xyz 99999999999 00:00:00", "Sat, 99 Xyz 99999999999 00:00:00"),
+    ],
+)
+def test_a_date_is_read_where_it_can_be(written: str, read: str) -> None:
+    assert about(f'<meta name="date" content="{written}">')["published"] == read
+
+
+def test_the_language_is_the_page_s_before_the_server_s() -> None:
+    header = (("Content-Language", "fr, en"),)
+    assert about("", headers=header)["language"] == "fr"
+    page = fetched('<html lang="pt_BR"><p>x', headers=header)
+    assert scrape(page, WHOLE).metadata["language"] == "pt-BR"
+
+
+@pytest.mark.parametrize(
+    ("meta", "header", "found"),
+    [
+        ("", "", set()),
+        ("NOINDEX, follow", "", {"noindex"}),
+        ("none", "", {"none", "noindex", "nofollow"}),
+        ("", "nofollow", {"nofollow"}),
+        ("", "otherbot: noindex, nofollow", set()),
+        ("noindex", "unavailable_after: 1 Jan 2030, nofollow", {"noindex", "nofollow"}),
+    ],
+)
+def test_robots_directives_of_page_and_server(meta: str, header: str, found: set[str]) -> None:
+    page = fetched(f'<meta name="robots" content="{meta}">', headers=(("X-Robots-Tag", header),))
+    assert scrape(page, WHOLE).robots == found
+
+
+def test_redirects_and_the_type_as_received_are_told() -> None:
+    source = Source(
+        "http://site.test/old",
+        "http://site.test/new",
+        203,
+        None,
+        b"<p>x",
+        (("http://site.test/old", 301),),
+        datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    found = scrape(source, WHOLE).metadata
+    assert found["redirects"] == [{"url": "http://site.test/old", "status_code": 301}]
+    assert (found["final_url"], found["status_code"], found["content_type"]) == (
+        "http://site.test/new",
+        203,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '"text"',
+        "[1, null]",
+        '{"@type": 7}',
+        '{"@type": "Article", "author": {"name": {}}}',
+        "1e999",
+    ],
+)
+def test_linked_data_of_any_shape_is_survived(data: str) -> None:
+    found = about(f'<script type="application/ld+json">{data}</script>')
+    assert found["author"] is None

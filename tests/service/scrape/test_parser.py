@@ -1,0 +1,84 @@
+"""The traps of the parser, each held shut by the file that wraps it."""
+
+from __future__ import annotations
+
+import pytest
+
+from webdata_nb.service.scrape import parser
+from webdata_nb.service.scrape.parser import Element, parse
+
+
+@pytest.mark.parametrize("tag", ["html", "head", "body"])
+def test_the_frame_of_a_page_is_never_taken_away(tag: str) -> None:
+    document = parse("<p>kept")
+    parser.drop_all(document.select(tag))
+    parser.unwrap(document.select(tag))
+    assert document.html == "<html><head></head><body><p>kept</p></body></html>"
+
+
+def test_elements_that_are_gone_may_be_taken_away_again() -> None:
+    document = parse("<div><p><b>x</b></p></div>y")
+    elements = document.select("div,p,b")
+    parser.drop_all(elements)
+    parser.drop_all(reversed(elements))
+    parser.unwrap(elements)
+    assert document.html == "<html><head></head><body>y</body></html>"
+
+
+def test_shadow_roots_stay_templates() -> None:
+    document = parse("<div><template shadowrootmode=open><b>x</b></template>y</div>")
+    assert document.select_one("template") is not None
+
+
+def test_a_page_is_decoded_by_its_label() -> None:
+    assert parse(b"caf\xe9", "windows-1252").text == "café"
+    assert parse("café", "windows-1252").text == "café"
+    with pytest.raises(LookupError):
+        parse(b"x", "no-such-encoding")
+
+
+def test_a_resolver_may_leave_a_link_as_it_is() -> None:
+    document = parse('<a href="http://[bad">x</a><a href="y">y</a>')
+    parser.rewrite_links(document, {"http://[bad": None, "y": "/z"}.__getitem__)
+    assert [each.attr("href") for each in document.select("a")] == ["http://[bad", "/z"]
+
+
+@pytest.mark.parametrize("selector", ["a[", "a:nope", "", ">", "::before", "p:nth-child(x)"])
+def test_a_selector_that_is_not_valid_is_told(selector: str) -> None:
+    with pytest.raises(ValueError, match="invalid CSS selector"):
+        parser.check_selector(selector)
+
+
+def test_above_looks_a_few_levels_up_only() -> None:
+    document = parse("<li>" + "<div>" * 20 + "<b>x</b>")
+    [bold] = document.select("b")
+    assert parser.above(bold, {"li"}) is None
+    assert isinstance(parser.above(bold, {"li"}, levels=30), Element)
+
+
+def test_the_body_is_found_also_where_frames_stand_for_it() -> None:
+    assert getattr(parser.body_of(parse("x")), "tag", None) == "body"
+    assert getattr(parser.body_of(parse("<frameset><frame src=a>")), "tag", None) == "html"
+
+
+def test_items_without_end_are_none() -> None:
+    assert (
+        parser.microdata_of(parse("<div itemscope id=a itemref=a itemprop=x>"), "http://x/") == []
+    )
+    deep = "<div typeof=a>" + "<div typeof=a property=b>" * 1000
+    assert parser.rdfa_of(parse(deep), "http://x/") == []
+
+
+def test_a_language_is_told_only_where_it_is_plain() -> None:
+    assert parser.language_of("Le port a été construit bien avant le pont. " * 3) == "fr"
+    assert parser.language_of("") is None
+    assert parser.language_of("0 1 2") is None
+
+
+def test_the_markdown_of_a_feed_that_is_broken_is_read_too() -> None:
+    feed = parser.read_feed(
+        "<rss version='2.0'><channel><title>T</title><item><title>a & b</title>"
+    )
+    assert feed is not None
+    assert feed.title == "T"
+    assert parser.read_feed("<p>no feed") is None

@@ -1,0 +1,133 @@
+"""Page workers: pages that misbehave fail alone, and no process outlives its parent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.wire.waiting import until
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+WHOLE = ScrapeOptions(only_main_content=False)
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> Source:
+    url = "http://x.test/"
+    return Source(url, url, 200, content_type, body, (), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def html(title: str, size: int = 0) -> Source:
+    words = b"<p>some <b>words</b> here</p>" * (size // 28)
+    return source(b"<title>%s</title><body><h1>%s</h1>" % (title.encode(), title.encode()) + words)
+
+
+def workers() -> list[psutil.Process]:
+    """The page workers of this process that are alive."""
+    children = psutil.Process().children()
+    return [each for each in children if "webdata_nb.service.scrape.worker" in each.cmdline()]
+
+
+async def test_pages_come_back_as_data_each_to_its_caller() -> None:
+    async with PagePool(2) as pages:
+        asked = [pages.scrape(html(f"Page {n}", n * 500), WHOLE) for n in range(40)]
+        titles = [scraped.title for scraped in await asyncio.gather(*asked)]
+        assert titles == [f"Page {n}" for n in range(40)]
+        assert 1 <= len(workers()) <= 2
+    assert workers() == []
+
+
+async def test_workers_are_started_only_when_there_is_work_for_them() -> None:
+    async with PagePool(2) as pages:
+        assert workers() == []
+        for _ in range(3):
+            await pages.scrape(html("One"), WHOLE)
+        assert len(workers()) == 1
+
+
+async def test_a_page_over_its_processor_time_fails_alone() -> None:
+    async with PagePool(1, cpu_seconds=0.2) as pages:
+        await pages.scrape(html("Warm"), WHOLE)
+        slow = pages.scrape(html("Slow", 15_000_000), WHOLE)
+        others = [pages.scrape(html(f"Page {n}"), WHOLE) for n in range(5)]
+        [failure, *rest] = await asyncio.gather(slow, *others, return_exceptions=True)
+        assert isinstance(failure, ScrapeError)
+        assert failure.kind == "cpu_limit"
+        assert [scraped.title for scraped in rest] == [f"Page {n}" for n in range(5)]  # type: ignore[union-attr]
+
+
+async def test_a_page_over_its_memory_fails_alone() -> None:
+    async with PagePool(1, memory_bytes=64 * 1024 * 1024) as pages:
+        hungry = pages.scrape(html("Hungry", 15_000_000), WHOLE)
+        other = pages.scrape(html("Other"), WHOLE)
+        [failure, scraped] = await asyncio.gather(hungry, other, return_exceptions=True)
+        assert isinstance(failure, ScrapeError)
+        assert failure.kind in {"memory_limit", "worker_died"}
+        assert scraped.title == "Other"  # type: ignore[union-attr]
+
+
+async def test_a_worker_that_is_killed_takes_one_page_with_it() -> None:
+    async with PagePool(1) as pages:
+        await pages.scrape(html("Warm"), WHOLE)
+        [worker] = workers()
+        os.kill(worker.pid, signal.SIGSTOP)
+        asked = [asyncio.create_task(pages.scrape(html(f"P{n}"), WHOLE)) for n in range(6)]
+        await asyncio.sleep(0)
+        os.kill(worker.pid, signal.SIGKILL)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        failed = [each for each in answers if isinstance(each, ScrapeError)]
+        assert [each.kind for each in failed] == ["worker_died"]
+        assert sum(not isinstance(each, BaseException) for each in answers) == 5
+
+
+async def test_what_a_page_fails_with_is_told() -> None:
+    async with PagePool(1) as pages:
+        with pytest.raises(ScrapeError) as raised:
+            await pages.scrape(source(b"PK\x03\x04" + bytes(50), "application/zip"), WHOLE)
+        assert raised.value.kind == "unsupported_type"
+
+
+async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:
+    async with PagePool(1) as pages:
+        leaving = asyncio.create_task(pages.scrape(html("Leaving", 300_000), WHOLE))
+        staying = asyncio.create_task(pages.scrape(html("Staying"), WHOLE))
+        await asyncio.sleep(0.01)
+        leaving.cancel()
+        assert (await staying).title == "Staying"
+        assert (await pages.scrape(html("After"), WHOLE)).title == "After"
+
+
+PARENT = """
+import asyncio, sys
+from tests.service.scrape.test_pool import WHOLE, html, workers
+from webdata_nb.service.scrape.pool import PagePool
+
+async def main():
+    async with PagePool(2) as pages:
+        await asyncio.gather(*(pages.scrape(html("x", 90_000), WHOLE) for _ in range(8)))
+        print(*(worker.pid for worker in workers()), flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_workers_end_when_only_their_parent_is_killed() -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PARENT, stdout=asyncio.subprocess.PIPE, cwd=CHECKOUT
+    )
+    assert parent.stdout is not None
+    pids = [int(pid) for pid in (await parent.stdout.readline()).split()]
+    assert pids
+    parent.kill()
+    await parent.wait()
+    await until(lambda: not any(psutil.pid_exists(pid) for pid in pids))

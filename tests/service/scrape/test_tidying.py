@@ -1,0 +1,25 @@
+"""Markdown freed of the traces of empty elements, its code untouched."""
+
+from __future__ import annotations
+
+import pytest
+
+from webdata_nb.service.scrape.tidying import tidy
+
+
+@pytest.mark.parametrize(
+    ("written", "tidied"),
+    [
+        ("- \n\n  a\n- b", "- \n  a\n- b"),
+        ("1. \n\n   a\n2. \n3. b \n\nc", "1. \n   a\n3. b \n\nc"),
+        ("# \n\nx \n\n\n\ny", "x \n\ny"),
+        ("x\n\n- \n\ny", "x\n\ny"),
+        ("a - \n\nb", "a - \n\nb"),
+        ("```\n- \n\n  a\n\n\n\nb\n```\n\n\n\n- \n\nc", "```\n- \n\n  a\n\n\n\nb\n```\n\nc"),
+        ("````\n```\n- \n\n  a\n````\n\n- \n\nz", "````\n```\n- \n\n  a\n````\n\nz"),
+        ("> ```\n> - \n\n- \n\n  q", "> ```\n> - \n\n- \n  q"),
+        ("", ""),
+    ],
+)
+def test_traces_go_and_code_stays(written: str, tidied: str) -> None:
+    assert tidy(written) == tidied

@@ -1,0 +1,103 @@
+"""A visit: what is tried again, how long is waited, and what gives up at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.site.server import Site
+from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.scrape.render import Browser
+from webdata_nb.service.scrape.source import ScrapeOptions
+from webdata_nb.service.scrape.visit import Errand, Visit, Visitor, wait_before_retry
+from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.throttle import HostThrottle
+
+PAGE = "<title>Here</title><p>It is here.</p>"
+
+
+@pytest.fixture
+async def visitor() -> AsyncIterator[Visitor]:
+    policy = EgressPolicy("local")
+    async with (
+        PagePool(1) as pages,
+        Fetcher(policy, user_agent="test") as fetcher,
+        Browser(policy, fetcher) as browser,
+    ):
+        yield Visitor(fetcher, HostThrottle(), pages, browser)
+
+
+async def visit(visitor: Visitor, url: str, timeout_s: float = 20.0) -> Visit:
+    return await visitor.visit(Errand(url, ScrapeOptions(only_main_content=False), timeout_s))
+
+
+@pytest.mark.parametrize(
+    ("attempt", "status", "kind", "retry_after_s", "left_s", "expected"),
+    [
+        (1, 503, "", None, 30, 0.25),
+        (2, 503, "", None, 30, 0.5),
+        (3, 503, "", None, 30, None),
+        (1, 429, "", 7, 30, 7),
+        (1, 429, "", 31, 30, None),
+        (1, 503, "", None, 0.1, None),
+        (1, 404, "", None, 30, None),
+        (1, 200, "", None, 30, None),
+        (1, None, "reset", None, 30, 0.25),
+        (1, None, "dns", None, 30, None),
+        (1, None, "timeout", None, 30, None),
+        (1, None, "refused", None, 30, None),
+    ],
+)
+def test_what_is_tried_again(
+    *,
+    attempt: int,
+    status: int | None,
+    kind: str,
+    retry_after_s: float | None,
+    left_s: float,
+    expected: float | None,
+) -> None:
+    wait = wait_before_retry(
+        attempt, status=status, kind=kind, retry_after_s=retry_after_s, left_s=left_s
+    )
+    assert wait == expected
+
+
+async def test_a_passing_fault_is_passed(visitor: Visitor) -> None:
+    with Site(fault_rate=1.0) as faulty:
+        seen = await visit(visitor, faulty.page("/", PAGE))
+        assert seen.scraped is not None
+        assert seen.scraped.title == "Here"
+        assert len(faulty.hits("/")) == 2
+
+
+async def test_a_page_that_keeps_failing_is_asked_three_times(visitor: Visitor, site: Site) -> None:
+    seen = await visit(visitor, site.page("/", "no", status=500))
+    assert (seen.status, str(seen.error)) == (500, "HTTP 500 Internal Server Error")
+    assert seen.error is not None
+    assert seen.error.kind == "http_500"
+    assert len(site.hits("/")) == 3
+
+
+async def test_a_missing_page_is_asked_once(visitor: Visitor, site: Site) -> None:
+    seen = await visit(visitor, site.page("/", "no", status=404))
+    assert seen.status == 404
+    assert len(site.hits("/")) == 1
+
+
+async def test_a_wait_beyond_the_deadline_is_not_begun(visitor: Visitor, site: Site) -> None:
+    url = site.page("/", "later", status=429, headers={"Retry-After": "60"})
+    seen = await visit(visitor, url, timeout_s=5)
+    assert seen.status == 429
+    assert len(site.hits("/")) == 1
+
+
+async def test_a_server_that_is_not_there_is_an_error_with_its_kind(visitor: Visitor) -> None:
+    with Site() as closed:
+        url = closed.url
+    seen = await visit(visitor, url)
+    assert seen.status is None
+    assert seen.error is not None
+    assert seen.error.kind == "connect"

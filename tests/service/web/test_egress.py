@@ -1,0 +1,212 @@
+"""The policy over the wire: what is refused is never dialled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_network
+
+import pytest
+
+from tests.service.web.wire import WireServer
+from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
+from webdata_nb.service.web.guard import EgressPolicy
+
+POLICY_TEXT = "The network policy of this service does not allow that address."
+LOOPBACK = """
+    127.0.0.1 127.1 0x7f.1 0x7f000001 2130706433 017700000001 0177.0.0.1 127.0.0.1.
+    %31%32%37.0.0.1
+    127.000.000.001 \uff11\uff12\uff17.0.0.1 127\u30020\u30020\u30021
+    [0:0:0:0:0:ffff:7f00:1] [::ffff:127.0.0.1]
+    localhost LOCALHOST localhost. lo.test
+"""
+NOT_ADMITTED = """
+    0 0.0.0.0 127.127.127.127 [::1] [::] [::127.0.0.1] [::ffff:0:127.0.0.1] [64:ff9b::127.0.0.1]
+    [64:ff9b:1::7f00:1] [2002:7f00:1::] [2001:0:7f00:1::] [fe80::5efe:7f00:1]
+    10.0.0.1 172.16.0.1 192.168.0.1 169.254.169.254 169.254.170.2 168.63.129.16 192.0.0.192
+    100.100.100.200 100.64.0.1 192.88.99.1 198.18.0.1 224.0.0.1 255.255.255.255 240.0.0.1
+    0xa9fea9fe 2852039166 0251.0376.0251.0376 [::ffff:a9fe:a9fe] [fd00:ec2::254] [fd20:ce::254]
+    [fe80::1] [fec0::1] [ff02::1] [3fff::1] [5f00::1] [64:ff9b:1::1] [2001:db8::1]
+    private.test mixed.test metadata.test
+"""
+NAMES: dict[str, Sequence[str]] = {
+    "site.test": ["127.0.0.1"],
+    "lo.test": ["127.0.0.1"],
+    "localhost": ["127.0.0.1"],
+    "localhost.": ["127.0.0.1"],
+    "private.test": ["10.0.0.1"],
+    "mixed.test": ["93.184.215.14", "10.0.0.1"],
+    "metadata.test": ["169.254.169.254"],
+}
+THIS_MACHINE = (ip_network("127.0.0.1/32"),)
+
+
+async def look_up(host: str) -> Sequence[str]:
+    return NAMES[host]
+
+
+def fetcher_for(policy: EgressPolicy) -> Fetcher:
+    return Fetcher(policy, user_agent="x", lookup=look_up)
+
+
+async def said_to(fetcher: Fetcher, url: str) -> str:
+    with pytest.raises(FetchError) as caught:
+        await fetcher.fetch(FetchRequest(url, timeout_s=5))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("host", (LOOPBACK + NOT_ADMITTED).split())
+async def test_a_team_reaches_nothing_private(server: WireServer, host: str) -> None:
+    async with fetcher_for(EgressPolicy("team")) as fetcher:
+        assert await said_to(fetcher, server.url(host=host)) == POLICY_TEXT
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("host", NOT_ADMITTED.split())
+async def test_nor_by_a_redirect(server: WireServer, host: str) -> None:
+    async with fetcher_for(EgressPolicy("team", THIS_MACHINE)) as fetcher:
+        start = server.redirect("/", server.url("/inside", host=host))
+        assert await said_to(fetcher, start) == POLICY_TEXT
+    assert server.paths() == ["/"]
+
+
+@pytest.mark.parametrize("host", [*LOOPBACK.split(), "site.test"])
+async def test_an_admitted_network_is_reached_by_every_spelling(
+    server: WireServer, host: str
+) -> None:
+    server.page("/", b"inside")
+    async with fetcher_for(EgressPolicy("team", THIS_MACHINE)) as fetcher:
+        assert (await fetcher.fetch(FetchRequest(server.url(host=host)))).body == b"inside"
+
+
+@pytest.mark.parametrize("host", [*LOOPBACK.split(), "site.test"])
+async def test_local_reaches_this_machine_but_not_the_service(
+    server: WireServer, host: str
+) -> None:
+    server.page("/", b"mine")
+    async with fetcher_for(EgressPolicy("local")) as fetcher:
+        assert (await fetcher.fetch(FetchRequest(server.url(host=host)))).body == b"mine"
+    async with fetcher_for(EgressPolicy("local", own_port=server.port)) as fetcher:
+        assert await said_to(fetcher, server.url(host=host)) == POLICY_TEXT
+
+
+@pytest.mark.parametrize("host", ["metadata.test", "169.254.169.254", "[::ffff:169.254.169.254]"])
+async def test_local_reaches_no_metadata(host: str) -> None:
+    async with fetcher_for(EgressPolicy("local")) as fetcher:
+        assert await said_to(fetcher, f"http://{host}/latest/meta-data/") == POLICY_TEXT
+
+
+async def test_the_host_keeps_its_name(server: WireServer) -> None:
+    async with fetcher_for(EgressPolicy("local")) as fetcher:
+        await fetcher.fetch(FetchRequest(server.url(host="Site.TEST")))
+    assert server.last.headers["host"] == f"site.test:{server.port}"
+
+
+async def test_a_name_that_changes_its_address_is_not_asked_again(server: WireServer) -> None:
+    answers = [["127.0.0.1"], ["10.0.0.1"]]
+
+    async def rebind(_host: str) -> Sequence[str]:
+        return answers.pop(0)
+
+    url = server.page("/", b"x", "Connection: close")
+    policy = EgressPolicy("team", THIS_MACHINE)
+    async with Fetcher(policy, user_agent="x", lookup=rebind) as fetcher:
+        for _ in range(2):
+            await fetcher.fetch(FetchRequest(url.replace("127.0.0.1", "site.test")))
+    assert len(answers) == 1
+    assert server.connections == 2
+
+
+async def test_the_socket_itself_refuses(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were every earlier check to fail, the dial of the address would still be refused."""
+
+    async def no_check(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(Fetcher, "_check_hop", no_check)
+    async with fetcher_for(EgressPolicy("team")) as fetcher:
+        assert await said_to(fetcher, server.url()) == POLICY_TEXT
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://ann:secret@site.test/",
+        "http://site.test:22/",
+        "http://site.test:25/",
+    ],
+)
+async def test_refused_before_any_lookup(url: str) -> None:
+    async def no_lookup(host: str) -> Sequence[str]:
+        raise AssertionError(host)
+
+    async with Fetcher(EgressPolicy("local"), user_agent="x", lookup=no_lookup) as fetcher:
+        with pytest.raises(Refused):
+            await fetcher.fetch(FetchRequest(url))
+
+
+async def test_an_unknown_name(server: WireServer) -> None:
+    async def nowhere(_host: str) -> Sequence[str]:
+        raise OSError(-2, "Name or service not known")
+
+    async with Fetcher(EgressPolicy("team"), user_agent="x", lookup=nowhere) as fetcher:
+        with pytest.raises(FetchError, match=r"'site\.test' could not be found") as caught:
+            await fetcher.fetch(FetchRequest(server.url(host="site.test")))
+    assert caught.value.kind == "dns"
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("http://10.0.0.1/hook", "refused"),
+        ("http://private.test/hook", "refused"),
+        ("http://mixed.test/hook", "refused"),
+        ("http://ann:pw@site.test/hook", "refused"),
+        ("http://unknown.test/hook", "dns"),
+        ("ftp://site.test/hook", "bad_url"),
+        ("http://site.test/hook", None),
+    ],
+)
+async def test_checking_without_a_request(url: str, kind: str | None) -> None:
+    async def know(host: str) -> Sequence[str]:
+        if host not in NAMES:
+            raise OSError(-2, "Name or service not known")
+        return NAMES[host]
+
+    policy = EgressPolicy("team", THIS_MACHINE)
+    async with Fetcher(policy, user_agent="x", lookup=know) as fetcher:
+        if kind is None:
+            await fetcher.check(url)
+        else:
+            with pytest.raises(FetchError) as caught:
+                await fetcher.check(url)
+            assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [
+        ("b\u00fccher.test", "xn--bcher-kva.test"),
+        ("a_b.test", "a_b.test"),
+        ("-a-.test", "-a-.test"),
+        ("*.test", "*.test"),
+        ("XN--BCHER-KVA.test", "xn--bcher-kva.test"),
+    ],
+)
+async def test_odd_names_are_asked_for_as_they_are_checked(
+    server: WireServer, host: str, asked: str
+) -> None:
+    names: list[str] = []
+
+    async def note(name: str) -> Sequence[str]:
+        names.append(name)
+        return ["127.0.0.1"]
+
+    server.page("/", b"x")
+    async with Fetcher(EgressPolicy("local"), user_agent="x", lookup=note) as fetcher:
+        await fetcher.fetch(FetchRequest(server.url(host=host)))
+    assert names == [asked]
+    assert server.last.headers["host"] == f"{asked}:{server.port}"

@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from tests.service.web.bombs import BOMBS, MIB
+from tests.service.web.wire import (
+    Answer,
+    WireServer,
+    page,
+    then_close,
+    then_hang,
+    then_reset,
+)
+from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits, Redirect
+from webdata_nb.service.web.guard import EgressPolicy
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+
+
+async def failure(fetcher: Fetcher, request: FetchRequest | str) -> FetchError:
+    asked = FetchRequest(request) if isinstance(request, str) else request
+    with pytest.raises(FetchError) as caught:
+        await fetcher.fetch(asked)
+    return caught.value
+
+
+async def test_a_page(server: WireServer, fetcher: Fetcher) -> None:
+    url = server.page("/a", b"<p>hello", "Content-Type: text/html", "X-Twice: 1", "x-twice: 2")
+    fetched = await fetcher.fetch(FetchRequest(url + "?q=1#part"))
+    assert fetched.url == fetched.final_url == url + "?q=1"
+    assert (fetched.status, fetched.body, fetched.wire_bytes) == (200, b"<p>hello", 8)
+    assert fetched.header("CONTENT-TYPE") == "text/html"
+    assert fetched.header("x-none") is None
+    assert [pair for pair in fetched.headers if pair[0] == "x-twice"] == [
+        ("x-twice", "1"),
+        ("x-twice", "2"),
+    ]
+    assert (fetched.redirects, fetched.stopped) == ((), None)
+    assert fetched.elapsed_s > 0
+
+
+async def test_what_is_sent(server: WireServer, fetcher: Fetcher) -> None:
+    await fetcher.fetch(FetchRequest(server.page("/a b|c'ü", b"x")))
+    sent = server.last
+    assert (sent.method, sent.target) == ("GET", "/a%20b|c'%C3%BC")
+    assert sent.headers == {
+        "host": f"127.0.0.1:{server.port}",
+        "user-agent": "webdata-tests/1.0",
+        "accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+        "accept-encoding": "gzip, deflate, br, zstd",
+    }
+
+
+async def test_own_headers_and_cookies(server: WireServer, fetcher: Fetcher) -> None:
+    request = FetchRequest(
+        server.page("/", b"x"),
+        headers={"X-Token": "t", "user-agent": "mine", "Accept-Language": "de"},
+        cookies={"a": "1", "b": "x=y z"},
+        accept="application/json",
+    )
+    await fetcher.fetch(request)
+    sent = server.last.headers
+    assert (sent["x-token"], sent["user-agent"], sent["accept-language"]) == ("t", "mine", "de")
+    assert sent["cookie"] == "a=1; b=x=y z"
+    assert sent["accept"] == "application/json"
+
+
+async def test_an_own_accept_header_comes_first(server: WireServer, fetcher: Fetcher) -> None:
+    request = FetchRequest(server.page("/", b"x"), headers={"accept": "a/b"}, accept="c/d")
+    await fetcher.fetch(request)
+    assert server.last.headers["accept"] == "a/b"
+
+
+async def test_a_cookie_header_and_cookies_add_up(server: WireServer, fetcher: Fetcher) -> None:
+    request = FetchRequest(server.page("/", b"x"), headers={"cookie": "a=1"}, cookies={"b": "2"})
+    await fetcher.fetch(request)
+    assert server.last.headers["cookie"] == "a=1; b=2"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "other.test"},
+        {"Content-Length": "5"},
+        {"transfer-encoding": "chunked"},
+        {"Connection": "keep-alive"},
+        {"Proxy-Authorization": "Basic x"},
+        {"X-Split": "secret\r\nX-Other: 1"},
+        {"X\r\nY": "secret"},
+        {"X Y": "secret"},
+        {"": "secret"},
+        {"X-Nul": "secret\0"},
+    ],
+)
+async def test_headers_that_a_job_may_not_set(
+    server: WireServer, fetcher: Fetcher, headers: dict[str, str]
+) -> None:
+    with pytest.raises(Refused) as caught:
+        await fetcher.fetch(FetchRequest(server.page("/", b"x"), headers=headers))
+    assert "secret" not in str(caught.value)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("cookies", [{"a": "1; b=2"}, {"a": "1\r\nX: y"}, {"a b": "1"}, {"": "1"}])
+async def test_cookies_that_no_header_can_carry(
+    server: WireServer, fetcher: Fetcher, cookies: dict[str, str]
+) -> None:
+    with pytest.raises(Refused):
+        await fetcher.fetch(FetchRequest(server.page("/", b"x"), cookies=cookies))
+    assert server.asked == []
+
+
+async def test_nothing_is_kept_for_the_next_page(server: WireServer, fetcher: Fetcher) -> None:
+    url = server.page("/", b"x", "Set-Cookie: session=1; Path=/")
+    for _ in range(2):
+        await fetcher.fetch(FetchRequest(url, headers={"X-Once": "1"} if not server.asked else {}))
+    assert "cookie" not in server.last.headers
+    assert "x-once" not in server.last.headers
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "500 Oops", "304 Not Modified", "429 Slow"])
+async def test_an_error_status_is_a_result(
+    server: WireServer, fetcher: Fetcher, status: str
+) -> None:
+    fetched = await fetcher.fetch(FetchRequest(server.page("/", b"", status=status)))
+    assert fetched.status == int(status[:3])
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [("gzip", gzip.compress(b"hello" * 9000)), ("deflate", zlib.compress(b"hello" * 9000))],
+)
+async def test_a_compressed_page(
+    server: WireServer, fetcher: Fetcher, coding: str, body: bytes
+) -> None:
+    fetched = await fetcher.fetch(
+        FetchRequest(server.page("/", body, f"Content-Encoding: {coding}"))
+    )
+    assert fetched.body == b"hello" * 9000
+    assert fetched.wire_bytes == len(body)
+
+
+async def test_an_empty_body_needs_no_decoding(server: WireServer, fetcher: Fetcher) -> None:
+    fetched = await fetcher.fetch(FetchRequest(server.page("/", b"", "Content-Encoding: gzip")))
+    assert fetched.body == b""
+
+
+async def test_a_chunked_page(server: WireServer, fetcher: Fetcher) -> None:
+    server.answers["/"] = (
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"
+    )
+    fetched = await fetcher.fetch(FetchRequest(server.url()))
+    assert (fetched.body, fetched.wire_bytes) == (b"hello!", 6)
+
+
+async def test_a_page_that_ends_with_its_connection(server: WireServer, fetcher: Fetcher) -> None:
+    server.answers["/"] = then_close(b"HTTP/1.0 200 OK\r\n\r\nhello")
+    assert (await fetcher.fetch(FetchRequest(server.url()))).body == b"hello"
+
+
+async def test_post_and_head(server: WireServer, fetcher: Fetcher) -> None:
+    url = server.page("/", b"done")
+    await fetcher.fetch(FetchRequest(url, method="POST", body=b'{"a": 1}'))
+    assert (server.last.method, server.last.body) == ("POST", b'{"a": 1}')
+    server.answers["/"] = HEAD + b"Content-Length: 99999999\r\n\r\n"
+    fetched = await fetcher.fetch(FetchRequest(url, method="HEAD"))
+    assert (fetched.status, fetched.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("before the status", b""),
+        ("within the status", b"HTTP/1.1 20"),
+        ("within a header", HEAD + b"Content-Len"),
+        ("within the body", HEAD + b"Content-Length: 100\r\n\r\nhalf a page"),
+        ("before the last chunk", HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+        ("within a chunk", HEAD + b"Transfer-Encoding: chunked\r\n\r\nff\r\nhello"),
+    ],
+)
+@pytest.mark.parametrize("end", [then_close, then_reset])
+async def test_a_connection_cut(
+    server: WireServer,
+    fetcher: Fetcher,
+    stage: str,
+    said: bytes,
+    end: Callable[[bytes], Answer],
+) -> None:
+    server.answers["/"] = end(said)
+    for _ in range(3):
+        error = await failure(fetcher, server.url())
+        assert error.kind == "reset", stage
+        assert "closed the connection before its answer was complete" in str(error)
+    assert (await fetcher.fetch(FetchRequest(server.page("/well", b"whole")))).body == b"whole"
+
+
+async def test_a_compressed_page_that_was_cut_short(server: WireServer, fetcher: Fetcher) -> None:
+    half = gzip.compress(b"hello" * 9000)[:-20]
+    error = await failure(fetcher, server.page("/", half, "Content-Encoding: gzip"))
+    assert error.kind == "decode"
+    assert "ends before its end mark" in str(error)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        HEAD + b"Content-Length: nonsense\r\n\r\nhello",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nXYZ\r\nhello\r\n0\r\n\r\n",
+        HEAD + b"X-Large: " + b"a" * 100_000 + b"\r\n\r\n",
+        HEAD + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100)) + b"\r\n",
+        HEAD + b"X: 1\r\n" * 1000 + b"\r\n",
+    ],
+)
+async def test_what_is_no_http(server: WireServer, fetcher: Fetcher, said: bytes) -> None:
+    server.answers["/"] = then_close(said)
+    error = await failure(fetcher, server.url())
+    assert error.kind == "protocol"
+    assert "aaa" not in str(error)
+
+
+async def test_one_line_of_headers_may_be_long(server: WireServer, fetcher: Fetcher) -> None:
+    long = "default-src 'self' " * 1500
+    fetched = await fetcher.fetch(FetchRequest(server.page("/", b"x", f"X-Policy: {long}")))
+    assert fetched.header("x-policy") == long.strip()
+
+
+async def test_header_values_that_are_no_utf8(server: WireServer, fetcher: Fetcher) -> None:
+    server.answers["/"] = HEAD + b"X-Name: caf\xe9\r\nContent-Length: 0\r\n\r\n"
+    assert (await fetcher.fetch(FetchRequest(server.url()))).header("x-name") == "café"
+
+
+@pytest.mark.parametrize("path", ["/announced", "/chunked"])
+async def test_a_page_too_large_for_the_wire(
+    server: WireServer, fetcher: Fetcher, path: str
+) -> None:
+    server.page("/announced", b"a" * 2_000_000)
+    chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
+    server.answers["/chunked"] = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 30
+    limits = Limits(wire_bytes=1_000_000)
+    error = await failure(fetcher, FetchRequest(server.url(path), limits=limits))
+    assert error.kind == "too_large"
+    assert "1,000,000 bytes" in str(error)
+
+
+async def test_the_decoded_limit_holds_without_a_coding(
+    server: WireServer, fetcher: Fetcher
+) -> None:
+    request = FetchRequest(server.page("/", b"a" * 100), limits=Limits(decoded_bytes=99))
+    assert (await failure(fetcher, request)).kind == "too_large"
+
+
+@pytest.mark.parametrize("name", BOMBS)
+async def test_a_bomb_over_the_wire(server: WireServer, fetcher: Fetcher, name: str) -> None:
+    coding, pieces = BOMBS[name]
+
+    async def explode(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + f"Content-Encoding: {coding}\r\n\r\n".encode())
+        for piece in pieces():
+            writer.write(piece)
+            await writer.drain()
+        writer.close()
+
+    server.answers["/"] = explode
+    request = FetchRequest(server.url(), limits=Limits(decoded_bytes=5 * MIB))
+    assert (await failure(fetcher, request)).kind == "too_large"
+
+
+async def test_an_unknown_coding(server: WireServer, fetcher: Fetcher) -> None:
+    error = await failure(fetcher, server.page("/", b"x", "Content-Encoding: dcz"))
+    assert (error.kind, "'dcz'" in str(error)) == ("decode", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        (b"", "did not answer within 0.2 s"),
+        (HEAD, "did not answer within 0.2 s"),
+        (HEAD + b"Content-Length: 9\r\n\r\nhell", r"whole page within 0.2 s \(4 bytes"),
+    ],
+)
+async def test_the_deadline_covers_every_stage(
+    server: WireServer, fetcher: Fetcher, said: bytes, what: str
+) -> None:
+    server.answers["/"] = then_hang(said)
+    with pytest.raises(FetchError, match=what) as caught:
+        await fetcher.fetch(FetchRequest(server.url(), timeout_s=0.2))
+    assert caught.value.kind == "timeout"
+
+
+async def test_a_drip_does_not_outlast_the_deadline(server: WireServer, fetcher: Fetcher) -> None:
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"Content-Length: 1000000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"x")
+            await asyncio.sleep(0.01)
+
+    server.answers["/"] = drip
+    assert (await failure(fetcher, FetchRequest(server.url(), timeout_s=0.2))).kind == "timeout"
+
+
+async def test_limits_set_the_deadline_too(server: WireServer, fetcher: Fetcher) -> None:
+    server.answers["/"] = then_hang(b"")
+    request = FetchRequest(server.url(), limits=Limits(timeout_s=0.1))
+    assert "within 0.1 s" in str(await failure(fetcher, request))
+
+
+async def test_an_own_timeout_of_the_hop_question_is_no_deadline(
+    server: WireServer, fetcher: Fetcher
+) -> None:
+    async def overtaxed(url: str) -> str | None:
+        raise TimeoutError(url)
+
+    url = server.redirect("/", "/next")
+    with pytest.raises(TimeoutError, match="/next"):
+        await fetcher.fetch(FetchRequest(url), allow_hop=overtaxed)
+
+
+async def test_nobody_listens(fetcher: Fetcher) -> None:
+    async with WireServer() as gone:
+        url = gone.url()
+    error = await failure(fetcher, url)
+    assert error.kind == "connect"
+    assert "127.0.0.1 could not be reached" in str(error)
+
+
+@pytest.mark.parametrize("end", [then_close, then_reset])
+async def test_a_stale_connection_costs_the_reader_nothing(
+    server: WireServer, fetcher: Fetcher, end: Callable[[bytes], Answer]
+) -> None:
+    server.answers["/"] = [page(b"first"), end(b""), page(b"second")]
+    url = server.url()
+    assert (await fetcher.fetch(FetchRequest(url))).body == b"first"
+    assert (await fetcher.fetch(FetchRequest(url))).body == b"second"
+    assert len(server.asked) == 3
+
+
+async def test_a_post_is_never_sent_twice(server: WireServer, fetcher: Fetcher) -> None:
+    server.answers["/"] = [page(b"first"), then_close(b""), page(b"second")]
+    request = FetchRequest(server.url(), method="POST", body=b"once")
+    await fetcher.fetch(request)
+    assert (await failure(fetcher, request)).kind == "reset"
+    assert len(server.asked) == 2
+
+
+async def test_connections_are_used_again(server: WireServer, fetcher: Fetcher) -> None:
+    url = server.page("/", b"x" * 45_000)
+    for _ in range(5):
+        await fetcher.fetch(FetchRequest(url))
+    assert server.connections == 1
+
+
+async def test_many_pages_at_once(server: WireServer, fetcher: Fetcher) -> None:
+    urls = [server.page(f"/{n}", b"%d" % n) for n in range(40)]
+    fetched = await asyncio.gather(*(fetcher.fetch(FetchRequest(url)) for url in urls))
+    assert [one.body for one in fetched] == [b"%d" % n for n in range(40)]
+
+
+async def test_a_cancelled_fetch_lets_go_of_its_connection(
+    server: WireServer, fetcher: Fetcher
+) -> None:
+    asked = asyncio.Event()
+
+    async def hang(writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await writer.wait_closed()
+
+    server.answers["/"] = hang
+    task = asyncio.create_task(fetcher.fetch(FetchRequest(server.url())))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await fetcher.fetch(FetchRequest(server.page("/well", b"x")))).body == b"x"
+
+
+async def test_the_environment_has_no_say(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with Fetcher(EgressPolicy("local"), user_agent="x") as fetcher:
+        assert (await fetcher.fetch(FetchRequest(server.page("/", b"x")))).body == b"x"
+
+
+async def test_a_bad_url(fetcher: Fetcher) -> None:
+    assert (await failure(fetcher, "example.com")).kind == "bad_url"
+
+
+async def test_a_fetcher_fetches_only_while_open() -> None:
+    fetcher = Fetcher(EgressPolicy("local"), user_agent="x")
+    with pytest.raises(RuntimeError, match="async with"):
+        await fetcher.fetch(FetchRequest("http://example.com/"))
+    async with fetcher:
+        pass
+    with pytest.raises(RuntimeError, match="async with"):
+        await fetcher.fetch(FetchRequest("http://example.com/"))
+
+
+def test_values_are_frozen() -> None:
+    fetched = Fetched("u", "u", 200, (), b"", 0, (Redirect("u", 302),), 0.0)
+    with pytest.raises(AttributeError):
+        fetched.status = 404  # type: ignore[misc]

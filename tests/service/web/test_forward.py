@@ -1,0 +1,326 @@
+"""The forward proxy on the wire: who may use it, where it leads, what it passes on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from ipaddress import ip_network
+
+import pytest
+
+from tests.service.web.wire import WireServer, page, then_close, then_hang
+from webdata_nb.service.web.forward import Allowance, ForwardProxy, Pass
+from webdata_nb.service.web.guard import EgressPolicy
+
+NAMES = {
+    "site.test": ["127.0.0.1"],
+    "mixed.test": ["127.0.0.1", "10.0.0.1"],
+    "private.test": ["10.0.0.1"],
+    "metadata.test": ["169.254.169.254"],
+}
+POLICY = EgressPolicy("team", (ip_network("127.0.0.1/32"),))
+FORBIDDEN = """
+    private.test mixed.test metadata.test 10.0.0.1 127.0.0.2 169.254.169.254 [::1]
+    [::ffff:169.254.169.254] 0x7f000002 2852039166 0
+"""
+
+
+async def look_up(host: str) -> Sequence[str]:
+    if host not in NAMES:
+        raise OSError(-2, "Name or service not known")
+    return NAMES[host]
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[ForwardProxy]:
+    async with ForwardProxy(POLICY, lookup=look_up) as running:
+        yield running
+
+
+def credential(granted: Pass) -> str:
+    pair = f"{granted.username}:{granted.password}".encode()
+    return f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"
+
+
+async def connect(proxy: ForwardProxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = proxy.url.removeprefix("http://").split(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def ask(proxy: ForwardProxy, *lines: str, body: bytes = b"") -> bytes:
+    """Say this to the proxy and return all that it answers until it closes."""
+    reader, writer = await connect(proxy)
+    writer.write("\r\n".join((*lines, "", "")).encode("latin-1") + body)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+async def get(proxy: ForwardProxy, granted: Pass, url: str, *lines: str) -> bytes:
+    return await ask(proxy, f"GET {url} HTTP/1.1", credential(granted), *lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "X-None: given",
+        "Proxy-Authorization: Basic ",
+        "Proxy-Authorization: Basic ????",
+        "Proxy-Authorization: Basic bm8tY29sb24=",
+        "Proxy-Authorization: Bearer NAME:PASSWORD",
+        "Proxy-Authorization: Basic " + base64.b64encode(b"NAME:wrong").decode(),
+        "Proxy-Authorization: Basic " + base64.b64encode(b"NAME:").decode(),
+    ],
+)
+async def test_no_credential_no_way_out(proxy: ForwardProxy, server: WireServer, line: str) -> None:
+    with proxy.admit() as granted:
+        sent = line.replace("NAME", granted.username).replace("PASSWORD", granted.password)
+        for first in (f"GET {server.url()} HTTP/1.1", f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"):
+            answer = await ask(proxy, first, sent)
+            assert status(answer) == 407
+            assert b"Proxy-Authenticate: Basic" in answer
+    assert server.connections == 0
+
+
+async def test_a_credential_ends_with_its_page(proxy: ForwardProxy, server: WireServer) -> None:
+    server.page("/", b"page")
+    with proxy.admit() as granted, proxy.admit() as neighbour:
+        assert status(await get(proxy, granted, server.url())) == 200
+    assert status(await get(proxy, granted, server.url())) == 407
+    assert neighbour.username != granted.username
+
+
+async def test_a_request_is_passed_on_without_what_is_the_proxys(
+    proxy: ForwardProxy, server: WireServer
+) -> None:
+    server.page("/a", b"the page", "X-Kept: yes", "Keep-Alive: timeout=5", "Connection: keep-alive")
+    with proxy.admit() as granted:
+        answer = await get(
+            proxy,
+            granted,
+            server.url("/a?b=c", host="site.test"),
+            "Host: elsewhere.test",
+            "Connection: keep-alive, X-Hop",
+            "X-Hop: gone",
+            "X-Own: kept",
+            "Proxy-Connection: keep-alive",
+        )
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert body == b"the page"
+    assert b"X-Kept: yes" in head
+    assert b"Connection: close" in head
+    assert b"eep-" not in head
+    assert server.last.target == "/a?b=c"
+    assert server.last.headers == {
+        "host": f"site.test:{server.port}",
+        "connection": "close",
+        "x-own": "kept",
+    }
+
+
+async def test_a_body_is_passed_on_and_nothing_after_it(
+    proxy: ForwardProxy, server: WireServer
+) -> None:
+    server.page("/", b"got it")
+    with proxy.admit() as granted:
+        answer = await ask(
+            proxy,
+            f"POST {server.url()} HTTP/1.1",
+            credential(granted),
+            "Content-Length: 4",
+            body=b"sentGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
+        )
+    assert server.paths() == ["/"]
+    assert server.last.body == b"sent"
+    # What follows is the end of the connection, with the answer or before it came.
+    assert answer == b"" or answer.endswith(b"got it")
+
+
+async def test_a_tunnel_carries_both_ways(proxy: ForwardProxy, server: WireServer) -> None:
+    server.answers["/"] = page(b"through the tunnel")
+    with proxy.admit() as granted:
+        reader, writer = await connect(proxy)
+        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
+        writer.write(head.encode())
+        assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+        for _ in range(2):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readuntil(b"tunnel")).endswith(b"through the tunnel")
+        writer.close()
+        assert granted.spent > 100
+    assert server.paths() == ["/", "/"]
+
+
+async def test_the_end_of_the_page_ends_its_tunnels(
+    proxy: ForwardProxy, server: WireServer
+) -> None:
+    with proxy.admit() as granted:
+        reader, writer = await connect(proxy)
+        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
+        writer.write(head.encode())
+        assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+    writer.close()
+
+
+@pytest.mark.parametrize("host", FORBIDDEN.split())
+async def test_what_the_policy_forbids_is_refused_without_a_word(
+    proxy: ForwardProxy, server: WireServer, host: str
+) -> None:
+    for first in ("GET http://{}:{}/ HTTP/1.1", "CONNECT {}:{} HTTP/1.1"):
+        with proxy.admit() as granted:
+            answer = await ask(proxy, first.format(host, server.port), credential(granted))
+            assert answer.split(b"\r\n")[0] == b"HTTP/1.1 403 Forbidden"
+            assert answer.endswith(b"\r\n\r\n")
+            assert len(granted.refused) == 1
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("port", [22, 25, 6379, 5432, 445])
+async def test_ports_of_other_protocols_are_refused(proxy: ForwardProxy, port: int) -> None:
+    with proxy.admit() as granted:
+        answer = await ask(proxy, f"CONNECT site.test:{port} HTTP/1.1", credential(granted))
+    assert status(answer) == 403
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "GET / HTTP/1.1",
+        "GET https://site.test/ HTTP/1.1",
+        "GET ftp://site.test/ HTTP/1.1",
+        "GET file:///etc/passwd HTTP/1.1",
+        "CONNECT http://site.test/ HTTP/1.1",
+        "CONNECT user@site.test:443 HTTP/1.1",
+        "CONNECT site.test:99999 HTTP/1.1",
+        "CONNECT site.test:443#x HTTP/1.1",
+    ],
+)
+async def test_what_is_no_web_address_is_no_request(proxy: ForwardProxy, first: str) -> None:
+    with proxy.admit() as granted:
+        assert status(await ask(proxy, first, credential(granted))) == 400
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Transfer-Encoding: chunked",
+        "Content-Length: 1\r\nContent-Length: 2",
+        "Content-Length: +1",
+        "Content-Length: 1, 1",
+        "No colon",
+        "Space : before",
+        " folded: line",
+        "X: bare\nHost: break",
+        "X: nul\0",
+        "X-Large: " + "x" * 70_000,
+        "\r\n".join(["X: y"] * 300),
+    ],
+)
+async def test_a_request_that_could_be_read_two_ways_is_none(
+    proxy: ForwardProxy, server: WireServer, line: str
+) -> None:
+    with proxy.admit() as granted:
+        answer = await ask(proxy, f"POST {server.url()} HTTP/1.1", credential(granted), line)
+    assert status(answer) == 400
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("said", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"])
+async def test_an_answer_that_is_none_ends_the_connection(
+    proxy: ForwardProxy, server: WireServer, said: bytes
+) -> None:
+    server.answers["/"] = then_close(said)
+    with proxy.admit() as granted:
+        assert await get(proxy, granted, server.url()) == b""
+
+
+async def test_interim_answers_are_left_out(proxy: ForwardProxy, server: WireServer) -> None:
+    server.answers["/"] = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + page(b"the page")
+    with proxy.admit() as granted:
+        answer = await get(proxy, granted, server.url())
+    assert status(answer) == 200
+    assert answer.endswith(b"the page")
+
+
+async def test_who_is_not_there_is_a_bad_gateway(proxy: ForwardProxy) -> None:
+    closed = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    port = closed.sockets[0].getsockname()[1]
+    closed.close()
+    await closed.wait_closed()
+    with proxy.admit() as granted:
+        assert status(await get(proxy, granted, f"http://127.0.0.1:{port}/")) == 502
+        assert status(await get(proxy, granted, "http://unknown.test/")) == 502
+        assert granted.refused == set()
+
+
+async def test_a_page_has_so_many_bytes(proxy: ForwardProxy, server: WireServer) -> None:
+    server.page("/", b"x" * 500_000)
+    with proxy.admit(Allowance(wire_bytes=600_000)) as granted:
+        assert len(await get(proxy, granted, server.url())) > 500_000
+        assert len(await get(proxy, granted, server.url())) < 200_000
+
+
+async def test_a_page_has_so_many_connections(proxy: ForwardProxy, server: WireServer) -> None:
+    server.answers["/"] = then_hang(page(b"")[:-2])
+    with proxy.admit(Allowance(connections=1)) as granted:
+        reader, writer = await connect(proxy)
+        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
+        writer.write(head.encode())
+        assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+        assert status(await get(proxy, granted, server.url())) == 429
+        with proxy.admit() as neighbour:
+            server.page("/fine", b"fine")
+            assert status(await get(proxy, neighbour, server.url("/fine"))) == 200
+        writer.close()
+
+
+async def test_silence_ends_a_connection(proxy: ForwardProxy, server: WireServer) -> None:
+    server.answers["/"] = then_hang(b"HTTP/1.1 200 OK\r\n\r\npart")
+    with proxy.admit(Allowance(idle_s=0.2)) as granted:
+        answer = await get(proxy, granted, server.url())
+    assert answer.endswith(b"part")
+
+
+async def test_a_proxy_further_on(server: WireServer) -> None:
+    """Addresses are checked here all the same; the other proxy gets our credential, not ours."""
+    absolute = "http://unknown.test/page"
+    server.answers[absolute] = page(b"from further on")
+    server.answers[f"site.test:{server.port}"] = b"HTTP/1.1 200 OK\r\n\r\n"
+    upstream = f"http://me:pass%20word@127.0.0.1:{server.port}"
+    async with ForwardProxy(POLICY, lookup=look_up, upstream=upstream) as proxy:
+        with proxy.admit() as granted:
+            assert (await get(proxy, granted, absolute)).endswith(b"from further on")
+            sent = base64.b64encode(b"me:pass word").decode()
+            assert server.last.headers["proxy-authorization"] == f"Basic {sent}"
+            assert status(await get(proxy, granted, "http://private.test/")) == 403
+            tunnel = f"CONNECT site.test:{server.port} HTTP/1.1"
+            reader, writer = await connect(proxy)
+            writer.write(f"{tunnel}\r\n{credential(granted)}\r\n\r\n".encode())
+            assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+            writer.close()
+            closed = await ask(proxy, "CONNECT nowhere.test:443 HTTP/1.1", credential(granted))
+            assert status(closed) == 502
+    methods = [(asked.method, asked.target) for asked in server.asked]
+    assert methods[:2] == [("GET", absolute), ("CONNECT", f"site.test:{server.port}")]
+
+
+def test_a_proxy_further_on_is_an_http_one() -> None:
+    with pytest.raises(ValueError, match="http://host:port"):
+        ForwardProxy(POLICY, upstream="socks5://127.0.0.1:1080")
+
+
+async def test_it_listens_on_loopback_inside_its_block_alone(proxy: ForwardProxy) -> None:
+    assert proxy.url.startswith("http://127.0.0.1:")
+    with pytest.raises(RuntimeError, match="async with"):
+        _ = ForwardProxy(POLICY).url

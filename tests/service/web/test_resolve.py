@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web import resolve
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.resolve import Resolver
+
+LOCAL = EgressPolicy("local")
+TEAM = EgressPolicy("team")
+
+
+class Names:
+    """A name server that remembers what it was asked."""
+
+    def __init__(self, **known: Sequence[str] | Exception) -> None:
+        self.known: dict[str, Sequence[str] | Exception] = dict(known)
+        self.asked: list[str] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __call__(self, host: str) -> Sequence[str]:
+        self.asked.append(host)
+        await self.may_answer.wait()
+        answer = self.known.get(host, socket.gaierror(-2, "Name or service not known"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def names() -> Names:
+    return Names(site=["93.184.215.14", "2606:4700::1", "93.184.215.14"], nowhere=[])
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def resolver(names: Names, clock: Clock) -> AsyncIterator[Resolver]:
+    opened = Resolver(TEAM, lookup=names, clock=clock)
+    yield opened
+    await opened.close()
+
+
+async def test_every_address_once(resolver: Resolver) -> None:
+    assert await resolver.addresses("site", 80) == ("93.184.215.14", "2606:4700::1")
+    dialled = [(found["host"], found["port"]) for found in await resolver.resolve("site", 443)]
+    assert dialled == [("93.184.215.14", 443), ("2606:4700::1", 443)]
+
+
+async def test_one_bad_address_refuses_the_host(names: Names, resolver: Resolver) -> None:
+    names.known["mixed"] = ["93.184.215.14", "10.0.0.1"]
+    with pytest.raises(Refused):
+        await resolver.addresses("mixed", 80)
+
+
+async def test_a_name_is_looked_up_once_a_minute(
+    names: Names, resolver: Resolver, clock: Clock
+) -> None:
+    for port in (80, 443):
+        await resolver.addresses("site", port)
+    assert names.asked == ["site"]
+    clock.now += resolve.KEPT_S
+    await resolver.addresses("site", 80)
+    assert names.asked == ["site", "site"]
+
+
+@pytest.mark.parametrize("host", ["unknown", "nowhere"])
+async def test_a_failure_is_kept_as_long(names: Names, resolver: Resolver, host: str) -> None:
+    for _ in range(3):
+        with pytest.raises(FetchError, match=host) as caught:
+            await resolver.addresses(host, 80)
+        assert caught.value.kind == "dns"
+    assert names.asked == [host]
+
+
+async def test_a_name_no_name_server_would_take(names: Names, resolver: Resolver) -> None:
+    names.known["x" * 64] = UnicodeError("label too long")
+    with pytest.raises(FetchError, match="it is no host name"):
+        await resolver.addresses("x" * 64, 80)
+
+
+async def test_those_who_ask_at_once_share_one_lookup(names: Names, resolver: Resolver) -> None:
+    names.may_answer.clear()
+    asking = [asyncio.create_task(resolver.addresses("site", 80)) for _ in range(5)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    names.may_answer.set()
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert answers[1:] == [("93.184.215.14", "2606:4700::1")] * 4
+    assert names.asked == ["site"]
+
+
+async def test_a_silent_name_server(
+    names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "PATIENCE_S", 0.01)
+    names.may_answer.clear()
+    with pytest.raises(FetchError, match="gave no answer for 'site'") as caught:
+        await resolver.addresses("site", 80)
+    assert caught.value.kind == "dns"
+
+
+async def test_closing_ends_lookups(names: Names) -> None:
+    resolver = Resolver(TEAM, lookup=names)
+    names.may_answer.clear()
+    asking = asyncio.create_task(resolver.addresses("site", 80))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert names.asked == ["site"]
+    await resolver.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_only_so_many_names_are_kept(
+    names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "_MAX_KEPT", 2)
+    for name in ("one", "two", "three"):
+        names.known[name] = ["93.184.215.14"]
+        await resolver.addresses(name, 80)
+    await resolver.addresses("three", 80)
+    await resolver.addresses("one", 80)
+    assert names.asked == ["one", "two", "three", "one"]
+
+
+async def test_the_system_is_asked_by_default() -> None:
+    resolver = Resolver(LOCAL)
+    try:
+        assert "127.0.0.1" in await resolver.addresses("localhost", 80)
+        with pytest.raises(FetchError) as caught:
+            await resolver.addresses("x" * 70 + ".invalid", 80)
+        assert caught.value.kind == "dns"
+    finally:
+        await resolver.close()

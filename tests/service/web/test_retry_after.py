@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webdata_nb.service.web.retry_after import CAP_S, parse_retry_after
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_cases(corpora: Path) -> None:
+    cases = json.loads((corpora / "own" / "retry_after_cases.json").read_text())
+    assert len(cases) == 30
+    for case in cases:
+        expected = CAP_S if case["wait"] == "cap" else case["wait"]
+        now = datetime.fromisoformat(case["now"])
+        assert parse_retry_after(case["value"], now) == expected, case["value"][:80]
+
+
+@pytest.mark.parametrize(
+    ("value", "wait"),
+    [
+        (None, None),
+        ("", None),
+        ("0", 0),
+        (" 7 ", 7),
+        ("1.2", 2),
+        ("301", 300),
+        ("9" * 18, 300),
+        ("9" * 5000, None),
+        ("-1", None),
+        ("٣", None),
+        ("nan", None),
+        ("1e3", None),
+        ("Thu, 01 Jan 2026 00:02:00 GMT", 120),
+        ("Thursday, 01-Jan-26 00:02:00 GMT", 120),
+        ("Thu Jan  1 00:02:00 2026", 120),
+        ("Thu, 01 Jan 2026 01:02:00 +0100", 120),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", 300),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", 0),
+        ("Fri, 31 Dec 99999 23:59:59 GMT", None),
+        ("Thu, 99 Jan 2026 00:02:00 GMT", None),
+    ],
+)
+def test_values(value: str | None, wait: float | None) -> None:
+    assert parse_retry_after(value, NOW) == wait
+
+
+@given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, [0-9A-Za-z :+-]{10,40}"))
+def test_any_text_gives_a_wait_in_bounds_or_none(value: str) -> None:
+    wait = parse_retry_after(value, NOW)
+    assert wait is None or 0 <= wait <= CAP_S

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import pytest
+
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web import throttle as throttle_module
+from webdata_nb.service.web.politeness import Manners
+from webdata_nb.service.web.throttle import HostThrottle, Throttle
+
+MANNERS = Manners(first_pause_s=1.0, jitter=0.0, broken_after=3, first_rest_s=10.0)
+
+
+class Time:
+    """Time that passes only while everybody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._alarms: list[tuple[float, asyncio.Event]] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        alarm = asyncio.Event()
+        self._alarms.append((self.now + seconds, alarm))
+        await alarm.wait()
+
+    async def pass_for(self, *jobs: Coroutine[None, None, None]) -> None:
+        """Run the jobs to their end, moving on to the next alarm whenever all of them sleep."""
+        tasks = [asyncio.ensure_future(job) for job in jobs]
+        while not all(task.done() for task in tasks):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            if self._alarms:
+                self._alarms.sort(key=lambda one: one[0])
+                self.now, alarm = self._alarms.pop(0)
+                alarm.set()
+        await asyncio.gather(*tasks)
+
+
+class Diary:
+    """Asks for turns and notes when they came."""
+
+    def __init__(self, throttle: Throttle, time: Time) -> None:
+        self._throttle = throttle
+        self._time = time
+        self.starts: list[tuple[str, float]] = []
+
+    async def visit(
+        self,
+        name: str,
+        host: str = "site.test",
+        *,
+        delay_s: float = 0.0,
+        patience_s: float = 30.0,
+        lasting_s: float = 0.0,
+    ) -> None:
+        async with self._throttle.turn(host, delay_s=delay_s, patience_s=patience_s):
+            self.starts.append((name, self._time.now))
+            if lasting_s:
+                await self._time.sleep(lasting_s)
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def throttle(time: Time) -> HostThrottle:
+    return HostThrottle(MANNERS, clock=time, sleep=time.sleep, chance=lambda: 0.0)
+
+
+@pytest.fixture
+def diary(throttle: HostThrottle, time: Time) -> Diary:
+    return Diary(throttle, time)
+
+
+async def break_host(throttle: HostThrottle, host: str = "site.test") -> None:
+    for _ in range(MANNERS.broken_after):
+        await throttle.penalise(host)
+
+
+async def test_without_a_delay_nobody_waits(diary: Diary, time: Time) -> None:
+    await time.pass_for(*(diary.visit(str(n), lasting_s=5) for n in range(10)))
+    assert {start for _, start in diary.starts} == {0.0}
+
+
+async def test_turns_come_in_order_at_their_distance(diary: Diary, time: Time) -> None:
+    await time.pass_for(*(diary.visit(str(n), delay_s=10.0) for n in range(5)))
+    assert diary.starts == [(str(n), 10.0 * n) for n in range(5)]
+
+
+async def test_waiting_for_others_is_not_counted_as_patience(diary: Diary, time: Time) -> None:
+    jobs = (diary.visit(str(n), delay_s=10.0, patience_s=1.0) for n in range(5))
+    await time.pass_for(*jobs)
+    assert len(diary.starts) == 5
+
+
+async def test_hosts_do_not_wait_for_each_other(diary: Diary, time: Time) -> None:
+    hosts = ("a.test", "b.test", "a.test", "b.test")
+    await time.pass_for(*(diary.visit(host, host, delay_s=10.0) for host in hosts))
+    assert diary.starts == [("a.test", 0), ("b.test", 0), ("a.test", 10), ("b.test", 10)]
+
+
+async def test_a_named_time_is_waited_for(throttle: HostThrottle, diary: Diary, time: Time) -> None:
+    await throttle.penalise("site.test", 20.0)
+    await time.pass_for(diary.visit("first"), diary.visit("second"))
+    # The pause that the complaint left behind keeps the two apart.
+    assert diary.starts == [("first", 20.0), ("second", 21.0)]
+
+
+async def test_a_complaint_stops_those_who_already_wait(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def complain() -> None:
+        await time.sleep(5.0)
+        await throttle.penalise("site.test", 20.0)
+
+    jobs = (diary.visit(name, delay_s=10.0) for name in ("first", "second"))
+    await time.pass_for(*jobs, complain())
+    assert diary.starts == [("first", 0.0), ("second", 25.0)]
+
+
+async def test_a_time_beyond_patience_is_an_error_at_once(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    await throttle.penalise("site.test", 120.0)
+    with pytest.raises(FetchError, match=r"asked for a pause; .* another 120 s") as caught:
+        await time.pass_for(diary.visit("hurried"))
+    assert caught.value.kind == "timeout"
+    assert time.now == 0.0
+    await time.pass_for(diary.visit("patient", patience_s=200.0))
+    assert diary.starts == [("patient", 120.0)]
+
+
+async def test_a_broken_host_is_an_error_at_once_and_others_are_not(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    await break_host(throttle)
+    with pytest.raises(FetchError, match=r"failed 3 times in a row; .* another 10 s") as caught:
+        await time.pass_for(diary.visit("hurried", patience_s=5.0))
+    assert caught.value.kind == "connect"
+    await time.pass_for(diary.visit("elsewhere", "other.test"))
+    assert diary.starts == [("elsewhere", 0.0)]
+
+
+async def test_one_trial_goes_ahead_and_the_rest_follow_its_success(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def trial() -> None:
+        await diary.visit("trial", lasting_s=7.0)
+        await throttle.reward("site.test")
+
+    await break_host(throttle)
+    await time.pass_for(trial(), diary.visit("second"), diary.visit("third"))
+    assert diary.starts[0] == ("trial", 10.0)
+    assert [start for _, start in diary.starts[1:]] == [17.0, 17.5]
+
+
+async def test_the_rest_give_up_when_the_trial_fails(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def trial() -> None:
+        await diary.visit("trial", lasting_s=7.0)
+        await throttle.penalise("site.test")
+
+    await break_host(throttle)
+    second = diary.visit("second", patience_s=15.0)
+    with pytest.raises(FetchError, match="failed 4 times"):
+        await time.pass_for(trial(), second)
+    assert diary.starts == [("trial", 10.0)]
+
+
+async def test_one_who_leaves_the_queue_holds_nobody_up(diary: Diary, time: Time) -> None:
+    await diary.visit("first", delay_s=10.0)
+    impatient = asyncio.ensure_future(diary.visit("impatient", delay_s=10.0))
+    await asyncio.sleep(0)
+    last = asyncio.ensure_future(diary.visit("last", delay_s=10.0))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await asyncio.gather(impatient, return_exceptions=True)
+    time.now = 10.0
+    await time.pass_for(diary.visit("newcomer", delay_s=10.0))
+    await last
+    assert diary.starts == [("first", 0.0), ("last", 10.0), ("newcomer", 20.0)]
+
+
+async def test_an_error_inside_a_trial_lets_the_next_one_try(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def stumble() -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with throttle.turn("site.test"):
+                raise ZeroDivisionError
+
+    await break_host(throttle)
+    await time.pass_for(stumble(), diary.visit("next"))
+    assert diary.starts == [("next", 11.0)]
+
+
+async def test_idle_hosts_are_forgotten(
+    throttle: HostThrottle, diary: Diary, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle_module, "_MAX_HOSTS", 3)
+    await throttle.penalise("slow.test", 5000.0)
+    for n in range(10):
+        time.now += 400.0
+        await diary.visit("x", f"{n}.test")
+    assert len(throttle._hosts) <= 3
+    with pytest.raises(FetchError):
+        await diary.visit("x", "slow.test")
+
+
+async def test_real_time_works_too() -> None:
+    throttle = HostThrottle()
+    loop = asyncio.get_running_loop()
+    starts = []
+    for _ in range(3):
+        async with throttle.turn("site.test", delay_s=0.05):
+            starts.append(loop.time())
+    assert starts[1] - starts[0] >= 0.045
+    assert starts[2] - starts[1] >= 0.045

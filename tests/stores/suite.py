@@ -1,0 +1,259 @@
+"""What every store must do. A store's own test file gives it a `store` fixture."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, WrongState
+from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.records import Batch, Entry, IdempotencyKey, Job, Lease, NewJob, Seen
+
+ALICE, BOB = "alice", "bob"
+NOW = 1_700_000_000.0
+
+
+def new_job(account_id: str = ALICE, **fields: Any) -> NewJob:
+    values = {"kind": "crawl", "subject": "http://x/", "request": {"url": "http://x/"}, **fields}
+    return NewJob(id=str(uuid.uuid4()), account_id=account_id, **values)
+
+
+def entry(ordinal: int, *, position: int | None = None, page: bytes = b'{"n":1}') -> Entry:
+    return Entry(ordinal, f"http://x/{ordinal}", success=True, journal=b"{}", page=page,
+                 position=position)  # fmt: skip
+
+
+async def accounts(store: Store) -> None:
+    await store.add_account(ALICE, "Alice", now=NOW)
+    await store.add_account(BOB, "Bob", now=NOW)
+
+
+async def accepted(store: Store, account_id: str = ALICE, *, now: float = NOW) -> Job:
+    job, _ = await store.accept(new_job(account_id), now=now)
+    return job
+
+
+async def claimed(store: Store, worker: str = "w1", *, now: float = NOW) -> tuple[Job, Lease]:
+    found = await store.claim(worker, lease_s=10, now=now)
+    assert found is not None
+    return found
+
+
+class StoreSuite:
+    """The contract of `Store`."""
+
+    async def test_a_job_is_pending_once_accepted_and_keeps_its_request(self, store: Store) -> None:
+        await accounts(store)
+        wanted = new_job(request={"url": "http://x/", "max_pages": 3}, context={"proxy": None})
+        job, new = await store.accept(wanted, now=NOW)
+        assert new
+        assert (job.state, job.created_at, job.attempt) == (JobStatus.PENDING, NOW, 0)
+        assert job.request == {"url": "http://x/", "max_pages": 3}
+        assert await store.job(ALICE, job.id) == job
+
+    async def test_another_accounts_job_is_as_unknown_as_any(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        for account_id, job_id in ((BOB, job.id), (ALICE, "nowhere")):
+            with pytest.raises(NoSuchJob) as raised:
+                await store.job(account_id, job_id)
+            assert str(raised.value) == "no such job"
+            with pytest.raises(NoSuchJob):
+                await store.cancel(account_id, job_id, now=NOW)
+        assert await store.pages(BOB, job.id, start=0, count=10) == []
+        assert (await store.job(ALICE, job.id)).state is JobStatus.PENDING
+
+    async def test_jobs_are_listed_newest_first_by_account_and_page(self, store: Store) -> None:
+        await accounts(store)
+        mine = [await accepted(store, now=NOW + i) for i in range(5)]
+        await accepted(store, BOB)
+        first = await store.jobs(ALICE, limit=2)
+        assert [job.id for job in first] == [mine[4].id, mine[3].id]
+        rest = await store.jobs(ALICE, limit=9, before=(first[-1].created_at, first[-1].id))
+        assert [job.id for job in rest] == [job.id for job in reversed(mine[:3])]
+
+    async def test_an_idempotency_key_replays_refuses_and_expires(self, store: Store) -> None:
+        await accounts(store)
+        key = IdempotencyKey("k", "body-1")
+        first, new = await store.accept(new_job(), key=key, now=NOW)
+        again, fresh = await store.accept(new_job(), key=key, now=NOW + 60)
+        assert (again.id, new, fresh) == (first.id, True, False)
+        with pytest.raises(Conflict):
+            await store.accept(new_job(), key=IdempotencyKey("k", "body-2"), now=NOW + 60)
+        other, fresh = await store.accept(new_job(BOB), key=key, now=NOW + 60)
+        assert fresh
+        assert other.id != first.id
+        later, fresh = await store.accept(new_job(), key=key, now=NOW + 25 * 3600)
+        assert fresh
+        assert later.id != first.id
+
+    async def test_simultaneous_starts_under_one_key_make_one_job(self, store: Store) -> None:
+        await accounts(store)
+        key = IdempotencyKey("k", "body")
+        answers = await asyncio.gather(
+            *[store.accept(new_job(), key=key, now=NOW) for _ in range(20)]
+        )
+        assert len({job.id for job, _ in answers}) == 1
+        assert sum(new for _, new in answers) == 1
+
+    async def test_jobs_are_claimed_oldest_first_and_once(self, store: Store) -> None:
+        await accounts(store)
+        jobs = [await accepted(store, now=NOW + i) for i in range(3)]
+        claims = [await claimed(store, f"w{i}", now=NOW + 9) for i in range(3)]
+        assert [job.id for job, _ in claims] == [job.id for job in jobs]
+        assert await store.claim("w9", lease_s=10, now=NOW + 9) is None
+        assert {job.state for job, _ in claims} == {JobStatus.RUNNING}
+
+    async def test_a_lease_that_ran_out_is_anothers_and_fences_the_first(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store, "w1", now=NOW)
+        await store.renew(old, lease_s=10, now=NOW + 5)
+        assert await store.claim("w2", lease_s=10, now=NOW + 14) is None
+        taken, new = await claimed(store, "w2", now=NOW + 16)
+        assert (taken.id, taken.attempt, taken.started_at) == (job.id, 2, NOW)
+        for write in (
+            store.renew(old, lease_s=10, now=NOW + 17),
+            store.commit(old, Batch(entries=(entry(0, position=0),))),
+            store.finish(old, JobStatus.COMPLETED, error=None, now=NOW + 17),
+        ):
+            with pytest.raises(LeaseLost):
+                await write
+        assert await store.entries(job.id) == []
+        await store.commit(new, Batch(entries=(entry(0, position=0),)))
+
+    async def test_void_leases_free_running_jobs_at_once(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        await claimed(store, "w1")
+        await store.void_leases()
+        taken, _ = await claimed(store, "w2", now=NOW + 1)
+        assert taken.id == job.id
+
+    async def test_a_batch_is_all_or_nothing(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        twice = Batch(entries=(entry(1, position=1), entry(2, position=1)), total=9)
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            await store.commit(lease, twice)
+        assert [each.ordinal for each in await store.entries(job.id)] == [0]
+        assert (await store.job(ALICE, job.id)).total == 0
+
+    async def test_rows_are_visible_by_position_and_never_replaced(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(1, page=b'"late"'),)))
+        assert await store.pages(ALICE, job.id, start=0, count=10) == []
+        await store.commit(
+            lease, Batch(entries=(entry(0, page=b'"first"'),), published=((0, 0), (1, 1)))
+        )
+        await store.commit(lease, Batch(entries=(entry(0, page=b'"other"'),)))
+        assert await store.pages(ALICE, job.id, start=0, count=10) == [b'"first"', b'"late"']
+        assert await store.pages(ALICE, job.id, start=1, count=1) == [b'"late"']
+        assert (await store.job(ALICE, job.id)).published == 2
+        listed = await store.listed(job.id, start=1, count=5)
+        assert [(row.position, row.url, row.success) for row in listed] == [(1, "http://x/1", True)]
+
+    async def test_a_visible_row_may_gain_content(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        await store.commit(lease, Batch(updates=(entry(0, page=b'"more"'),), completed=1))
+        assert await store.pages(ALICE, job.id, start=0, count=1) == [b'"more"']
+        assert (await store.job(ALICE, job.id)).completed == 1
+
+    async def test_the_receipt_counts_each_url_once(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        seen = (
+            Seen("http://x/", "fetched"),
+            Seen("http://y/", "scope"),
+            Seen("http://z/", "scope"),
+        )
+        await store.commit(lease, Batch(seen=seen))
+        await store.commit(lease, Batch(seen=(Seen("http://y/", "fetched"),)))
+        receipt = await store.receipt(job.id, examples=1)
+        assert receipt.counts == {"fetched": 1, "scope": 2}
+        assert receipt.examples == {"fetched": ["http://x/"], "scope": ["http://y/"]}
+
+    async def test_snapshots_are_frozen(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(snapshots=(("robots:http://x", b"one"),)))
+        await store.commit(lease, Batch(snapshots=(("robots:http://x", b"two"),)))
+        assert await store.snapshots(job.id) == {"robots:http://x": b"one"}
+
+    async def test_terminal_is_final(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        last = Batch(entries=(entry(0, position=0),), outcome={"engine_used": "engine_one"})
+        await store.finish(lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3)
+        ended = await store.job(ALICE, job.id)
+        assert (ended.state, ended.finished_at, ended.published) == (
+            JobStatus.COMPLETED,
+            NOW + 3,
+            1,
+        )
+        assert ended.outcome == {"engine_used": "engine_one"}
+        with pytest.raises(WrongState, match="completed"):
+            await store.cancel(ALICE, job.id, now=NOW + 4)
+        with pytest.raises(LeaseLost):
+            await store.finish(lease, JobStatus.FAILED, error="no", now=NOW + 4)
+        assert await store.claim("w2", lease_s=1, now=NOW + 99) is None
+        assert await store.active_jobs() == 0
+
+    async def test_cancel_is_repeatable_and_fences_the_worker(self, store: Store) -> None:
+        await accounts(store)
+        waiting, running = await accepted(store), await accepted(store, now=NOW + 1)
+        await store.cancel(ALICE, waiting.id, now=NOW + 2)
+        _, lease = await claimed(store, now=NOW + 2)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        for _ in range(2):
+            assert (await store.cancel(ALICE, running.id, now=NOW + 3)).state.terminal
+        with pytest.raises(LeaseLost):
+            await store.commit(lease, Batch(entries=(entry(1, position=1),)))
+        assert len(await store.pages(ALICE, running.id, start=0, count=9)) == 1
+
+    async def test_a_key_opens_its_account(self, store: Store) -> None:
+        await accounts(store)
+        await store.add_key("k1", ALICE, "laptop", "hash-1", now=NOW)
+        assert await store.account_of_key("hash-1") == ALICE
+        assert await store.account_of_key("hash-2") is None
+
+    async def test_unindexed_rows_come_with_their_journal(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        assert await store.published() == []
+        await store.commit(lease, Batch(entries=(entry(0, position=0), entry(1, position=1))))
+        assert [each.id for each in await store.published(ALICE)] == [job.id]
+        assert await store.published(BOB) == []
+        rows = await store.unindexed(job.id, start=1, count=5)
+        assert [(row.position, row.page, row.journal) for row in rows] == [(1, b'{"n":1}', b"{}")]
+
+    async def test_many_writers_share_the_store(self, store: Store) -> None:
+        await accounts(store)
+        jobs = [await accepted(store, now=NOW + i) for i in range(4)]
+        leases = [(await claimed(store, f"w{i}", now=NOW + 9))[1] for i in range(4)]
+        await asyncio.gather(
+            *[
+                store.commit(lease, Batch(entries=(entry(n, position=n),)))
+                for n in range(50)
+                for lease in leases
+            ]
+        )
+        for job in jobs:
+            assert (await store.job(ALICE, job.id)).published == 50

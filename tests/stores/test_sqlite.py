@@ -1,0 +1,75 @@
+"""The store contract on SQLite, and what is SQLite's own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.stores.suite import ALICE, NOW, StoreSuite, accepted, accounts, claimed, entry
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.errors import NewerSchema
+from webdata_nb.service.store.queries import migrations, queries, schema_version
+from webdata_nb.service.store.records import Batch
+from webdata_nb.service.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as opened:
+        yield opened
+
+
+class TestSqlite(StoreSuite):
+    pass
+
+
+async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with SqliteStore(path) as store:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+    async with SqliteStore(path) as store:
+        found = await store.job(ALICE, job.id)
+        assert (found.state, found.published) == (JobStatus.RUNNING, 1)
+        assert len(await store.entries(job.id)) == 1
+
+
+async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with sqlite3.connect(path) as newer:
+        newer.execute(f"PRAGMA user_version = {schema_version() + 1}")
+    newer.close()
+    with pytest.raises(NewerSchema, match="newer release"):
+        await SqliteStore(path).__aenter__()
+
+
+async def test_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with sqlite3.connect(path) as older:
+        older.execute("PRAGMA user_version = 0")
+    older.close()
+    async with SqliteStore(path) as store:
+        await accounts(store)
+        assert (await store.job(ALICE, (await accepted(store)).id)).created_at == NOW
+
+
+async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "jobs.sqlite"
+    async with SqliteStore(path):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [number for number, _ in migrations()] == list(range(1, schema_version() + 1))
+
+
+def test_every_named_query_is_one_statement() -> None:
+    for name, text in queries().items():
+        body = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+        assert body.rstrip().endswith(";"), name
+        assert body.count(";") == 1, name

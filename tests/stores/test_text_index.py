@@ -1,0 +1,148 @@
+"""Full-text search over stored pages."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.stores.suite import ALICE, BOB, NOW, accounts, claimed, new_job
+from webdata_nb.service.store.indexing import Indexer, plain
+from webdata_nb.service.store.records import Batch, Entry
+from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.text_index import Document, TextIndex
+
+
+@pytest.fixture
+async def index(tmp_path: Path) -> AsyncIterator[TextIndex]:
+    async with TextIndex(tmp_path / "index.sqlite") as opened:
+        yield opened
+
+
+def document(position: int, title: str, text: str) -> Document:
+    return Document(position, f"http://x/{position}", title, text)
+
+
+async def urls(index: TextIndex, query: str, account_id: str = ALICE) -> list[str]:
+    return [hit.url for hit in await index.find(account_id, query, limit=10)]
+
+
+async def test_all_words_win_over_any_and_titles_over_text(index: TextIndex) -> None:
+    await index.add(
+        ALICE,
+        "j",
+        [
+            document(0, "Rain", "aurora " * 3 + "and clouds"),
+            document(1, "Aurora forecast", "when to look up"),
+            document(2, "Tides", "a forecast of high water"),
+        ],
+        upto=3,
+    )
+    assert await urls(index, "aurora forecast") == ["http://x/1"]
+    assert await urls(index, "aurora") == ["http://x/1", "http://x/0"]
+    assert set(await urls(index, "aurora nowhere")) == {"http://x/1", "http://x/0"}
+    assert await urls(index, "absent") == []
+
+
+@pytest.mark.parametrize("query", ['"', "AND", "a* NEAR(b)", "col:umn", "-", "();--", "é ü", "…"])
+async def test_query_syntax_is_only_text(index: TextIndex, query: str) -> None:
+    await index.add(ALICE, "j", [document(0, "t", "x")], upto=1)
+    assert await urls(index, query) == []
+
+
+async def test_accents_fold_and_snippets_surround_the_match(index: TextIndex) -> None:
+    text = "word " * 100 + "Überraschung hier " + "word " * 100
+    await index.add(ALICE, "j", [document(0, "t", text)], upto=1)
+    [hit] = await index.find(ALICE, "uberraschung", limit=1)
+    assert "Überraschung hier" in hit.snippet
+    assert len(hit.snippet) < 400
+
+
+async def test_accounts_do_not_meet(index: TextIndex) -> None:
+    await index.add(ALICE, "j", [document(0, "t", "secret garden")], upto=1)
+    assert await urls(index, "garden", BOB) == []
+
+
+async def test_a_job_is_forgotten_whole(index: TextIndex) -> None:
+    await index.add(ALICE, "j1", [document(0, "t", "garden")], upto=1)
+    await index.add(ALICE, "j2", [document(1, "t", "garden")], upto=2)
+    await index.forget("j1")
+    assert await urls(index, "garden") == ["http://x/1"]
+    assert (await index.cursor("j1"), await index.cursor("j2")) == (0, 2)
+
+
+async def test_an_index_of_another_version_is_built_anew(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    with sqlite3.connect(path) as other:
+        other.executescript("CREATE TABLE cursor (x); PRAGMA user_version = 999;")
+    other.close()
+    async with TextIndex(path) as index:
+        assert await index.cursor("j") == 0
+
+
+async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[dict[str, object]],
+                   text: str | None = None) -> None:  # fmt: skip
+    await store.accept(new_job(request=request), now=NOW)
+    _, lease = await claimed(store, now=NOW)
+    journal = orjson.dumps({"text": text} if text else {})
+    entries = tuple(
+        Entry(n, str(row["url"]), success=True, journal=journal, page=orjson.dumps(row), position=n)
+        for n, row in enumerate(rows)
+    )
+    await store.commit(lease, Batch(entries=entries))
+
+
+async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: TextIndex) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        good = {"url": "http://x/a", "title": "A", "success": True, "markdown": "# Big [fox](/f)"}
+        bad = {"url": "http://x/b", "title": "B", "success": False, "markdown": "fox"}
+        await _crawled(store, {"url": "http://x/"}, [good, bad])
+        indexer = Indexer(store, index)
+        for _ in range(2):
+            await indexer.catch_up()
+        [hit] = await index.find(ALICE, "fox", limit=9)
+        assert (hit.url, hit.snippet) == ("http://x/a", "Big fox")
+
+
+async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(
+    tmp_path: Path, index: TextIndex
+) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        row = {"url": "http://x/a", "title": "A", "success": True, "links": []}
+        await _crawled(store, {"url": "http://x/"}, [row], text="hidden hedgehog")
+        await Indexer(store, index).catch_up(ALICE)
+        assert await urls(index, "hedgehog") == ["http://x/a"]
+
+
+@pytest.mark.parametrize("secret", [{"headers": {"A": "b"}}, {"cookies": {"a": "b"}}])
+async def test_pages_fetched_with_secrets_stay_out(
+    tmp_path: Path, index: TextIndex, secret: dict[str, object]
+) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        row = {"url": "http://x/a", "title": "A", "success": True, "markdown": "private fox"}
+        await _crawled(store, {"url": "http://x/", "scrape_options": secret}, [row])
+        await Indexer(store, index).catch_up(ALICE)
+        assert await urls(index, "fox") == []
+
+
+def test_plain_keeps_words_and_drops_marks() -> None:
+    markdown = "# Head\n\n1. ## Item\n\n"
+    markdown += "- **bold** `code`\n\n| a | b |\n| --- | --- |\n![alt](/i.png) [x](/y)"
+    assert plain(markdown).split() == [
+        "Head",
+        "Item",
+        "bold",
+        "code",
+        "a",
+        "b",
+        "---",
+        "---",
+        "alt",
+        "x",
+    ]

@@ -1,0 +1,123 @@
+"""Receipts: what a frame tells of itself."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
+from webdata_nb.tables import receipt
+from webdata_nb.tables.receipt import Outcome
+
+BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
+CHAIN = [
+    {"provider": "first", "status": "error", "results_count": 0, "elapsed_ms": 5},
+    {"provider": "second", "status": "ok", "results_count": 2, "elapsed_ms": 9},
+]
+
+
+def attrs(outcome: Outcome) -> dict[str, Any]:
+    return receipt.attrs(
+        outcome,
+        request={"url": "u"},
+        service="local",
+        started_at=BEGAN,
+        finished_at=BEGAN + timedelta(seconds=1.25),
+    )
+
+
+def search(**told: Any) -> SearchStatus:
+    return SearchStatus.model_validate(
+        {
+            "job_id": "j",
+            "status": "completed",
+            "query": "q",
+            "engine_requested": "engine_one",
+            "engine_used": "engine_two",
+            "provider_used": "second",
+            "fallback_used": True,
+            "fallback_chain": CHAIN,
+            "total_results": 2,
+            "time_taken": 0.5,
+            **told,
+        }
+    )
+
+
+def crawl(**told: Any) -> CrawlStatus:
+    return CrawlStatus.model_validate({"job_id": "j", "status": "completed", **told})
+
+
+def test_a_search_tells_its_engines_and_counts() -> None:
+    told = attrs(receipt.of_search(search(), [{"success": True}, {"success": False}]))
+    assert told["line"] == (
+        "search q: completed, 2 rows (1 ok, 1 failed); engine_two by second (fallback); 1.2 s"
+    )
+    assert told["fallback_chain"] == CHAIN
+    assert told["counts"] == {"rows": 2, "total": 2, "ok": 1, "failed": 1}
+    assert told["timings"] == {
+        "job_s": 0.5,
+        "elapsed_s": 1.25,
+        "started_at": "2026-11-20T10:00:00.000Z",
+        "finished_at": "2026-11-20T10:00:01.250Z",
+    }
+
+
+def test_a_crawl_tells_what_became_of_every_url() -> None:
+    counts = {"fetched": 1, "failed:timeout": 1, "robots": 2, "duplicate": 0}
+    reply = crawl(total_results=3, receipt={"counts": counts, "examples": {"robots": ["a", "b"]}})
+    told = attrs(receipt.of_crawl(reply, [{"success": True}, {"status": "failed"}], url="u"))
+    assert told["line"] == (
+        "crawl u: completed, 2 of 3 rows (1 ok, 1 failed); without a row: 2 robots; 1.2 s"
+    )
+    assert told["receipt"] == {"counts": counts, "examples": {"robots": ["a", "b"]}}
+    assert told["engine_used"] is None
+
+
+def test_a_listing_adds_up_its_pages() -> None:
+    replies = [
+        CreativesReply(advertiser_id="AR1", total_results=2, time_taken=0.5),
+        CreativesReply(advertiser_id="AR1", total_results=1, time_taken=0.25),
+    ]
+    told = attrs(receipt.of_creatives(replies, [{}, {}, {}], advertiser="AR1"))
+    assert told["line"] == "creatives AR1: completed, 3 rows; 1.2 s"
+    assert told["timings"]["job_s"] == 0.75
+
+
+def test_the_receipt_is_small_and_json() -> None:
+    examples = {"robots": [f"https://site.test/{n}" for n in range(500)]}
+    reply = crawl(receipt={"counts": {"robots": 500}, "examples": examples})
+    told = attrs(receipt.of_crawl(reply, [], url="u"))
+    assert told["receipt"]["examples"]["robots"] == examples["robots"][:20]
+    assert json.loads(json.dumps(told)) == told
+
+
+@pytest.mark.parametrize("subject", ["a\nb", "a\x1b[31mb", "a\u2028b", "a\x00b", "x" * 500])
+def test_a_line_is_one_short_line_that_steers_no_terminal(subject: str) -> None:
+    line = attrs(receipt.of_search(search(query=subject), []))["line"]
+    assert line.isprintable()
+    assert len(line) < 250
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (
+            receipt.of_search(search(), []),
+            "search q gave no rows; asked: first: error, 0 rows, second: ok, 2 rows",
+        ),
+        (
+            receipt.of_crawl(crawl(receipt={"counts": {"robots": 1}}), [], url="u"),
+            "crawl u gave no rows; URLs seen: 1 robots",
+        ),
+        (
+            receipt.of_crawl(crawl(), [], url="u"),
+            "crawl u gave no rows, and the service says nothing about why",
+        ),
+    ],
+)
+def test_nothing_is_explained(outcome: Outcome, words: str) -> None:
+    assert receipt.why_empty(outcome) == words

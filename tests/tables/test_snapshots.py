@@ -1,0 +1,245 @@
+"""The cache's files: immutable, found by what was asked, and a miss where anything is in doubt."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from tests.tables.test_rows import CRAWLED
+from webdata_nb.tables import frame, parquet, rows, schemas, snapshots
+from webdata_nb.tables.snapshots import Question, Snapshot
+
+NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
+DAY_S = 86_400.0
+TABLE = rows.to_table("crawl", [CRAWLED])
+TOLD: dict[str, Any] = {"job_id": "j", "subject": "https://site.test/", "timings": {"job_s": 0.5}}
+
+
+def question(**params: Any) -> Question:
+    return Question.of("crawl", base_url="http://s.test", identity="me", params=params)
+
+
+ASKED = question(url="https://site.test/")
+
+
+def put(root: Path, at: datetime = NOW, asked: Question = ASKED) -> Snapshot:
+    return snapshots.put(root, asked, TABLE, TOLD, now=at)
+
+
+def newest(
+    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, asked: Question = ASKED
+) -> Snapshot | None:
+    return snapshots.newest(root, asked, now=now, ttl_s=ttl_s)
+
+
+def test_what_is_put_is_found_whole(tmp_path: Path) -> None:
+    written = put(tmp_path)
+    found = newest(tmp_path)
+    assert found is not None
+    assert (found.path, found.at, found.attrs) == (written.path, NOW, TOLD)
+    assert found.table.schema.equals(schemas.SCHEMAS["crawl"], check_metadata=True)
+    fresh, cached = frame.build(TABLE, attrs=TOLD), frame.build(found.table, attrs=found.attrs)
+    assert fresh.equals(cached)
+    pd.testing.assert_frame_equal(fresh, cached)
+    assert fresh.attrs == cached.attrs
+
+
+def test_the_place_is_that_of_the_design(tmp_path: Path) -> None:
+    path = put(tmp_path).path
+    assert path.parent == tmp_path / "v1" / "crawl" / ASKED.digest
+    assert len(ASKED.digest) == 32
+    stamp, _, check = path.stem.partition("-")
+    assert stamp == "20261120T100000123456Z"
+    assert len(check) == 6
+    assert (tmp_path / "v1" / ".gitignore").read_text() == "*\n"
+    tag = (tmp_path / "v1" / "CACHEDIR.TAG").read_text()
+    assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
+
+
+def test_a_directory_that_holds_other_things_is_not_claimed(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n")
+    put(tmp_path)
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+    assert {path.name for path in tmp_path.iterdir()} == {".gitignore", "v1"}
+
+
+def test_other_programs_read_the_file_and_its_receipt(tmp_path: Path) -> None:
+    path = put(tmp_path).path
+    df = pd.read_parquet(path)
+    assert df.attrs == {"webdata": TOLD}
+    assert df["metadata"][0] == rows.dumps(CRAWLED["metadata"])
+    assert list(df["links"][0]) == CRAWLED["links"]
+    assert pq.read_schema(path).field("metadata").metadata == {b"webdata.type": b"json"}
+
+
+def test_every_part_of_the_question_matters() -> None:
+    def digest(**changed: Any) -> str:
+        parts: dict[str, Any] = {
+            "base_url": "http://s.test",
+            "identity": "me",
+            "params": {"url": "u", "headers": {"X-Key": "1"}},
+        }
+        return Question.of(changed.pop("op", "crawl"), **parts | changed).digest
+
+    different = {
+        digest(),
+        digest(op="search"),
+        digest(base_url="http://t.test"),
+        digest(identity="you"),
+        digest(params={"url": "u"}),
+        digest(params={"url": "u", "headers": {"X-Key": "2"}}),
+        digest(params={"url": "u", "max_pages": 5, "headers": {"X-Key": "1"}}),
+    }
+    assert len(different) == 7
+    assert digest() == digest(base_url="http://s.test/")
+    assert digest() == digest(params={"headers": {"X-Key": "1"}, "url": "u"})
+
+
+def test_the_newest_answer_within_its_time_wins(tmp_path: Path) -> None:
+    put(tmp_path, NOW - timedelta(hours=30))
+    young = put(tmp_path, NOW - timedelta(hours=2))
+    old = put(tmp_path, NOW - timedelta(hours=20))
+    assert newest(tmp_path) == young
+    young.path.unlink()
+    assert newest(tmp_path) == old
+    assert newest(tmp_path, ttl_s=3600) is None
+    assert newest(tmp_path, ttl_s=0) is None
+    old.path.unlink()
+    assert newest(tmp_path) is None
+    assert newest(tmp_path, ttl_s=None) is not None
+
+
+def test_a_file_from_the_future_is_doubtful(tmp_path: Path) -> None:
+    put(tmp_path, NOW + timedelta(hours=1))
+    assert newest(tmp_path) is None
+    put(tmp_path, NOW + timedelta(seconds=5))
+    assert newest(tmp_path) is not None
+
+
+def test_another_question_finds_nothing(tmp_path: Path) -> None:
+    put(tmp_path)
+    assert newest(tmp_path, asked=question(url="https://other.test/")) is None
+    assert newest(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("position", [0, 4, 100, -1, -5, -200, -1000])
+def test_one_altered_byte_is_a_miss(tmp_path: Path, position: int) -> None:
+    path = put(tmp_path).path
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x01
+    path.write_bytes(data)
+    assert newest(tmp_path) is None
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, -1])
+def test_a_cut_file_is_a_miss_and_an_older_one_answers(tmp_path: Path, kept: int) -> None:
+    older = put(tmp_path, NOW - timedelta(hours=1))
+    path = put(tmp_path).path
+    path.write_bytes(path.read_bytes()[:kept])
+    assert newest(tmp_path) == older
+
+
+def test_a_sound_file_in_the_wrong_place_is_a_miss(tmp_path: Path) -> None:
+    path = put(tmp_path).path
+    other = question(url="https://other.test/")
+    other.folder(tmp_path).mkdir(parents=True)
+    path.rename(other.folder(tmp_path) / path.name)
+    assert newest(tmp_path, asked=other) is None
+
+
+def test_a_file_of_other_columns_is_a_miss(tmp_path: Path) -> None:
+    own = {"schema": "crawl/1", "digest": ASKED.digest}
+    data = parquet.encode(TABLE.drop_columns(["quality"]), own=own, attrs=TOLD)
+    folder = ASKED.folder(tmp_path)
+    folder.mkdir(parents=True)
+    check = snapshots._check(data)
+    parquet.write_atomically(folder / f"20261120T100000000000Z-{check}.parquet", data)
+    assert newest(tmp_path) is None
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    path = put(tmp_path).path
+    (path.parent / "notes.parquet").write_bytes(b"mine")
+    (path.parent / "99990101T000000000000Z-zzzzzz.parquet").mkdir()
+    assert newest(tmp_path) is not None
+    assert next(found for found, _ in snapshots.everything(tmp_path)) == path
+
+
+def test_a_failed_write_leaves_no_trace(tmp_path: Path) -> None:
+    target = tmp_path / "there"
+    target.mkdir()
+    with pytest.raises(OSError, match="there"):
+        parquet.write_atomically(target, b"data")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_orphans_of_killed_writers_are_swept(tmp_path: Path) -> None:
+    folder = put(tmp_path).path.parent
+    old, young = folder / ".a.parquet.1.tmp", folder / ".b.parquet.2.tmp"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    assert snapshots.sweep(tmp_path, older_than_s=3600) == 1
+    assert (old.exists(), young.exists()) == (False, True)
+    assert newest(tmp_path) is not None
+
+
+def test_a_mark_says_when_it_was_made_last(tmp_path: Path) -> None:
+    assert snapshots.marked(tmp_path, "crawled") is None
+    before = datetime.now(UTC) - timedelta(seconds=2)
+    snapshots.mark(tmp_path, "crawled")
+    made = snapshots.marked(tmp_path, "crawled")
+    assert made is not None
+    assert before < made < before + timedelta(minutes=5)
+    assert list(snapshots.everything(tmp_path)) == []
+
+
+def test_readers_and_writers_at_once_never_meet_half_a_file(tmp_path: Path) -> None:
+    put(tmp_path)
+
+    def write(number: int) -> int:
+        put(tmp_path, NOW + timedelta(microseconds=number))
+        return 0
+
+    def read(_: int) -> int:
+        return int(newest(tmp_path) is None)
+
+    with ThreadPoolExecutor(4) as pool:
+        writing = pool.map(write, range(1, 30))
+        misses = sum(pool.map(read, range(120)))
+        assert sum(writing) == 0
+    assert misses == 0
+
+
+def _write_for_ever(root: str) -> None:
+    number = 0
+    while True:
+        number += 1
+        put(Path(root), NOW + timedelta(microseconds=number))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kill -9 is POSIX")
+def test_a_killed_writer_leaves_only_sound_files(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    for _ in range(2):
+        writer = spawn.Process(target=_write_for_ever, args=(str(tmp_path),), daemon=True)
+        writer.start()
+        deadline = time.monotonic() + 60
+        while len(list(snapshots.everything(tmp_path))) < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        writer.kill()
+        writer.join()
+        writer.close()
+    found = list(snapshots.everything(tmp_path))
+    assert len(found) >= 5
+    for path, at in found:
+        assert snapshots._read(path, at, ASKED) is not None

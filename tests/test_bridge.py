@@ -1,0 +1,481 @@
+"""The portal in every place a call may come from, and what an interrupt leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import importlib.util
+import inspect
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from webdata_nb.bridge import Portal, on_tick, synced
+
+HAS_FORK = hasattr(os, "fork")
+
+
+async def adouble(number: int, *, times: int = 2) -> int:
+    """Return `number` times `times`."""
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        part = group.create_task(asyncio.to_thread(lambda: number))
+    return part.result() * times
+
+
+double = synced(adouble)
+
+
+@pytest.fixture
+def portal() -> Iterator[Portal]:
+    portal = Portal()
+    yield portal
+    portal.close()
+
+
+class Sleeper:
+    """A coroutine that says when it began, and what its clean-up saw."""
+
+    def __init__(self) -> None:
+        self.began = threading.Event()
+        self.cleaned = threading.Event()
+
+    async def run(self) -> str:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            self.cleaned.set()
+        return "never"
+
+
+def run_script(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+# ------------------------------------------------------------------------------------ the twin
+
+
+def test_the_twin_keeps_signature_docstring_and_module() -> None:
+    assert inspect.signature(double) == inspect.signature(adouble)
+    assert double.__doc__ == adouble.__doc__
+    assert (double.__name__, double.__qualname__) == ("double", "double")
+    assert double.__module__ == adouble.__module__
+    assert not inspect.iscoroutinefunction(double)
+
+
+def test_importing_the_bridge_loads_nothing_heavy() -> None:
+    heavy = ("pandas", "pyarrow", "pydantic", "httpx", "nest_asyncio2", "platformdirs", "IPython")
+    script = f"""
+        import sys, webdata_nb.bridge
+        print([name for name in {heavy!r} if name in sys.modules])
+    """
+    assert run_script(script).stdout.strip() == "[]"
+
+
+# ------------------------------------------------------------------------- where calls come from
+
+
+def test_from_a_script() -> None:
+    assert double(21) == 42
+
+
+async def test_inside_a_running_loop_whose_tasks_live_on() -> None:
+    beats: list[int] = []
+
+    async def beat(times: int) -> None:
+        for _ in range(times):
+            beats.append(1)
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(beat(100))
+        await asyncio.sleep(0)
+        assert double(21) == 42
+    assert len(beats) == 100
+
+
+def test_inside_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main() -> int:
+        return double(21)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(main()) == 42
+
+
+def test_inside_trio() -> None:
+    trio = pytest.importorskip("trio")
+
+    async def main() -> int:
+        await trio.lowlevel.checkpoint()
+        return double(21)
+
+    assert trio.run(main) == 42
+
+
+def test_from_many_threads_at_once() -> None:
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(double, range(64))) == [2 * number for number in range(64)]
+
+
+def test_from_a_thread_of_a_call_on_the_portal() -> None:
+    async def aouter() -> int:
+        return await asyncio.to_thread(double, 21)
+
+    assert synced(aouter)() == 42
+
+
+@pytest.mark.skipif(not HAS_FORK, reason="no fork on this system")
+def test_after_a_fork() -> None:
+    script = """
+        import asyncio, os, signal, sys
+        from webdata_nb.bridge import PORTAL, synced
+        async def atwice(n): await asyncio.sleep(0); return 2 * n
+        twice = synced(atwice)
+        assert twice(1) == 2
+        # As if another thread held it at that moment: in the child nobody would release it.
+        PORTAL._lock.acquire()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            sys.exit(twice(21))
+        PORTAL._lock.release()
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), twice(2))
+    """
+    done = run_script(script)
+    assert done.stdout.split() == ["42", "4"], done.stderr
+
+
+def test_in_a_spawned_process() -> None:
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(double, 21).result(60) == 42
+
+
+def test_its_own_loop_is_refused(portal: Portal) -> None:
+    async def inner() -> None:
+        """Never awaited to its end, and must not warn that it was not."""
+
+    async def outer() -> None:
+        portal.run(inner())
+
+    with pytest.raises(RuntimeError, match="await the async twin"):
+        portal.run(outer())
+
+
+def test_closing_cancels_what_runs_and_the_next_call_starts_anew(portal: Portal) -> None:
+    sleeper = Sleeper()
+    call = portal.submit(sleeper.run())
+    assert sleeper.began.wait(10)
+    portal.close()
+    assert sleeper.cleaned.is_set()
+    with pytest.raises(concurrent.futures.CancelledError):
+        call.result(0)
+    assert portal.run(adouble(2)) == 4
+
+
+# ---------------------------------------------------------------------------- results and errors
+
+
+def test_an_error_reaches_the_caller_as_it_is(portal: Portal) -> None:
+    async def fails() -> None:
+        raise KeyError("rank")
+
+    with pytest.raises(KeyError, match="rank"):
+        portal.run(fails())
+
+
+def test_the_jobs_own_timeout_is_not_taken_for_a_tick(portal: Portal) -> None:
+    async def fails() -> None:
+        raise TimeoutError("the job's own")
+
+    with pytest.raises(TimeoutError, match="the job's own"):
+        portal.run(fails())
+
+
+# ------------------------------------------------------------------------------ cancel, interrupt
+
+
+def test_cancel_from_the_tick_waits_for_the_clean_up(portal: Portal) -> None:
+    sleeper = Sleeper()
+
+    def tick(future: concurrent.futures.Future[str]) -> None:
+        if sleeper.began.is_set():
+            future.cancel()
+
+    with pytest.raises(concurrent.futures.CancelledError):
+        portal.run(sleeper.run(), tick=tick)
+    assert sleeper.cleaned.is_set()
+
+
+def test_a_call_may_turn_its_cancellation_into_an_answer(portal: Portal) -> None:
+    began = threading.Event()
+
+    async def partial() -> list[int]:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return [1, 2]
+        return []
+
+    def tick(future: concurrent.futures.Future[list[int]]) -> None:
+        if began.is_set():
+            future.cancel()
+
+    assert portal.run(partial(), tick=tick) == [1, 2]
+
+
+def test_cancelling_a_finished_call_does_nothing(portal: Portal) -> None:
+    call = portal.submit(adouble(2))
+    assert call.result(10) == 4
+    assert not call.cancel()
+    assert call.result(0) == 4
+
+
+INTERRUPTED = """
+    import asyncio, os, signal, sys, threading
+    from webdata_nb.bridge import synced
+    log = []
+    async def ajob():
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.2)
+            log.append("cleaned")
+    job = synced(ajob)
+    def sync_main(): job()
+    async def async_main(): job()
+    try:
+        {call}
+    except KeyboardInterrupt:
+        log.append("interrupt")
+    async def atwice(n): return 2 * n
+    log.append(synced(atwice)(21))
+    print(log)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
+@pytest.mark.parametrize("call", ["sync_main()", "asyncio.run(async_main())"])
+def test_an_interrupt_cancels_waits_for_the_clean_up_and_is_raised(call: str) -> None:
+    done = run_script(INTERRUPTED.replace("{call}", call))
+    assert done.stdout.strip() == "['cleaned', 'interrupt', 42]", done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
+def test_a_second_interrupt_stops_the_waiting() -> None:
+    script = """
+        import asyncio, os, signal, threading
+        from webdata_nb import bridge
+        bridge.SETTLE_S = 60.0
+        async def ajob():
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.sleep(30)
+        try:
+            bridge.synced(ajob)()
+        except KeyboardInterrupt:
+            print("interrupt", flush=True)
+        os._exit(0)
+    """
+    assert run_script(script).stdout.strip() == "interrupt"
+
+
+async def test_cancelling_the_callers_task_ends_the_call() -> None:
+    sleeper = Sleeper()
+    loop = asyncio.get_running_loop()
+    job = synced(sleeper.run)
+
+    async def caller() -> None:
+        # A blocked loop runs no callbacks, so a signal handler or another thread does this.
+        task = asyncio.current_task()
+        assert task is not None
+        threading.Thread(target=lambda: sleeper.began.wait(10) and task.cancel()).start()
+        job()
+
+    task = loop.create_task(caller())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sleeper.cleaned.is_set()
+
+
+# ------------------------------------------------------------------------------------------ ticks
+
+
+def ticking(ticks: list[int], enough: threading.Event) -> Callable[[], None]:
+    def tick() -> None:
+        ticks.append(threading.get_ident())
+        if len(ticks) >= 3:
+            enough.set()
+
+    return tick
+
+
+def test_ticks_run_on_the_waiting_thread_and_once_after_the_end(portal: Portal) -> None:
+    ticks: list[int] = []
+    enough = threading.Event()
+    seen_at_end: list[int] = []
+
+    async def job() -> None:
+        with on_tick(ticking(ticks, enough)):
+            await asyncio.to_thread(enough.wait, 10)
+        seen_at_end.append(len(ticks))
+
+    portal.run(job())
+    assert set(ticks) == {threading.get_ident()}
+    assert len(ticks) > seen_at_end[0]
+
+
+async def test_ticks_of_an_awaited_coroutine_run_on_its_own_loop() -> None:
+    ticks: list[int] = []
+    enough = threading.Event()
+    with on_tick(ticking(ticks, enough)):
+        await asyncio.to_thread(enough.wait, 10)
+    assert set(ticks) == {threading.get_ident()}
+
+
+def test_a_listener_that_fails_is_dropped_and_the_call_goes_on(
+    portal: Portal, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[int] = []
+    good: list[int] = []
+    enough = threading.Event()
+
+    def bad() -> None:
+        failures.append(1)
+        raise ValueError("no canvas")
+
+    async def job() -> str:
+        with on_tick(bad), on_tick(ticking(good, enough)):
+            await asyncio.to_thread(enough.wait, 10)
+        return "done"
+
+    assert portal.run(job()) == "done"
+    assert len(failures) == 1
+    assert "dropped" in caplog.text
+
+
+# ------------------------------------------------------------------------------------------- nest
+# nest-asyncio2 patches asyncio for the whole process, so each case has its own.
+
+NESTED = """
+    import asyncio, sys
+    from webdata_nb.bridge import PORTAL, synced
+    PORTAL.nest = lambda: sys.argv[1] == "nest"
+    {loop}
+    async def aask(port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            async with asyncio.timeout(2):
+                return (await reader.read()).decode()
+        except TimeoutError:
+            return "nobody answered"
+        finally:
+            writer.close()
+    ask = synced(aask)
+    async def main():
+        async def serve(reader, writer):
+            writer.write(b"alive"); writer.close()
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            return ask(server.sockets[0].getsockname()[1])
+    with asyncio.Runner(loop_factory=factory) as runner:
+        print(runner.run(main()))
+"""
+PLAIN_LOOP = "factory = None"
+UVLOOP = "import uvloop; factory = uvloop.new_event_loop"
+
+
+@pytest.mark.parametrize(
+    ("loop", "option", "answer"),
+    [
+        pytest.param(PLAIN_LOOP, "nest", "alive", id="nest"),
+        pytest.param(PLAIN_LOOP, "wait", "nobody answered", id="default"),
+        pytest.param(
+            UVLOOP,
+            "nest",
+            "nobody answered",
+            id="uvloop-cannot-nest",
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("uvloop") is None, reason="uvloop is not installed"
+            ),
+        ),
+    ],
+)
+def test_nest_keeps_the_callers_loop_alive(loop: str, option: str, answer: str) -> None:
+    done = run_script(NESTED.replace("{loop}", loop), option)
+    assert done.stdout.strip() == answer, done.stderr
+
+
+def test_under_nest_a_timeout_of_the_caller_ends_the_call() -> None:
+    script = """
+        import asyncio, sys
+        from webdata_nb.bridge import PORTAL, synced
+        PORTAL.nest = lambda: True
+        log = []
+        async def ajob():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                log.append("cleaned")
+        job = synced(ajob)
+        async def main():
+            try:
+                async with asyncio.timeout(0.3):
+                    job()
+            except TimeoutError:
+                log.append("timeout")
+        try:
+            asyncio.run(main())
+        except asyncio.CancelledError:
+            assert sys.version_info < (3, 13), "its next await, see Caller.check"
+        print(log)
+    """
+    done = run_script(script)
+    assert done.stdout.strip() == "['cleaned', 'timeout']", done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
+def test_under_nest_an_interrupt_leaves_no_zombie() -> None:
+    script = INTERRUPTED.replace("{call}", "asyncio.run(async_main())").replace(
+        "log = []", "log = []; from webdata_nb.bridge import PORTAL; PORTAL.nest = lambda: True"
+    )
+    done = run_script(script)
+    assert done.stdout.strip() == "['cleaned', 'interrupt', 42]", done.stderr
+
+
+def test_leaving_the_interpreter_lets_running_calls_clean_up() -> None:
+    script = """
+        import asyncio, threading
+        from webdata_nb.bridge import PORTAL
+        began = threading.Event()
+        async def job():
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                print("cleaned", flush=True)
+        PORTAL.submit(job())
+        began.wait()
+    """
+    assert run_script(script).stdout.strip() == "cleaned"

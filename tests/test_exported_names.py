@@ -1,0 +1,55 @@
+"""One public surface: what `__all__` says is what there is, to people, tools and checkers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import webdata_nb
+from webdata_nb import functions
+
+SOURCE = ast.parse(Path(webdata_nb.__file__).read_text(encoding="utf-8"))
+
+
+def test_every_name_is_there_and_in_order() -> None:
+    assert webdata_nb.__all__ == sorted(webdata_nb.__all__)
+    assert [name for name in webdata_nb.__all__ if getattr(webdata_nb, name, None) is None] == []
+    assert dir(webdata_nb) == webdata_nb.__all__
+
+
+def test_a_star_import_gives_them_all() -> None:
+    scope: dict[str, object] = {}
+    exec("from webdata_nb import *", scope)
+    assert set(webdata_nb.__all__) <= set(scope)
+
+
+def test_what_checkers_see_is_what_there_is() -> None:
+    seen = {
+        alias.asname or alias.name
+        for block in SOURCE.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen | {"__version__"} == set(webdata_nb.__all__)
+
+
+def test_every_function_is_public_and_every_public_name_documented() -> None:
+    assert set(functions.__all__) <= set(webdata_nb.__all__)
+    for name in webdata_nb.__all__:
+        if name != "__version__":
+            assert inspect.getdoc(getattr(webdata_nb, name)), name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="serch_df"):
+        _ = webdata_nb.serch_df
+
+
+def test_the_cache_offers_what_it_promises() -> None:
+    assert webdata_nb.cache.__all__ == ["clear", "ls", "path", "size"]
+    assert all(callable(getattr(webdata_nb.cache, name)) for name in webdata_nb.cache.__all__)

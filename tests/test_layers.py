@@ -1,0 +1,206 @@
+"""The house rules on imports hold, and each of them can be broken.
+
+The rules are in pyproject.toml under `tool.importlinter`. What import-linter cannot see, since it
+knows a library only as a whole, is checked on the source here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import grimp
+import pytest
+
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
+PACKAGE: Final = CHECKOUT / "webdata_nb"
+RUN: Final = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+# Ways to the network in the standard library, apart from `socket` and `ssl`.
+NETWORK: Final = frozenset(
+    {
+        "create_connection",
+        "create_datagram_endpoint",
+        "ftplib",
+        "getaddrinfo",
+        "http.client",
+        "open_connection",
+        "smtplib",
+        "socketserver",
+        "urllib.request",
+        "xmlrpc",
+    }
+)
+# Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
+# Extras whose libraries the package imports, when they are there and asked for.
+USED_EXTRAS: Final = ("browser",)
+COME_ALONG: Final = frozenset({"IPython", "pydantic_core"})
+# Who touches the environment: the settings, and those who hand it on to a process of ours.
+ENVIRONMENT: Final = frozenset(
+    {
+        "settings.py",
+        "local/process.py",
+        "service/lifetime.py",
+        "service/scrape/chromium.py",
+        "service/scrape/pool.py",
+    }
+)
+
+# A file and a line to add to it, and the rule that this breaks.
+VIOLATIONS: Final = {
+    "client/retry.py": ("import webdata_nb.service.errors", "data flows one way"),
+    "tables/frame.py": ("import webdata_nb.session", "data flows one way"),
+    "utils.py": ("", "data flows one way"),
+    "service/web/urls.py": ("import webdata_nb.service.store.records", "The service: floors"),
+    "service/crawl/row.py": ("import webdata_nb.service.search.rank", "The service: floors"),
+    "service/helpers.py": ("", "The service: floors"),
+    "service/gate.py": ("import webdata_nb.errors", "the service knows the contract alone"),
+    "session.py": ("import webdata_nb.service.app", "Only the command starts the service"),
+    "contract/limits.py": ("import pathlib", "Decisions are pure"),
+    "service/crawl/plan.py": ("import time", "Decisions are pure"),
+    "client/paging.py": ("import pandas", "Only tables knows DataFrames"),
+    "tables/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
+    "service/scrape/page.py": ("import aiohttp", "One way out"),
+    "service/scrape/tables.py": ("import turbohtml", "One file knows the parser"),
+    "service/crawl/run.py": ("import sqlite3", "Only the store knows its database"),
+    "contract/states.py": ("import webdata_nb.contract.events", "No cycles"),
+}
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    """Check the rules over the package in `root`."""
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "--no-cache", "--no-logo"],
+        cwd=root,
+        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.gate
+def test_every_rule_is_kept() -> None:
+    done = lint(CHECKOUT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rules = (CHECKOUT / "pyproject.toml").read_text().count("[[tool.importlinter.contracts]]")
+    assert done.stdout.count(" KEPT") == rules
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a copy of the package and its rules."""
+    root = tmp_path_factory.mktemp("house")
+    shutil.copy(CHECKOUT / "pyproject.toml", root)
+    shutil.copytree(PACKAGE, root / "webdata_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_a_broken_rule_is_noticed(copied: Path, name: str) -> None:
+    line, rule = VIOLATIONS[name]
+    file = copied / "webdata_nb" / name
+    before = file.read_text() if file.exists() else None
+    file.write_text(f"{before or ''}\n{line}\n")
+    try:
+        done = lint(copied)
+    finally:
+        file.unlink() if before is None else file.write_text(before)
+    assert done.returncode != 0
+    told = [text for text in done.stdout.splitlines() if " BROKEN" in text]
+    # import-linter stops at once where a module stands on no floor.
+    assert any(rule in text for text in told) or (not line and Path(name).stem in done.stdout)
+
+
+@pytest.fixture(scope="module")
+def at_run_time() -> grimp.ImportGraph:
+    """Give who imports whom, without what is imported for annotations alone."""
+    return grimp.build_graph(
+        "webdata_nb",
+        include_external_packages=True,
+        exclude_type_checking_imports=True,
+        cache_dir=None,
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_what_is_imported_for_annotations_stays_at_that(
+    at_run_time: grimp.ImportGraph, library: str
+) -> None:
+    importers = at_run_time.find_modules_that_directly_import(library)
+    assert importers
+    assert {name for name in importers if not name.startswith("webdata_nb.tables.")} == set()
+
+
+def test_every_library_is_a_declared_dependency(at_run_time: grimp.ImportGraph) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    extras = [text for name in USED_EXTRAS for text in project["optional-dependencies"][name]]
+    declared = {
+        normal(re.split(r"[^\w.-]", text)[0]) for text in (*project["dependencies"], *extras)
+    }
+    owners = importlib.metadata.packages_distributions()
+    libraries = {
+        name
+        for name in at_run_time.modules
+        if at_run_time.is_module_squashed(name) and name not in sys.stdlib_module_names
+    }
+    assert libraries
+    undeclared = {name for name in libraries if not declared & {*map(normal, owners[name])}}
+    assert undeclared - COME_ALONG == set()
+
+
+def normal(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def sources(root: Path) -> Iterator[tuple[str, ast.AST]]:
+    """Give every node of every module below `root`, with the module's path in the package."""
+    for file in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            yield file.relative_to(PACKAGE).as_posix(), node
+
+
+def names(node: ast.AST) -> Iterator[str]:
+    """Give the dotted names that a node imports, or the attribute that it asks for."""
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield node.module or ""
+        yield from (f"{node.module}.{each.name}" for each in node.names)
+        yield from (each.name for each in node.names)
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+
+
+def test_in_the_service_only_web_opens_connections() -> None:
+    found = {
+        (file, name)
+        for file, node in sources(PACKAGE / "service")
+        for name in names(node)
+        if name in NETWORK and not file.startswith("service/web/")
+    }
+    assert found == set()
+    assert any(
+        name in NETWORK for _, node in sources(PACKAGE / "service/web") for name in names(node)
+    )
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    readers = {
+        file
+        for file, node in sources(PACKAGE)
+        for name in names(node)
+        if name in {"environ", "getenv", "environb"}
+    }
+    assert readers <= ENVIRONMENT
+    assert "settings.py" in readers

@@ -1,0 +1,209 @@
+"""Settings: who wins, what is refused, and that no key is ever shown."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from webdata_nb import settings
+from webdata_nb.settings import Options, Provider, Secret, Settings, current
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No variable of the machine and no option of another test shines through."""
+    for name in [*os.environ]:
+        if name.startswith("WEBDATA_"):
+            monkeypatch.delenv(name)
+    yield
+    fresh = Options()
+    for each in fields(Options):
+        setattr(settings.options, each.name, getattr(fresh, each.name))
+
+
+def test_defaults() -> None:
+    found = current()
+    assert (found.base_url, found.api_key, found.home) == (None, None, None)
+    assert (found.offline, found.progress, found.ttl, found.nest) == (False, None, None, False)
+    assert found.data_dir == platformdirs.user_data_path("webdata") / "data"
+    assert found.log_dir == platformdirs.user_data_path("webdata") / "logs"
+    assert found.cache_dir == platformdirs.user_cache_path("webdata")
+
+
+def test_arguments_win_over_options_over_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_BASE_URL", "http://environment.test")
+    assert current().base_url == "http://environment.test"
+    settings.options.base_url = "http://options.test"
+    assert current().base_url == "http://options.test"
+    assert current(base_url="http://argument.test").base_url == "http://argument.test"
+    assert current(base_url=None).base_url == "http://options.test"
+
+
+def test_false_and_zero_are_given_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_OFFLINE", "1")
+    monkeypatch.setenv("WEBDATA_PROGRESS", "1")
+    monkeypatch.setenv("WEBDATA_TTL", "60")
+    settings.options.offline = False
+    found = current(progress=False, ttl=0)
+    assert (found.offline, found.progress, found.ttl) == (False, False, 0)
+
+
+def test_the_environment_is_read_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert current().nest is False
+    monkeypatch.setenv("WEBDATA_NEST", "1")
+    assert current().nest is True
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_BASE_URL", " ")
+    monkeypatch.setenv("WEBDATA_TTL", "")
+    assert (current().base_url, current().ttl) == (None, None)
+
+
+def test_home_holds_data_cache_and_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    found = current()
+    assert found.home == tmp_path
+    assert (found.data_dir, found.cache_dir, found.log_dir) == (
+        tmp_path / "data",
+        tmp_path / "cache",
+        tmp_path / "logs",
+    )
+    monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "elsewhere"))
+    assert current().cache_dir == tmp_path / "elsewhere"
+    assert current().data_dir == tmp_path / "data"
+
+
+def test_folders_are_absolute_and_know_the_home_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_HOME", "~/web")
+    assert current().data_dir == Path.home() / "web" / "data"
+    assert current(cache_dir="near").cache_dir == Path.cwd() / "near"
+
+
+@pytest.mark.parametrize("word", ["1", "on", "Yes", "TRUE"])
+def test_words_for_yes(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    monkeypatch.setenv("WEBDATA_OFFLINE", word)
+    monkeypatch.setenv("WEBDATA_PROGRESS", word)
+    assert (current().offline, current().progress) == (True, True)
+
+
+@pytest.mark.parametrize("word", ["0", "off", "No", "FALSE"])
+def test_words_for_no(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    monkeypatch.setenv("WEBDATA_NEST", word)
+    monkeypatch.setenv("WEBDATA_PROGRESS", word)
+    assert (current().nest, current().progress) == (False, False)
+
+
+def test_progress_may_name_a_kind_of_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_PROGRESS", "TQDM")
+    assert current().progress == "tqdm"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("WEBDATA_OFFLINE", "perhaps"),
+        ("WEBDATA_NEST", "2"),
+        ("WEBDATA_TTL", "a day"),
+        ("WEBDATA_TTL", "-1"),
+        ("WEBDATA_TTL", "nan"),
+        ("WEBDATA_BASE_URL", "example.com"),
+        ("WEBDATA_BASE_URL", "ftp://example.com"),
+        ("WEBDATA_BASE_URL", "http://user:word@example.com"),
+        ("WEBDATA_BASE_URL", "http://example.com/?key=1"),
+        ("WEBDATA_BASE_URL", "http://example.com/#top"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    monkeypatch.setenv(name, text)
+    with pytest.raises(ValueError, match=name):
+        current()
+
+
+def test_ttl_may_be_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_TTL", "inf")
+    assert current().ttl == math.inf
+
+
+def test_the_slash_at_the_end_of_a_base_url_goes() -> None:
+    assert current(base_url="https://example.com/api/").base_url == "https://example.com/api"
+
+
+def test_engines_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "WEBDATA_ENGINE_ONE": "searx, Other ,",
+        "WEBDATA_ENGINE_THREE": "other",
+        "WEBDATA_SEARX_URL": "http://searx.test",
+        "WEBDATA_OTHER_URL": "http://other.test",
+        "WEBDATA_OTHER_KEY": KEY,
+        "WEBDATA_LLM_TWO_WORDS_URL": "http://llm.test",
+        "WEBDATA_LLM_TWO_WORDS_KEY": KEY,
+        "WEBDATA_BASE_URL": "http://service.test",
+        "WEBDATA_API_KEY": KEY,
+        "WEBDATA_ENGINE_ONE_URL": "http://reserved.test",
+    }.items():
+        monkeypatch.setenv(name, text)
+    found = current()
+    assert found.engines == {"engine_one": ("searx", "other"), "engine_three": ("other",)}
+    assert found.providers == {
+        "searx": Provider("http://searx.test"),
+        "other": Provider("http://other.test", KEY),
+    }
+    assert found.llm == {"two_words": Provider("http://llm.test", KEY)}
+
+
+def test_mappings_merge_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_A_URL", "http://a.test")
+    monkeypatch.setenv("WEBDATA_B_URL", "http://b.test")
+    settings.options.providers["b"] = Provider("http://b2.test")
+    found = current(providers={"c": Provider("http://c.test")})
+    assert {name: each.url for name, each in found.providers.items()} == {
+        "a": "http://a.test",
+        "b": "http://b2.test",
+        "c": "http://c.test",
+    }
+
+
+def test_unknown_engines_and_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="engine_four"):
+        current(engines={"engine_four": ("x",)})
+    with pytest.raises(TypeError, match="retires"):
+        current(retires=3)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="retires"):
+        settings.options.retires = 3  # type: ignore[attr-defined]
+
+
+def test_no_repr_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_API_KEY", KEY)
+    monkeypatch.setenv("WEBDATA_X_KEY", KEY)
+    monkeypatch.setenv("WEBDATA_LLM_X_KEY", KEY)
+    settings.options.api_key = KEY
+    found = current()
+    for shown in (repr(found), str(found), repr(settings.options), f"{found.api_key}"):
+        assert KEY not in shown
+    assert found.api_key is not None
+    assert found.api_key.reveal() == KEY
+
+
+def test_secrets_compare_hash_and_pickle() -> None:
+    assert Secret("a") == Secret("a")
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+    assert len({Secret("a"), Secret("a")}) == 1
+    assert pickle.loads(pickle.dumps(Secret("a"))) == Secret("a")
+
+
+def test_options_offer_exactly_what_settings_have() -> None:
+    assert {each.name for each in fields(Options)} == {each.name for each in fields(Settings)}
+    assert set(settings.Overrides.__annotations__) == {each.name for each in fields(Settings)}

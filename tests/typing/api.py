@@ -1,0 +1,102 @@
+"""What the public names look like to a type checker; mypy and pyright read this, nothing runs.
+
+A line that must be refused carries a `type: ignore`; both checkers complain where one is not
+needed, so that a refusal which is lost shows.
+"""
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import pandas as pd
+
+from webdata_nb import (
+    acrawl_df,
+    acreatives_df,
+    ajobs_df,
+    asearch_df,
+    aweights_df,
+    connect,
+    crawl_df,
+    creatives_df,
+    errors,
+    jobs_df,
+    options,
+    search_df,
+    weights_df,
+)
+from webdata_nb.bridge import synced
+from webdata_nb.functions import Session
+
+
+async def acount(word: str, *, times: int = 1) -> list[int]:
+    """Return the length of `word`, `times` times."""
+    return [len(word)] * times
+
+
+def a_twin_keeps_its_signature() -> None:
+    count = synced(acount)
+    assert_type(count("word", times=2), list[int])
+    count("word", 2)  # type: ignore[call-arg]
+    count(word=1)  # type: ignore[arg-type]
+    count("word", time=2)  # type: ignore[call-arg]
+
+
+def blocking_calls_return_frames() -> None:
+    assert_type(search_df("q"), pd.DataFrame)
+    assert_type(search_df("q", num_results=5, engine="engine_two", formats=["links"]), pd.DataFrame)
+    assert_type(crawl_df("http://site.test", max_pages=5, crawl_strategy="bff"), pd.DataFrame)
+    assert_type(creatives_df("AR1", max_rows=5, date_range="last_30_days"), pd.DataFrame)
+    assert_type(jobs_df(limit=5), pd.DataFrame)
+    assert_type(weights_df(), pd.DataFrame)
+
+
+async def async_calls_return_frames() -> None:
+    assert_type(await asearch_df("q"), pd.DataFrame)
+    assert_type(await acrawl_df("http://site.test", on_incomplete="warn"), pd.DataFrame)
+    assert_type(await acreatives_df("AR1", dtype_backend="pyarrow"), pd.DataFrame)
+    assert_type(await ajobs_df(), pd.DataFrame)
+    assert_type(await aweights_df(), pd.DataFrame)
+
+
+def wrong_calls_are_refused() -> None:
+    search_df()  # type: ignore[call-arg]
+    search_df("q", 5)  # type: ignore[call-arg]
+    search_df("q", num_results="10")  # type: ignore[arg-type]
+    search_df("q", engine="engine_four")  # type: ignore[arg-type]
+    search_df("q", formats=["json"])  # type: ignore[list-item]
+    search_df("q", max_pages=5)  # type: ignore[call-arg]
+    crawl_df("http://site.test", crawl_strategy="best")  # type: ignore[arg-type]
+    crawl_df("http://site.test", on_cancel="ignore")  # type: ignore[arg-type]
+    crawl_df("http://site.test", on_incomplete="pass")  # type: ignore[arg-type]
+    crawl_df("http://site.test", dtype_backend="polars")  # type: ignore[arg-type]
+
+
+def a_session_has_the_same_functions() -> None:
+    session = connect(base_url="http://service.test", api_key="k")
+    assert_type(session, Session)
+    assert_type(session.search_df("q", num_results=5), pd.DataFrame)
+    session.search_df("q", num_results="10")  # type: ignore[arg-type]
+
+
+def options_know_their_names() -> None:
+    options.progress = False
+    options.ttl = 60
+    options.nest = "yes"  # type: ignore[assignment]
+    options.progres = False  # type: ignore[attr-defined]
+
+
+def errors_carry_their_data() -> None:
+    try:
+        crawl_df("http://site.test")
+    except errors.RateLimited as limited:
+        assert_type(limited.limit, int | None)
+        assert_type(limited.retry_after, float | None)
+    except errors.JobFailed as failed:
+        assert_type(failed.job_id, str)
+        assert_type(failed.reason, str)
+    except errors.BadAnswer as broken:
+        assert_type(broken.field, str | None)
+    except errors.InvalidRequest as invalid:
+        assert_type(invalid.fields, tuple[tuple[str, str], ...])

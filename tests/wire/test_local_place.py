@@ -1,0 +1,115 @@
+"""Where the local service's data go when the home directory will not do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+from webdata_nb import local
+from webdata_nb.errors import LocalServiceError
+from webdata_nb.local.place import network_type
+from webdata_nb.settings import Settings
+
+
+async def test_a_home_that_cannot_be_written_gives_a_temporary_one_and_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = tmp_path / "a file"
+    home.write_text("")
+    broken = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+    with pytest.warns(UserWarning, match="cannot be written.*WEBDATA_HOME") as caught:
+        service = await local.ensure(broken)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert await local.ensure(broken, current=service) is service
+        where = local.place(broken)
+        assert where.data_dir.is_relative_to(tmp_path)
+        assert await local.stop(broken)
+    await service.close()
+
+
+def other_place(settings: Settings, mounts: str = "") -> local.Place:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return local.place(settings, mounts=mounts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX file modes and links")
+def test_a_temporary_directory_that_someone_else_prepared_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = tmp_path / "a file"
+    home.write_text("")
+    broken = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+    trap = tmp_path / "trap"
+    trap.mkdir(mode=0o700)
+    ours = tmp_path / f"webdata-{os.getuid()}"
+    ours.symlink_to(trap)
+    with pytest.raises(LocalServiceError, match="WEBDATA_HOME"):
+        other_place(broken)
+    ours.unlink()
+    ours.mkdir()
+    ours.chmod(0o777)
+    with pytest.raises(LocalServiceError, match="WEBDATA_HOME"):
+        other_place(broken)
+    ours.chmod(0o700)
+    assert other_place(broken).data_dir.parent == ours
+
+
+def test_two_homes_share_no_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    file = tmp_path / "a file"
+    file.write_text("")
+    homes = (file / "one", file / "two")
+    broken = [Settings(data_dir=home, cache_dir=home, log_dir=home) for home in homes]
+    one, two = (other_place(each).data_dir for each in broken)
+    assert one != two
+    assert other_place(broken[0]).data_dir == one
+
+
+MOUNTS = """\
+/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+tmpfs /home/me/scratch tmpfs rw 0 0
+//nas/share /mnt/with\\040space cifs rw 0 0
+me@host: /mnt/ssh fuse.sshfs rw 0 0
+/dev/vdb /mnt/ssh ext4 rw 0 0
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Linux's mount table")
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/lib", None),
+        ("/home/me/.local/share", "nfs4"),
+        ("/homework", None),
+        ("/home/me/scratch/x", None),
+        ("/mnt/with space/x", "cifs"),
+        ("/mnt/ssh/x", None),
+    ],
+)
+def test_a_network_file_system_is_recognised(path: str, kind: str | None) -> None:
+    assert network_type(Path(path), MOUNTS) == kind
+
+
+def test_on_a_network_file_system_the_data_go_to_this_machines_disk(
+    tmp_path: Path, chosen: Settings
+) -> None:
+    mounts = f"/dev/vda / ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n"
+    with pytest.warns(UserWarning, match=r"network file system \(nfs\).*WEBDATA_HOME"):
+        where = local.place(chosen, mounts=mounts)
+    assert not where.data_dir.is_relative_to(tmp_path)
+    where.log_dir.rmdir()
+    where.data_dir.rmdir()
+    with contextlib.suppress(OSError):  # others' stand-ins may be there
+        where.data_dir.parent.rmdir()

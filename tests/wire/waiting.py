@@ -1,0 +1,29 @@
+"""Waiting for what other processes do, and looking which of them are there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+PATIENCE_S = 60.0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - another process has no event for us
+            await asyncio.sleep(0.02)
+
+
+def processes_on(directory: Path) -> list[psutil.Process]:
+    """Return the processes whose command line names this directory."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if str(directory) in process.cmdline():
+                found.append(process)
+    return found

@@ -1,0 +1,331 @@
+"""A small service that obeys the wire contract, on loopback, and does what a test tells it to.
+
+It stands in for any service behind a base URL: it checks the bearer key and every request body
+against the contract's models, keeps jobs, pages rows, and logs what it was asked.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+import uvicorn
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from webdata_nb.contract import paths
+from webdata_nb.contract.fields import Strict
+from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+
+KEY: Final = "wd-test-key"
+Row = dict[str, Any]
+
+
+def search_rows(count: int) -> list[Row]:
+    return [
+        {
+            "id": f"r{rank}",
+            "url": f"https://site.test/{rank}",
+            "rank": rank,
+            "title": f"Result {rank}",
+            "snippet": f"About {rank}",
+            "success": True,
+            "scraped": True,
+            "markdown": f"# Result {rank}",
+            "metadata": {"language": "en"},
+        }
+        for rank in range(1, count + 1)
+    ]
+
+
+def crawl_rows(count: int) -> list[Row]:
+    return [
+        {
+            "url": f"https://site.test/{number}",
+            "title": f"Page {number}",
+            "status": "completed",
+            "status_code": 200,
+            "success": True,
+            "depth": min(number, 3),
+            "time_taken": 0.25,
+            "quality": {"score": 0.5},
+            "content_hash": f"{number:064x}",
+            "fetched_at": "2026-11-20T10:00:00.250000Z",
+            "markdown": f"# Page {number}",
+            "links": [f"https://site.test/{number + 1}"],
+            "metadata": {"language": "en"},
+        }
+        for number in range(count)
+    ]
+
+
+def creative_rows(count: int) -> list[Row]:
+    return [
+        {"position": n, "advertiser_id": "AR1", "creative_id": f"CR{n}", "preview_url": None}
+        for n in range(1, count + 1)
+    ]
+
+
+@dataclass
+class Script:
+    """How the next jobs of a kind go."""
+
+    rows: list[Row]
+    total: int | None = None
+    status: str = "completed"
+    error: str | None = None
+    told: dict[str, Any] = field(default_factory=dict)
+    running: bool = False
+    ignores_page: bool = False
+
+
+@dataclass
+class Job:
+    kind: str
+    body: Row
+    script: Script
+    cancelled: bool = False
+
+    @property
+    def status(self) -> str:
+        if self.cancelled:
+            return "cancelled"
+        return "running" if self.script.running else self.script.status
+
+
+@dataclass
+class Asked:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+class WireService:
+    """The service, served while the context is open; `asked` logs every request,
+    `polled` tells that somebody waits for a job."""
+
+    def __init__(self) -> None:
+        self.reset()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(self._app(), log_level="critical", lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+
+    def reset(self) -> None:
+        """Forget every job and request, and go by the first scripts again."""
+        self.search = Script(search_rows(3))
+        self.crawl = Script(crawl_rows(5))
+        self.creatives: list[Row] = creative_rows(5)
+        self.weights: list[Row] = [{"platform": "crawl", "operation": "page", "weight": 1.0}]
+        self.creatives_cursor: str | None = None
+        self.fault: Callable[[str, dict[str, str]], Response | None] = lambda _path, _query: None
+        self.silent = False
+        self.jobs: dict[str, Job] = {}
+        self.asked: list[Asked] = []
+        self.polled = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._socket.listen(128)  # connections queue from here on, so nobody waits for a start
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def posted(self, path: str) -> list[Any]:
+        """Return the bodies that were posted to `path`."""
+        return [each.body for each in self.asked if (each.method, each.path) == ("POST", path)]
+
+    # ------------------------------------------------------------------------------- the routes
+
+    def _app(self) -> Starlette:
+        handlers = {
+            ("POST", paths.SEARCH): self._start_search,
+            ("POST", paths.CRAWL): self._start_crawl,
+            ("GET", paths.SEARCH_JOB): self._search_status,
+            ("GET", paths.CRAWL_JOB): self._crawl_status,
+            ("POST", paths.JOB_CANCEL): self._cancel,
+            ("POST", paths.CREATIVES): self._creatives,
+            ("GET", paths.JOBS): self._jobs,
+            ("GET", paths.WEIGHTS): self._weights,
+        }
+        return Starlette(
+            routes=[
+                Route(path, self._guarded(handler), methods=[method])
+                for (method, path), handler in handlers.items()
+            ]
+        )
+
+    def _guarded(self, handler: Any) -> Any:
+        async def endpoint(request: Request) -> Response:
+            body = await request.json() if await request.body() else None
+            self.asked.append(
+                Asked(
+                    request.method,
+                    request.url.path,
+                    dict(request.query_params),
+                    dict(request.headers),
+                    body,
+                )
+            )
+            if request.headers.get("authorization") != f"Bearer {KEY}":
+                return JSONResponse({"detail": "no such key"}, 401)
+            if self.silent:
+                await request.receive()  # until the caller has had enough
+            fault = self.fault(request.url.path, dict(request.query_params))
+            if fault is not None:
+                return fault
+            try:
+                answer: Response = handler(request, body)
+            except ValidationError as error:
+                detail = error.errors(include_input=False, include_url=False, include_context=False)
+                return JSONResponse({"detail": detail}, 422)
+            except KeyError:
+                return JSONResponse({"detail": "no such job"}, 404)
+            return answer
+
+        return endpoint
+
+    def _start(self, kind: str, model: type[Strict], body: Any, script: Script) -> Response:
+        model.model_validate(body)
+        job_id = str(uuid.uuid4())
+        self.jobs[job_id] = Job(kind, body, script)
+        started = {"success": True, "job_id": job_id, "status": "started", "message": kind}
+        return JSONResponse(started)
+
+    def _start_search(self, _request: Request, body: Any) -> Response:
+        return self._start("search", SearchRequest, body, self.search)
+
+    def _start_crawl(self, _request: Request, body: Any) -> Response:
+        return self._start("crawl", CrawlRequest, body, self.crawl)
+
+    def _search_status(self, request: Request, _body: Any) -> Response:
+        job_id, job = self._job(request)
+        script = job.script
+        total = len(script.rows) if script.total is None else script.total
+        reply = {
+            "success": True,
+            "job_id": job_id,
+            "status": job.status,
+            "query": job.body["query"],
+            "engine_requested": job.body.get("engine", "engine_one"),
+            "engine_used": "engine_one",
+            "provider_used": "stand-in",
+            "fallback_used": False,
+            "fallback_chain": [
+                {
+                    "provider": "stand-in",
+                    "status": "ok",
+                    "results_count": len(script.rows),
+                    "elapsed_ms": 12,
+                }
+            ],
+            "total_results": total,
+            "completed_results": len(script.rows),
+            "time_taken": 0.5,
+            "error": script.error,
+            "data": _data(request, script.rows),
+            **script.told,
+        }
+        return JSONResponse(reply)
+
+    def _crawl_status(self, request: Request, _body: Any) -> Response:
+        job_id, job = self._job(request)
+        script = job.script
+        page = 1 if script.ignores_page else int(request.query_params.get("page", "1"))
+        per_page = int(request.query_params.get("per_page", "100"))
+        rows = script.rows[(page - 1) * per_page : page * per_page]
+        total = len(script.rows) if script.total is None else script.total
+        reply = {
+            "success": True,
+            "job_id": job_id,
+            "status": job.status,
+            "total_pages": total,
+            "completed_pages": len(script.rows),
+            "total_results": total,
+            "per_page": per_page,
+            "time_taken": 0.5,
+            "error": script.error,
+            "data": _data(request, rows),
+            **({} if script.ignores_page else {"page": page}),
+            **script.told,
+        }
+        return JSONResponse(reply)
+
+    def _cancel(self, request: Request, _body: Any) -> Response:
+        job_id, job = self._job(request)
+        job.cancelled = True
+        return JSONResponse({"success": True, "job_id": job_id, "status": "cancelled"})
+
+    def _creatives(self, _request: Request, body: Any) -> Response:
+        asked = CreativesRequest.model_validate(body)
+        start = int(asked.cursor or 0)
+        rows = self.creatives[start : start + asked.limit]
+        after = start + asked.limit
+        cursor = str(after) if after < len(self.creatives) else self.creatives_cursor
+        reply = {
+            "success": True,
+            "source": "partner_ads_transparency",
+            "operation": "creatives",
+            "advertiser_id": asked.advertiser,
+            "region": asked.region,
+            "total_results": len(rows),
+            "time_taken": 0.1,
+            "creatives": rows,
+            **({} if cursor is None else {"cursor": cursor}),
+        }
+        return JSONResponse(reply)
+
+    def _jobs(self, _request: Request, _body: Any) -> Response:
+        listed = [
+            {
+                "job_id": job_id,
+                "type": job.kind,
+                "status": job.status,
+                "subject": job.body.get("query") or job.body.get("url"),
+                "created_at": "2026-11-20T10:00:00Z",
+                "total": len(job.script.rows),
+                "completed": len(job.script.rows),
+            }
+            for job_id, job in reversed(self.jobs.items())
+        ]
+        return JSONResponse({"success": True, "jobs": listed})
+
+    def _weights(self, _request: Request, _body: Any) -> Response:
+        return JSONResponse(self.weights)
+
+    def _job(self, request: Request) -> tuple[str, Job]:
+        job_id: str = request.path_params["job_id"]
+        job = self.jobs[job_id]
+        self.polled.set()
+        return job_id, job
+
+
+def _data(request: Request, rows: Sequence[Row]) -> list[Row]:
+    wanted = request.query_params.get("include_data") != "false"
+    return list(rows) if wanted else []

@@ -1,0 +1,79 @@
+"""Web data as typed pandas DataFrames, in one line.
+
+::
+
+    from webdata_nb import crawl_df, search_df
+
+    pages = crawl_df("https://example.com", max_pages=50)
+    results = search_df("arrow parquet")
+
+`search_df`, `crawl_df` and `creatives_df` run a job and return its rows; the same names with an
+`a` in front are for async code. `connect` chooses a service, `options` sets what every call uses,
+`cache` shows what is kept, `errors` holds what can be raised.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from webdata_nb import errors
+    from webdata_nb.functions import (
+        Session,
+        acrawl_df,
+        acreatives_df,
+        ajobs_df,
+        asearch_df,
+        aweights_df,
+        connect,
+        crawl_df,
+        creatives_df,
+        jobs_df,
+        search_df,
+        weights_df,
+    )
+    from webdata_nb.settings import options
+    from webdata_nb.tables import cache
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Session",
+    "__version__",
+    "acrawl_df",
+    "acreatives_df",
+    "ajobs_df",
+    "asearch_df",
+    "aweights_df",
+    "cache",
+    "connect",
+    "crawl_df",
+    "creatives_df",
+    "errors",
+    "jobs_df",
+    "options",
+    "search_df",
+    "weights_df",
+]
+
+# pandas, pyarrow and the rest take a third of a second to import: nobody should wait for them
+# before using a name that needs them (PEP 562).
+_MODULES: Final = {"cache": "webdata_nb.tables.cache", "errors": "webdata_nb.errors"}
+_HOMES: Final = {"options": "webdata_nb.settings"}
+_FUNCTIONS: Final = "webdata_nb.functions"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    else:
+        value = getattr(import_module(_HOMES.get(name, _FUNCTIONS)), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m webdata_nb` is the `webdata` command."""
+
+from webdata_nb.cli import main
+
+raise SystemExit(main())

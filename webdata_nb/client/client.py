@@ -1,0 +1,371 @@
+"""One async method per endpoint of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
+
+from webdata_nb import errors
+from webdata_nb.client import answers, streaming
+from webdata_nb.client.exchange import Call, Pause
+from webdata_nb.client.transport import Answered, Transport
+from webdata_nb.contract import limits, paths
+from webdata_nb.contract.events import Event
+from webdata_nb.contract.replies import (
+    CancelReply,
+    CrawlStatus,
+    CreativesReply,
+    JobList,
+    RetryReply,
+    SearchStatus,
+    StartReply,
+    Weight,
+)
+from webdata_nb.contract.states import JobKind
+
+log = logging.getLogger("webdata_nb")
+
+ExportFormat = Literal["json", "csv", "zip"]
+
+CANCEL_S: Final = 2.5
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_BODY: Final[Mapping[str, Any]] = MappingProxyType({})
+_EVENTS: Final = {"search": paths.SEARCH_EVENTS, "crawl": paths.CRAWL_EVENTS}
+_EXPORT: Final = {"search": paths.SEARCH_EXPORT, "crawl": paths.CRAWL_EXPORT}
+
+
+class Client:
+    """Calls one service with one key, from one event loop.
+
+    Every call is bounded, paced together with all clients of the same key, and tried again where
+    that cannot act twice. A start carries an `Idempotency-Key` and is repeated only once the
+    service is known to honour it.
+
+    Parameters
+    ----------
+    base_url : str
+        The service's address.
+    api_key : str
+        The bearer key; empty for a service that asks for none. It is never logged or shown.
+    trust_env : bool
+        Whether proxies named in the environment are used; False towards the local service.
+    headers : Mapping[str, str]
+        Sent with every request.
+    timeout_s : float
+        Seconds without a byte after which an attempt has failed; a whole attempt takes at most
+        ten times as long.
+    patience_s : float
+        Seconds for which a request queues while the plan's concurrency is used up.
+    proxy, ca_bundle : str, optional
+        A proxy's URL, and a file of certificate authorities.
+
+    Attributes
+    ----------
+    offers_events : bool
+        Whether the service may offer event streams; False once it is known not to.
+
+    Raises
+    ------
+    InvalidArgument
+        A key that no header can carry.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        trust_env: bool = True,
+        headers: Mapping[str, str] = _NONE,
+        timeout_s: float = 30.0,
+        patience_s: float = 3600.0,
+        proxy: str | None = None,
+        ca_bundle: str | None = None,
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._honours_keys: bool | None = None
+        self.offers_events = True
+        self._transport = Transport(
+            base_url,
+            api_key,
+            trust_env=trust_env,
+            headers=headers,
+            timeout_s=timeout_s,
+            patience_s=patience_s,
+            proxy=proxy,
+            ca_bundle=ca_bundle,
+        )
+
+    def __repr__(self) -> str:
+        return f"Client({self.base_url!r})"
+
+    @property
+    def base_url(self) -> str:
+        """The service's address, without a slash at its end."""
+        return self._transport.base_url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._transport.aclose()
+
+    # ----------------------------------------------------------------------------------- starts
+
+    async def start_search(
+        self,
+        body: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        on_pause: Callable[[Pause], object] | None = None,
+    ) -> StartReply:
+        """POST /v1/search.
+
+        Parameters
+        ----------
+        body : Mapping
+            The request, named as in the contract.
+        idempotency_key : str, optional
+            Up to 255 characters; a fresh one by default.
+        on_pause : Callable[[Pause], object], optional
+            Told whenever the start has to wait: for a slot of the plan, or for another attempt.
+
+        Raises
+        ------
+        UnknownOutcome
+            The answer was lost, and the service is not known to honour keys.
+        ServiceError, ConnectionFailed, BadAnswer
+            As every call.
+        """
+        return await self._start(paths.SEARCH, body, idempotency_key, on_pause)
+
+    async def start_crawl(
+        self,
+        body: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        on_pause: Callable[[Pause], object] | None = None,
+    ) -> StartReply:
+        """POST /v1/crawl; parameters and errors as `start_search`."""
+        return await self._start(paths.CRAWL, body, idempotency_key, on_pause)
+
+    async def _start(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        key: str | None,
+        on_pause: Callable[[Pause], object] | None,
+    ) -> StartReply:
+        call = _creating(path, body, _key(key), on_pause)
+        try:
+            reply = await self._create(replace(call, idempotent=bool(self._honours_keys)))
+        except (errors.UnknownOutcome, errors.ServiceFault):
+            # Sent again only where the service honours the key, so that no second job starts.
+            if self._honours_keys is not None or not await self._learn_of_keys():
+                raise
+            reply = await self._create(replace(call, idempotent=True))
+        return answers.parse(StartReply, reply)
+
+    async def _create(self, call: Call) -> Any:
+        """Start a job; one whose caller was cancelled meanwhile is cancelled as well."""
+        try:
+            return await self._transport.json(call)
+        except Answered as late:
+            # Its caller will never learn the id, so nobody else could end this job.
+            with contextlib.suppress(errors.BadAnswer):
+                job_id = answers.parse(RetryReply, late.answer.decoded).started
+                await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
+            # Plain again: asyncio.timeout of Python 3.11 knows no subclass.
+            raise asyncio.CancelledError from None
+
+    async def _learn_of_keys(self) -> bool:
+        """Whether the service honours keys: they are an extra of those that also list jobs."""
+        try:
+            await self.jobs(limit=1)
+        except (errors.ServiceError, errors.BadAnswer):
+            self._honours_keys = False
+        except errors.ConnectionFailed:
+            return False
+        else:
+            self._honours_keys = True
+        return self._honours_keys
+
+    # --------------------------------------------------------------------------------- job state
+
+    async def search_status(self, job_id: str, *, include_data: bool = True) -> SearchStatus:
+        """GET /v1/search/{job_id}; without data it is cheap to poll."""
+        call = Call("GET", _of_job(paths.SEARCH_JOB, job_id), _data(include_data))
+        return answers.parse(SearchStatus, await self._transport.json(call))
+
+    async def crawl_status(
+        self,
+        job_id: str,
+        *,
+        page: int = 1,
+        per_page: int = limits.PER_PAGE_DEFAULT,
+        include_data: bool = True,
+    ) -> CrawlStatus:
+        """GET /v1/crawl/{job_id}; `page` counts from 1, `per_page` up to 1000."""
+        params = {"page": page, "per_page": per_page, **_data(include_data)}
+        call = Call("GET", _of_job(paths.CRAWL_JOB, job_id), params)
+        return answers.parse(CrawlStatus, await self._transport.json(call))
+
+    async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
+        """Return the status of a job of either kind, without its rows."""
+        if kind == "search":
+            return await self.search_status(job_id, include_data=False)
+        return await self.crawl_status(job_id, per_page=1, include_data=False)
+
+    async def cancel(self, job_id: str) -> CancelReply:
+        """POST /v1/jobs/{job_id}/cancel; repeating it changes nothing.
+
+        Raises
+        ------
+        WrongState
+            The job has ended already.
+        """
+        path = _of_job(paths.JOB_CANCEL, job_id)
+        call = Call("POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S)
+        return answers.parse(CancelReply, await self._transport.json(call))
+
+    async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
+        """Cancel from a clean-up: in bounded time, and without raising; tell whether it ended."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self.cancel(job_id)
+        except errors.WrongState:
+            return True  # it ended by itself
+        except (errors.WebdataError, TimeoutError) as error:
+            log.warning("job %s could not be cancelled at the service: %s", job_id, error)
+            return False
+        return True
+
+    async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
+        """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.
+
+        Raises
+        ------
+        WrongState
+            The job is neither failed nor cancelled.
+        UnknownOutcome
+            The answer was lost.
+        """
+        path = _of_job(paths.JOB_RETRY, job_id)
+        call = _creating(path, _NO_BODY, _key(idempotency_key))
+        return answers.parse(RetryReply, await self._create(call))
+
+    # ------------------------------------------------------------------------------------- lists
+
+    async def creatives(self, body: Mapping[str, Any]) -> CreativesReply:
+        """POST .../transparency/creatives: one page; it starts nothing, so losses are retried."""
+        asked_ms = body.get("timeout_ms")
+        asked_s = asked_ms / 1000 if isinstance(asked_ms, int | float) else 0.0
+        call = Call(
+            "POST",
+            paths.CREATIVES,
+            body=body,
+            idempotent=True,
+            lane="starts",
+            timeout_s=max(self._timeout_s, asked_s + 10),
+        )
+        return answers.parse(CreativesReply, await self._transport.json(call))
+
+    async def jobs(
+        self, *, cursor: str | None = None, limit: int = limits.JOBS_LISTED_DEFAULT
+    ) -> JobList:
+        """GET /v1/jobs: the caller's own, newest first; an extra that a service may lack."""
+        params: dict[str, str | int] = {"limit": limit}
+        if cursor is not None:
+            params["cursor"] = cursor
+        return answers.parse(JobList, await self._transport.json(Call("GET", paths.JOBS, params)))
+
+    async def weights(self) -> list[Weight]:
+        """GET /v1/data-api-weights/public: credits by platform and operation."""
+        return answers.parse_weights(await self._transport.json(Call("GET", paths.WEIGHTS)))
+
+    # ----------------------------------------------------------------------------------- streams
+
+    async def export(
+        self, kind: JobKind, job_id: str, file_format: ExportFormat
+    ) -> AsyncGenerator[bytes, None]:
+        """GET .../export: the file in pieces, as they arrive; only opening it is tried again.
+
+        Raises
+        ------
+        Expired
+            The raw results are past their retention.
+        NotFound
+            No such job, or nothing to export.
+        ConnectionFailed
+            The file broke off: what was given so far is not the whole.
+        """
+        path = _of_job(_EXPORT[kind], job_id)
+        call = Call("GET", path, {"format": file_format}, headers={"accept": "*/*"})
+        async with self._transport.stream(call) as (_, pieces):
+            async for piece in pieces:
+                yield piece
+
+    async def events(
+        self, kind: JobKind, job_id: str, *, last_event_id: str | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """GET .../events: a job's progress, up to its `Done`; reopened where it breaks.
+
+        Raises
+        ------
+        NotSupported, NotFound
+            The service offers no stream, or knows no such job.
+        ConnectionFailed
+            The stream broke several times in a row without a new event.
+        """
+        path = _of_job(_EVENTS[kind], job_id)
+        stream = streaming.follow(self._transport, path, last_event_id)
+        async with contextlib.aclosing(stream):
+            async for event in stream:
+                yield event
+
+
+def _key(given: str | None) -> str:
+    """Return the caller's key, or a fresh one."""
+    key = uuid.uuid4().hex if given is None else given
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_LENGTH or not (
+        key.isascii() and key.isprintable()
+    ):
+        raise errors.InvalidArgument(
+            f"idempotency_key must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} ASCII characters"
+        )
+    return key
+
+
+def _of_job(path: str, job_id: str) -> str:
+    """Fill a job's id into its path, where it must stay one segment."""
+    with contextlib.suppress(ValueError):
+        if job_id not in {"", ".", ".."}:
+            return paths.fill(path, job_id=job_id)
+    raise errors.InvalidArgument(f"{job_id!r} cannot be the id of a job")
+
+
+def _creating(
+    path: str,
+    body: Mapping[str, Any],
+    key: str,
+    on_pause: Callable[[Pause], object] | None = None,
+) -> Call:
+    headers = {paths.IDEMPOTENCY_KEY: key}
+    return Call(
+        "POST", path, body=body, headers=headers, creates=True, lane="starts", on_pause=on_pause
+    )
+
+
+def _data(wanted: bool) -> dict[str, str | int]:
+    """Ask for no rows; the contract's plain call is left as it is."""
+    return {} if wanted else {"include_data": "false"}

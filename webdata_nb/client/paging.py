@@ -1,0 +1,156 @@
+"""Exhausts pages and cursors, each once, and notices a service that goes round in circles."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from webdata_nb import errors
+from webdata_nb.client.client import Client
+from webdata_nb.contract import limits
+from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary
+
+Rows = list[dict[str, Any]]
+
+
+async def crawl_rows(
+    client: Client,
+    job_id: str,
+    *,
+    per_page: int = limits.PER_PAGE_DEFAULT,
+    total: int | None = None,
+) -> AsyncGenerator[Rows, None]:
+    """Give a crawl's rows, page by page, in order.
+
+    Parameters
+    ----------
+    client : Client
+        Whose service ran the job.
+    job_id : str
+        The crawl.
+    per_page : int
+        Rows to ask for at a time; a service may give fewer.
+    total : int, optional
+        Rows there are; by default what the replies say.
+
+    Yields
+    ------
+    list of dict
+        The rows of one page; never an empty list.
+
+    Raises
+    ------
+    IncompleteResult
+        After the last row: fewer arrived than there are, and why. Where the service does not
+        count its rows, an empty page is the end.
+    ServiceError, ConnectionFailed, BadAnswer
+        A page could not be read, also not by trying again: the rows so far are not all.
+    """
+    arrived, page = 0, 1
+    before: Rows = []
+    while True:
+        reply = await client.crawl_status(job_id, page=page, per_page=per_page)
+        expected = _counted(reply) if total is None else total
+        circling = _circling(reply, page, before)
+        if reply.data and not circling:
+            arrived += len(reply.data)
+            yield reply.data
+        at_the_end = not reply.data if expected is None else arrived >= expected
+        if at_the_end and not circling:
+            return
+        if circling or not reply.data:
+            raise errors.IncompleteResult(
+                expected, arrived, why=circling or f"page {page} is empty"
+            )
+        before, page = reply.data, page + 1
+
+
+def _counted(reply: CrawlStatus) -> int | None:
+    """Return the service's count of rows; None where it gives none, which is not 0."""
+    return reply.total_results if "total_results" in reply.model_fields_set else None
+
+
+def _circling(reply: CrawlStatus, page: int, before: Rows) -> str:
+    """Say why a later page cannot be the one that was asked for; "" where it can."""
+    if page == 1 or not reply.data:
+        return ""
+    if "page" in reply.model_fields_set and reply.page != page:
+        return f"page {page} was asked for, and page {reply.page} came: the service ignores `page`"
+    if reply.data == before:
+        return f"page {page} repeats page {page - 1}: the service ignores `page`"
+    return ""
+
+
+class _Trail:
+    """The cursors followed so far."""
+
+    def __init__(self, *known: str | None) -> None:
+        self._seen = set(known)
+
+    def step(self, cursor: str | None, arrived: int) -> str | None:
+        """Return the next cursor, None at the end.
+
+        Raises
+        ------
+        IncompleteResult
+            It was followed before, so that rows would repeat for ever.
+        """
+        if not cursor:
+            return None
+        if cursor in self._seen:
+            raise errors.IncompleteResult(None, arrived, why="the service repeats a cursor")
+        self._seen.add(cursor)
+        return cursor
+
+
+async def creative_pages(
+    client: Client, body: Mapping[str, Any], *, max_rows: int | None = None
+) -> AsyncGenerator[CreativesReply, None]:
+    """Give an advertiser's creatives, page by page, until there is no cursor.
+
+    Parameters
+    ----------
+    client : Client
+        Whose service to ask.
+    body : Mapping
+        The request of the first page, named as in the contract.
+    max_rows : int, optional
+        No further page is asked for once so many rows came; the last page is given whole.
+
+    Raises
+    ------
+    IncompleteResult
+        After the last page: the service repeated a cursor.
+    """
+    trail, arrived = _Trail(body.get("cursor")), 0
+    asked = body
+    while True:
+        reply = await client.creatives(asked)
+        arrived += len(reply.creatives)
+        yield reply
+        if max_rows is not None and arrived >= max_rows:
+            return
+        cursor = trail.step(reply.cursor, arrived)
+        if cursor is None:
+            return
+        asked = {**body, "cursor": cursor}
+
+
+async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSummary]:
+    """Return the caller's jobs, newest first, up to `newest` of them.
+
+    Raises
+    ------
+    IncompleteResult
+        The service repeated a cursor.
+    """
+    trail, found = _Trail(), list[JobSummary]()
+    cursor: str | None = None
+    while True:
+        reply = await client.jobs(cursor=cursor)
+        found += reply.jobs
+        if newest is not None and len(found) >= newest:
+            return found[:newest]
+        cursor = trail.step(reply.cursor, len(found))
+        if cursor is None:
+            return found

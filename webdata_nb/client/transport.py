@@ -1,0 +1,201 @@
+"""Sends a request until it succeeds or another try makes no sense."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+from webdata_nb import errors
+from webdata_nb.client import answers, exchange, retry
+from webdata_nb.client.answers import Answer
+from webdata_nb.client.exchange import Call, Exchange, Failure, Outcome, Pause
+from webdata_nb.client.limiter import Lane, limiter_of
+from webdata_nb.client.retry import GiveUp, Trouble, Wait
+from webdata_nb.contract import paths
+
+log = logging.getLogger("webdata_nb")
+
+LATE_ANSWER_S: Final = 1.0
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+Send = Callable[[Call], Awaitable[Outcome]]
+
+
+class Answered(asyncio.CancelledError):
+    """The caller was cancelled, but its request was answered: something exists at the service."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class Transport:
+    """The attempts of every request of one client, paced by its key's limiter."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        trust_env: bool = True,
+        headers: Mapping[str, str] = _NONE,
+        timeout_s: float = 30.0,
+        patience_s: float = 3600.0,
+        proxy: str | None = None,
+        ca_bundle: str | None = None,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._key = exchange.checked_key(api_key)
+        self._patience_s = patience_s
+        self._limiter = limiter_of(self.base_url, self._key)
+        self._exchange = Exchange(
+            self.base_url,
+            self._key,
+            trust_env=trust_env,
+            headers=headers,
+            timeout_s=timeout_s,
+            proxy=proxy,
+            ca_bundle=ca_bundle,
+        )
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._exchange.aclose()
+
+    async def json(self, call: Call) -> Any:
+        """Return the decoded body of a successful answer.
+
+        Raises
+        ------
+        ServiceError, ConnectionFailed, UnknownOutcome, BadAnswer
+            What the last attempt met.
+        """
+        send = self._send_to_the_end if call.creates else self._exchange.json
+        return (await self._until_good(call, send)).decoded
+
+    @contextlib.asynccontextmanager
+    async def stream(self, call: Call) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+        """Give a successful answer's head, and its body in pieces as they arrive; else as `json`.
+
+        Only opening is tried again: what follows a break is the caller's to decide.
+        """
+        opened: list[exchange.Opened] = []
+
+        async def send(call: Call) -> Outcome:
+            return await self._exchange.send(call, keep=opened)
+
+        try:
+            answer = await self._until_good(call, send)
+            yield answer, exchange.pieces(opened[-1])
+        finally:
+            for response in opened:
+                await response.aclose()
+
+    async def _until_good(self, call: Call, send: Send) -> Answer:
+        lane = self._lane(call)
+        ticket = lane.ticket() if lane else 0
+        attempt, patience_ends = 1, time.monotonic() + self._patience_s
+        while True:
+            async with lane.turn(ticket) if lane else contextlib.nullcontext():
+                outcome = await send(call)
+            if isinstance(outcome, Answer) and outcome.good:
+                if lane:
+                    lane.went_well()
+                return outcome
+            verdict = self._verdict(call, attempt, outcome)
+            if isinstance(verdict, Wait) and verdict.queued and time.monotonic() > patience_ends:
+                verdict = GiveUp(f"queued for {self._patience_s:g} s")
+            if isinstance(verdict, GiveUp):
+                self._raise(call, outcome, verdict)
+            await self._pause(call, outcome, verdict, lane)
+            attempt += not verdict.queued
+
+    def _lane(self, call: Call) -> Lane | None:
+        lanes = {"starts": self._limiter.starts, "reads": self._limiter.reads}
+        return lanes.get(call.lane)
+
+    def _verdict(self, call: Call, attempt: int, outcome: Outcome) -> Wait | GiveUp:
+        answer = outcome if isinstance(outcome, Answer) else None
+        return retry.decide(
+            attempt,
+            call.method,
+            outcome.status if isinstance(outcome, Answer) else outcome.trouble,
+            answer.headers if answer else _NONE,
+            datetime.now(UTC),
+            idempotent=call.idempotent,
+            detail=answers.detail_of(answer) if answer else "",
+            jitter=secrets.randbelow(1000) / 1000,
+        )
+
+    async def _pause(self, call: Call, outcome: Outcome, wait: Wait, lane: Lane | None) -> None:
+        """Wait before the next attempt; a wait that the service asked for holds for the key."""
+        headers = outcome.headers if isinstance(outcome, Answer) else _NONE
+        pause = Pause(wait.seconds, wait.queued, *retry.concurrency(headers))
+        log.info("%s %s: %s; again in %.1f s", call.method, call.path, _why(outcome), pause.seconds)
+        if call.on_pause is not None:
+            call.on_pause(pause)
+        full = isinstance(outcome, Answer) and outcome.status == HTTPStatus.TOO_MANY_REQUESTS
+        if lane is None or not (full or "retry-after" in headers):
+            await asyncio.sleep(wait.seconds)
+            return
+        lane.close_for(wait.seconds)
+        if lane is self._limiter.reads:
+            # Too many requests of any kind; too many jobs, in turn, do not hinder reading.
+            self._limiter.starts.close_for(wait.seconds)
+
+    def _raise(self, call: Call, outcome: Outcome, verdict: GiveUp) -> NoReturn:
+        if isinstance(outcome, Answer):
+            raise answers.problem(self._without_key(outcome), call.path, verdict.why)
+        what = f"{call.method} {call.path} at {self.base_url}"
+        if outcome.trouble is Trouble.GARBLED:
+            raise errors.BadAnswer(
+                f"{what} was answered with something that is no JSON ({outcome.text}): "
+                "is base_url the address of the service?"
+            )
+        if outcome.trouble is Trouble.LOST and call.creates and not call.idempotent:
+            raise errors.UnknownOutcome(
+                f"the answer to {what} was lost ({outcome.text}), so the job may have been "
+                "started: look for it before starting another",
+                idempotency_key=call.headers.get(paths.IDEMPOTENCY_KEY, ""),
+            )
+        raise errors.ConnectionFailed(f"{what} failed: {outcome.text} ({verdict.why})")
+
+    def _without_key(self, answer: Answer) -> Answer:
+        """Blot out our key where a service repeats it in an error."""
+        if not self._key:
+            return answer
+        return replace(answer, body=answer.body.replace(self._key.encode(), b"***"))
+
+    async def _send_to_the_end(self, call: Call) -> Outcome:
+        """Send a start; when cancelled meanwhile, its answer is awaited briefly all the same."""
+        sending = asyncio.ensure_future(self._exchange.json(call))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            try:
+                await asyncio.wait([sending], timeout=LATE_ANSWER_S)
+            finally:
+                sending.cancel()
+            if (late := _good_answer(sending)) is not None:
+                raise Answered(late) from None
+            raise
+
+
+def _why(outcome: Failure | Answer) -> str:
+    return f"status {outcome.status}" if isinstance(outcome, Answer) else outcome.text
+
+
+def _good_answer(sending: asyncio.Future[Outcome]) -> Answer | None:
+    if not sending.done() or sending.cancelled() or sending.exception() is not None:
+        return None
+    outcome = sending.result()
+    return outcome if isinstance(outcome, Answer) and outcome.good else None

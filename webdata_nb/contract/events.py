@@ -1,0 +1,100 @@
+"""Progress events of the stream, and webhook payloads in both of the contract's profiles."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from webdata_nb.contract.states import JobKind, JobStatus
+
+
+class StreamEvent(StrEnum):
+    """Names of the server-sent events."""
+
+    PROGRESS = "progress"
+    PAGE = "page"
+    DONE = "done"
+
+
+class Event(BaseModel):
+    """A value on its way to a listener."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Progress(Event):
+    """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind."""
+
+    job_id: str
+    type: JobKind
+    status: JobStatus
+    completed: int = 0
+    total: int | None = None
+    failed: dict[str, int] = Field(default_factory=dict)
+    elapsed: float = 0.0
+    message: str = ""
+
+
+class PageDone(Event):
+    """One row became visible at `position`, counted from 0."""
+
+    job_id: str
+    position: int
+    url: str
+    success: bool
+
+
+class Done(Event):
+    """The job reached a terminal state; nothing follows."""
+
+    job_id: str
+    status: JobStatus
+    error: str | None = None
+
+
+class Profile(StrEnum):
+    """Which of the contract's two webhook descriptions a service follows."""
+
+    A = "A"
+    B = "B"
+
+
+class WebhookA(Event):
+    """Payload of profile A."""
+
+    event: Literal["job.completed", "job.failed", "job.cancelled"]
+    job_id: str
+    job_type: JobKind
+    status: JobStatus
+    total_pages: int
+    completed_pages: int
+
+
+class WebhookB(Event):
+    """Payload of profile B; `timestamp` is UTC."""
+
+    event: Literal[
+        "search.completed", "crawl.completed", "crawl.page", "scrape.completed", "extract.completed"
+    ]
+    job_id: str
+    status: JobStatus
+    timestamp: datetime
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+EVENT_HEADERS: Final = ("X-Service-Event", "X-Webhook-Event")
+SIGNATURE_HEADERS: Final = ("X-Service-Signature", "X-Webhook-Signature")
+DELIVERY_HEADER: Final = "X-Service-Delivery"
+
+
+def terminal_event_a(status: JobStatus) -> str:
+    """Return profile A's event name of a terminal `status`."""
+    return f"job.{status.value}"
+
+
+def terminal_event_b(kind: JobKind) -> str:
+    """Return profile B's event name of a finished job of `kind`, whatever its outcome."""
+    return f"{kind}.completed"

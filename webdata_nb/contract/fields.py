@@ -1,0 +1,263 @@
+"""The field types that requests share, each with the rule that its message states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StrictBool,
+    StrictStr,
+    field_validator,
+)
+
+from webdata_nb.contract import limits
+
+Engine = Literal["engine_one", "engine_two", "engine_three"]
+ENGINES: Final[tuple[Engine, ...]] = ("engine_one", "engine_two", "engine_three")
+
+Format = Literal[
+    "markdown",
+    "html",
+    "raw_html",
+    "links",
+    "images",
+    "headings",
+    "structured_data",
+    "screenshot",
+]
+FORMATS: Final[tuple[Format, ...]] = (
+    "markdown",
+    "html",
+    "raw_html",
+    "links",
+    "images",
+    "headings",
+    "structured_data",
+    "screenshot",
+)
+Strategy = Literal["bfs", "dfs", "bff"]
+
+# RFC 9110 token; the connection's own headers are not the caller's to set.
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_SENDABLE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_FORBIDDEN_HEADERS: Final = frozenset(
+    {
+        "host",
+        "connection",
+        "content-length",
+        "transfer-encoding",
+        "upgrade",
+        "te",
+        "trailer",
+        "keep-alive",
+        "proxy-authorization",
+        "cookie",
+    }
+)
+
+
+# NUL ends a text in PostgreSQL, and a lone surrogate has no UTF-8.
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
+
+
+def _storable(value: Any) -> None:
+    if isinstance(value, str) and _UNSTORABLE.search(value):
+        raise ValueError("must not contain NUL or half of a surrogate pair")
+    if isinstance(value, dict):
+        for name, each in value.items():
+            _storable(name)
+            _storable(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _storable(each)
+
+
+class Strict(BaseModel):
+    """A request: immutable, no unknown fields, no coercion, nothing that cannot be stored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        # A nested model looks at its own fields.
+        if not isinstance(value, BaseModel):
+            _storable(value)
+        return value
+
+
+def _integral(value: Any) -> Any:
+    """JSON has one number type, so 10.0 is a whole number; "10" and true are not numbers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _between(bounds: tuple[int, int]) -> Callable[[int], int]:
+    low, high = bounds
+
+    def check(value: int) -> int:
+        if not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return value
+
+    return check
+
+
+def http_url(value: str) -> str:
+    """Return `value` if it is an absolute http or https URL with a host."""
+    if len(value) > limits.URL_LENGTH:
+        raise ValueError(f"must be at most {limits.URL_LENGTH} characters")
+    url = value.strip()
+    if not _is_http_url(url):
+        raise ValueError("must be an absolute http:// or https:// URL with a host")
+    return url
+
+
+def _is_http_url(url: str) -> bool:
+    # urlsplit would drop control characters, and look at the port only when asked.
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", url):
+        return False
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    blank = re.search(r"\s", parts.netloc)
+    return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None
+
+
+def _query(value: str) -> str:
+    low, high = limits.QUERY_LENGTH
+    if not value.strip():
+        raise ValueError("must contain at least one character that is not a space")
+    if len(value) > high:
+        raise ValueError(f"must be {low} to {high} characters long")
+    return value
+
+
+def _country(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z]{2}", value):
+        raise ValueError('must be a two-letter country code such as "us"')
+    return value.lower()
+
+
+def _language(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", value):
+        raise ValueError('must be a language code such as "en" or "pt-BR"')
+    return value
+
+
+def _headers(value: dict[str, str]) -> dict[str, str]:
+    _pairs(value)
+    for name in value:
+        if name.lower() in _FORBIDDEN_HEADERS:
+            raise ValueError(f"the header {name!r} belongs to the connection and cannot be set")
+    return value
+
+
+def _pairs(value: dict[str, str]) -> dict[str, str]:
+    if len(value) > limits.HEADERS:
+        raise ValueError(f"must have at most {limits.HEADERS} entries")
+    for name, text in value.items():
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(
+                f"{name[:40]!r} is not a valid name (letters, digits and !#$%&'*+-.^_`|~)"
+            )
+        if len(text) > limits.HEADER_LENGTH or not _SENDABLE.fullmatch(text):
+            raise ValueError(
+                f"the value of {name!r} must be at most {limits.HEADER_LENGTH} characters of "
+                "Latin-1 without line breaks or control characters"
+            )
+    return value
+
+
+def _cookies(value: dict[str, str]) -> dict[str, str]:
+    _pairs(value)
+    for name, text in value.items():
+        if re.search(r'[;,\s"\\]', text) or not text.isascii():
+            raise ValueError(
+                f"the cookie {name!r} must be ASCII without spaces, quotes, commas, semicolons "
+                "or backslashes"
+            )
+    return value
+
+
+def _unique(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(value))
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(value) > limits.PATTERNS:
+        raise ValueError(f"must have at most {limits.PATTERNS} patterns")
+    for pattern in value:
+        if not pattern.strip() or len(pattern) > limits.URL_LENGTH:
+            raise ValueError(
+                f"each pattern must be 1 to {limits.URL_LENGTH} characters, such as /docs/**"
+            )
+    return value
+
+
+def _selectors(value: tuple[str, ...]) -> tuple[str, ...]:
+    if any(not selector.strip() for selector in value):
+        raise ValueError("each entry must be a CSS selector such as article or .content")
+    return value
+
+
+_WAIT: Final = "must be milliseconds as a number, or a CSS selector such as .ready"
+
+
+def _wait(value: Any) -> Any:
+    """Tell milliseconds from a selector; a number in quotes is neither."""
+    if isinstance(value, str):
+        if not value.strip() or re.fullmatch(r"[\d.eE+\s-]+", value):
+            raise ValueError(_WAIT)
+        return value
+    value = _integral(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        # pydantic takes no TypeError for a refusal.
+        raise ValueError(_WAIT)  # noqa: TRY004 - see above
+    return _between(limits.SCRAPE_TIMEOUT_MS)(value)
+
+
+def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator]:
+    """Return the two checks of a whole number within `bounds`."""
+    return BeforeValidator(_integral), AfterValidator(_between(bounds))
+
+
+Integral = BeforeValidator(_integral)
+Flag = StrictBool
+Text = StrictStr
+HttpUrl = Annotated[str, AfterValidator(http_url)]
+Query = Annotated[str, AfterValidator(_query)]
+Country = Annotated[str, AfterValidator(_country)]
+Language = Annotated[str, AfterValidator(_language)]
+Headers = Annotated[dict[str, str], AfterValidator(_headers)]
+Cookies = Annotated[dict[str, str], AfterValidator(_cookies)]
+Formats = Annotated[tuple[Format, ...], BeforeValidator(_as_tuple), AfterValidator(_unique)]
+Patterns = Annotated[
+    tuple[str, ...], BeforeValidator(_as_tuple), AfterValidator(_patterns), AfterValidator(_unique)
+]
+Selectors = Annotated[
+    tuple[str, ...], BeforeValidator(_as_tuple), AfterValidator(_selectors), AfterValidator(_unique)
+]
+NumResults = Annotated[int, *whole(limits.NUM_RESULTS)]
+MaxPages = Annotated[int, *whole(limits.MAX_PAGES)]
+MaxDepth = Annotated[int, *whole(limits.MAX_DEPTH)]
+Concurrency = Annotated[int, *whole(limits.CONCURRENCY)]
+CreativesLimit = Annotated[int, *whole(limits.CREATIVES_LIMIT)]
+TimeoutMs = Annotated[int, *whole(limits.TIMEOUT_MS)]
+ScrapeTimeoutMs = Annotated[int, *whole(limits.SCRAPE_TIMEOUT_MS)]
+WaitFor = Annotated[int | str, BeforeValidator(_wait)]
+ScreenshotSide = Annotated[int, *whole(limits.SCREENSHOT_SIDE)]

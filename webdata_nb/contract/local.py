@@ -1,0 +1,116 @@
+"""How the toolkit and its local service find and understand each other.
+
+No part of the public contract: only `webdata_nb.local` and the local service speak this, over
+loopback, with the service's token. Paths are in `contract.paths` (`LOCAL_*`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from webdata_nb.contract.fields import Engine, Flag, Strict
+
+SERVICE: Final = "webdata_nb"
+# Raised when a client and a service that differ in it would misunderstand each other.
+WIRE: Final = 1
+# Where a Linux kernel says which boot this is; elsewhere the boot counts as unknown ("").
+BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+# Seconds a lease lasts, for tests that cannot wait for the default; it alone is inherited.
+LEASE_SECONDS: Final = "WEBDATA_LEASE_SECONDS"
+LEASE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:100] or "unknown"
+
+
+def runtime_name(host: str, boot: str) -> str:
+    """Return the runtime file's path below the data directory, for this host and boot."""
+    return f"runtime/{_slug(host)}-{_slug(boot.strip())}.json"
+
+
+def service_lock_name(host: str) -> str:
+    """Return the name of the lock that a service holds for life."""
+    return f"service-{_slug(host)}.lock"
+
+
+def start_lock_name(host: str) -> str:
+    """Return the name of the lock that a client holds while it starts a service."""
+    return f"start-{_slug(host)}.lock"
+
+
+class _Told(BaseModel):
+    """What a service says of itself; fields of a newer one are kept."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+
+    version: str
+    wire: int
+    schema_: Annotated[int, Field(alias="schema")]
+    pid: int
+    started_at: datetime
+
+
+class Runtime(_Told):
+    """The runtime file: where the service listens, and the token that opens it."""
+
+    url: Annotated[str, Field(pattern=r"^http://(127\.0\.0\.1|\[::1\]):\d{1,5}$")]
+    token: Annotated[str, Field(min_length=32, repr=False)]
+
+
+class Hello(_Told):
+    """Answer of `LOCAL_HELLO`. `pids` are the service's process and all its descendants."""
+
+    service: str
+    managed: bool
+    pids: tuple[int, ...] = ()
+    active_jobs: int
+    leases: int
+
+
+class LeaseReply(BaseModel):
+    """Answer of `LOCAL_LEASE`. A lease that was `created` has no settings bound to it yet."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    expires_in: Annotated[float, Field(gt=0)]
+    created: bool
+
+
+class Access(Strict):
+    """Where a provider is, and the key that it asks for."""
+
+    url: str | None = None
+    key: Annotated[str | None, Field(repr=False)] = None
+
+
+# JSON has lists alone.
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class SessionSettings(Strict):
+    """Provider and egress settings of one session, bound to the jobs that it starts."""
+
+    engines: dict[Engine, Names] = Field(default_factory=dict)
+    providers: dict[str, Access] = Field(default_factory=dict)
+    llm: dict[str, Access] = Field(default_factory=dict)
+    proxy: Annotated[str | None, Field(repr=False)] = None
+    ca_bundle: str | None = None
+
+
+class StopRequest(Strict):
+    """Body of `LOCAL_STOP`: without `force`, only a service that nobody uses stops."""
+
+    force: Flag = False
+
+
+class StopReply(BaseModel):
+    """Answer of `LOCAL_STOP`: jobs still active go on when a service starts again."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    active_jobs: int

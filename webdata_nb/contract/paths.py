@@ -1,0 +1,50 @@
+"""Where each operation lives, relative to the base URL."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+SEARCH: Final = "/v1/search"
+SEARCH_JOB: Final = "/v1/search/{job_id}"
+SEARCH_EVENTS: Final = "/v1/search/{job_id}/events"
+SEARCH_EXPORT: Final = "/v1/search/{job_id}/export"
+CRAWL: Final = "/v1/crawl"
+CRAWL_JOB: Final = "/v1/crawl/{job_id}"
+CRAWL_EVENTS: Final = "/v1/crawl/{job_id}/events"
+CRAWL_EXPORT: Final = "/v1/crawl/{job_id}/export"
+CRAWL_RECEIPT: Final = "/v1/crawl/{job_id}/receipt"
+JOBS: Final = "/v1/jobs"
+JOB_CANCEL: Final = "/v1/jobs/{job_id}/cancel"
+JOB_RETRY: Final = "/v1/jobs/{job_id}/retry"
+CREATIVES: Final = "/v1/data/partner-ads/transparency/creatives"
+WEIGHTS: Final = "/v1/data-api-weights/public"
+USAGE: Final = "/v1/usage"
+WEBHOOK_DELIVERIES: Final = "/v1/webhooks/deliveries"
+WEBHOOK_REPLAY: Final = "/v1/webhooks/deliveries/{delivery_id}/replay"
+WEBHOOK_TEST: Final = "/v1/webhooks/test"
+WEBHOOK_STATS: Final = "/v1/webhooks/stats"
+HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
+
+# The local service alone answers these; they are no part of the public contract.
+LOCAL_HELLO: Final = "/local/hello"
+LOCAL_LEASE: Final = "/local/leases/{lease_id}"
+LOCAL_SETTINGS: Final = "/local/leases/{lease_id}/settings"
+LOCAL_STOP: Final = "/local/stop"
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+LEASE_HEADER: Final = "X-Webdata-Lease"
+
+
+def fill(path: str, **names: str) -> str:
+    """Return `path` with its `{name}` parts filled, each percent-encoded as one segment.
+
+    Raises
+    ------
+    ValueError
+        A value that no segment can hold: clients resolve `.` and `..`, encoded or not.
+    """
+    if wrong := [value for value in names.values() if value in {"", ".", ".."}]:
+        raise ValueError(f"{wrong[0]!r} cannot be a segment of a path")
+    return path.format(**{name: quote(value, safe="") for name, value in names.items()})

@@ -1,0 +1,242 @@
+"""What a service answers (contract, part 2). Unknown fields are kept: lenient in.
+
+Row models document and check one row; the status envelopes leave `data` as plain objects, since
+a thousand rows of page text are columns for a table, not models.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from webdata_nb.contract.states import JobKind, JobStatus
+
+
+class Reply(BaseModel):
+    """A reply: fields this version does not know are kept in `model_extra`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class StartReply(Reply):
+    """Answer to a start; the job is durable once this is sent."""
+
+    success: bool
+    job_id: str
+    status: str
+    message: str = ""
+
+
+class Attempt(Reply):
+    """One entry of `fallback_chain`: a provider asked, in execution order."""
+
+    provider: str
+    status: str
+    results_count: int = 0
+    elapsed_ms: float = 0
+
+
+class Receipt(Reply):
+    """Every URL seen, by outcome: counts, and at most 20 examples an outcome.
+
+    Outcomes of a crawl: `fetched`, `failed:<kind>`, `robots`, `scope`, `depth`, `duplicate`,
+    `redirect`, `facet`, `filtered`, `over_budget`.
+    """
+
+    counts: dict[str, int] = Field(default_factory=dict)
+    examples: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class PageFields(Reply):
+    """What a scraped page carries, each only when its format was requested."""
+
+    markdown: str | None = None
+    html: str | None = None
+    raw_html: str | None = None
+    links: list[str] | None = None
+    images: list[dict[str, Any]] | None = None
+    headings: list[dict[str, Any]] | None = None
+    structured_data: dict[str, Any] | None = None
+    screenshot: str | None = None
+    extract: Any = None
+    metadata: dict[str, Any] | None = None
+
+
+class SearchItem(PageFields):
+    """One ranked result."""
+
+    id: str
+    url: str
+    rank: int
+    title: str = ""
+    snippet: str = ""
+    success: bool = True
+    scraped: bool = False
+    error: str | None = None
+
+
+class CrawlPage(PageFields):
+    """One crawled page; `time_taken` is seconds, `depth` link depth from the start page."""
+
+    url: str | None = None
+    title: str | None = None
+    status: str | None = None
+    status_code: int | None = None
+    success: bool | None = None
+    error: str | None = None
+    depth: int | None = None
+    time_taken: float | None = None
+    quality: Any = None
+    content_hash: str | None = None
+    fetched_at: datetime | None = None
+
+
+class SearchStatus(Reply):
+    """GET /v1/search/{job_id}; `time_taken` is seconds."""
+
+    success: bool = True
+    job_id: str
+    status: JobStatus
+    query: str = ""
+    engine_requested: str | None = None
+    engine_used: str | None = None
+    provider_used: str | None = None
+    fallback_used: bool | None = None
+    fallback_chain: list[Attempt] = Field(default_factory=list)
+    total_results: int = 0
+    completed_results: int = 0
+    time_taken: float | None = None
+    data: list[dict[str, Any]] = Field(default_factory=list)
+    error: str | None = None
+    result_expired: bool | None = None
+    retention_hours: float | None = None
+    expired_at: datetime | None = None
+
+
+class CrawlStatus(Reply):
+    """GET /v1/crawl/{job_id}; `receipt` and `error` are ours."""
+
+    success: bool = True
+    job_id: str
+    status: JobStatus
+    total_pages: int = 0
+    completed_pages: int = 0
+    total_results: int = 0
+    page: int = 1
+    per_page: int = 0
+    data: list[dict[str, Any]] = Field(default_factory=list)
+    error: str | None = None
+    time_taken: float | None = None
+    receipt: Receipt | None = None
+
+
+class Creative(Reply):
+    """One advertising creative."""
+
+    position: int
+    advertiser_id: str
+    creative_id: str
+    preview_url: str | None = None
+
+
+class CreativesReply(Reply):
+    """A page of creatives; `cursor` is there when another page exists."""
+
+    success: bool = True
+    source: str = "partner_ads_transparency"
+    operation: str = "creatives"
+    advertiser_id: str
+    region: str | None = None
+    total_results: int = 0
+    time_taken: float | None = None
+    creatives: list[dict[str, Any]] = Field(default_factory=list)
+    cursor: str | None = None
+
+
+class CancelReply(Reply):
+    """Both shapes of a cancel: a search adds `message`, a crawl `status`."""
+
+    success: bool
+    job_id: str
+    message: str | None = None
+    status: str | None = None
+
+
+class RetryReply(Reply):
+    """Both shapes of a retry: a search has `new_job_id`, a crawl `job_id`."""
+
+    success: bool
+    job_id: str | None = None
+    new_job_id: str | None = None
+    original_job_id: str | None = None
+    message: str | None = None
+    status: str | None = None
+    type: str | None = None
+
+    @property
+    def started(self) -> str:
+        """The id of the job that the retry made."""
+        return self.new_job_id or self.job_id or ""
+
+
+class ExportedResult(Reply):
+    """One entry of a search's JSON export."""
+
+    url: str
+    title: str = ""
+    snippet: str = ""
+    success: bool = True
+
+
+class SearchExport(Reply):
+    """A search's JSON export."""
+
+    query: str
+    results: list[ExportedResult]
+
+
+class Weight(Reply):
+    """Credits that one operation costs."""
+
+    platform: str
+    operation: str
+    weight: float
+
+
+class JobSummary(Reply):
+    """One of the caller's jobs (ours). `completed` and `total` count rows."""
+
+    job_id: str
+    type: JobKind
+    status: JobStatus
+    subject: str = ""
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    total: int = 0
+    completed: int = 0
+    error: str | None = None
+
+
+class JobList(Reply):
+    """GET /v1/jobs (ours): newest first; `cursor` is there when older ones exist."""
+
+    success: bool = True
+    jobs: list[JobSummary]
+    cursor: str | None = None
+
+
+class FieldProblem(Reply):
+    """One wrong field of a 422; never echoes the value."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Problem(Reply):
+    """Every error body: a sentence, or for 422 a list of fields."""
+
+    detail: str | list[FieldProblem]

@@ -1,0 +1,237 @@
+"""What a caller may send: each start request with its bounds (contract, parts 4.1, 4.4, 4.8).
+
+Fields marked *ours* are extras of this service, documented as such; the toolkit sends a field
+only when it was given, so that another service never sees them unasked.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from webdata_nb.contract import limits
+from webdata_nb.contract.fields import (
+    Concurrency,
+    Cookies,
+    Country,
+    CreativesLimit,
+    Engine,
+    Flag,
+    Formats,
+    Headers,
+    HttpUrl,
+    Language,
+    MaxDepth,
+    MaxPages,
+    NumResults,
+    Patterns,
+    Query,
+    ScrapeTimeoutMs,
+    ScreenshotSide,
+    Selectors,
+    Strategy,
+    Strict,
+    TimeoutMs,
+    WaitFor,
+)
+
+MarkdownMode = Literal["article", "full"]
+DATE_RANGES: Final = ("yesterday", "last_7_days", "last_30_days")
+_ADVERTISER_IN_URL: Final = re.compile(r"/advertiser/([A-Za-z0-9_-]+)")
+_DATE: Final = r"\d{4}-\d{2}-\d{2}"
+
+
+class MarkdownOptions(Strict):
+    """How Markdown is made: `article` keeps the main content, `full` the whole page."""
+
+    mode: MarkdownMode | None = None
+
+
+class ScreenshotOptions(Strict):
+    """What a screenshot shows; widths and heights are CSS pixels."""
+
+    capture: Literal["viewport", "full_page"] | None = None
+    full_page: Flag | None = None
+    width: ScreenshotSide | None = None
+    height: ScreenshotSide | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> ScreenshotOptions:
+        said = self.capture is not None and self.full_page is not None
+        if said and (self.capture == "full_page") != self.full_page:
+            raise ValueError(
+                'capture and full_page disagree: send one of them, or capture "full_page" '
+                "with full_page true"
+            )
+        return self
+
+
+class FormatOptions(Strict):
+    """Per-format settings."""
+
+    markdown: MarkdownOptions | None = None
+    screenshot: ScreenshotOptions | None = None
+
+
+class Extract(Strict):
+    """What to extract from each scraped page: a prompt, a JSON-Schema-like object, or both."""
+
+    prompt: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    provider: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Extract:
+        if self.prompt is None and self.schema_ is None:
+            raise ValueError("must have a prompt, a schema, or both")
+        return self
+
+
+class ScrapeOptions(Strict):
+    """Applied to every page of a crawl. Times are milliseconds.
+
+    `format_options`, `mobile_device`, `headers`, `cookies` and `render` are ours.
+    """
+
+    formats: Formats = ("markdown",)
+    only_main_content: Flag = True
+    wait_for: WaitFor | None = None
+    timeout: ScrapeTimeoutMs = limits.SCRAPE_TIMEOUT_MS_DEFAULT
+    mobile: Flag | None = None
+    include_tags: Selectors = ()
+    exclude_tags: Selectors = ()
+    extract: Extract | None = None
+    format_options: FormatOptions | None = None
+    mobile_device: str | None = None
+    headers: Headers | None = None
+    cookies: Cookies | None = None
+    render: Flag | Literal["auto"] | None = None
+
+
+class SearchRequest(Strict):
+    """POST /v1/search."""
+
+    query: Query
+    num_results: NumResults = limits.NUM_RESULTS_DEFAULT
+    engine: Engine = "engine_one"
+    language: Language = "en"
+    country: Country | None = None
+    safe_search: Flag = False
+    formats: Formats = ("markdown",)
+    format_options: FormatOptions | None = None
+    only_main_content: Flag = True
+    mobile: Flag | None = None
+    mobile_device: str | None = None
+    headers: Headers | None = None
+    cookies: Cookies | None = None
+    extract: Extract | None = None
+    webhook_url: HttpUrl | None = None
+    webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+
+
+class CrawlRequest(Strict):
+    """POST /v1/crawl. `sitemap` is ours: seed the crawl from the site's sitemaps as well."""
+
+    url: HttpUrl
+    max_pages: MaxPages = limits.MAX_PAGES_DEFAULT
+    max_depth: MaxDepth = limits.MAX_DEPTH_DEFAULT
+    concurrency: Concurrency = limits.CONCURRENCY_DEFAULT
+    crawl_strategy: Strategy = "bfs"
+    allow_external_links: Flag = False
+    respect_robots_txt: Flag = True
+    include_paths: Patterns = ()
+    exclude_paths: Patterns = ()
+    scrape_options: ScrapeOptions = ScrapeOptions()
+    filter_faceted_urls: Flag = False
+    sitemap: Flag = False
+    webhook_url: HttpUrl | None = None
+    webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+
+
+def _one_url(value: Any) -> Any:
+    """`startUrls` may be a list with one element."""
+    if isinstance(value, list):
+        if len(value) != 1:
+            raise ValueError("startUrls must hold exactly one URL")
+        return value[0]
+    return value
+
+
+def _advertiser_id(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value):
+        raise ValueError('must be an advertiser id such as "AR17828074650563772417"')
+    return value
+
+
+def _date_range(value: str) -> str:
+    if value in DATE_RANGES or _is_range(value):
+        return value
+    raise ValueError(f"must be one of {', '.join(DATE_RANGES)}, or YYYY-MM-DD..YYYY-MM-DD")
+
+
+def _is_range(value: str) -> bool:
+    if not re.fullmatch(rf"{_DATE}\.\.{_DATE}", value):
+        return False
+    first, _, last = value.partition("..")
+    try:
+        return date.fromisoformat(first) <= date.fromisoformat(last)
+    except ValueError:
+        return False
+
+
+class CreativesRequest(Strict):
+    """POST /v1/data/partner-ads/transparency/creatives."""
+
+    advertiser_id: Annotated[str, AfterValidator(_advertiser_id)] | None = None
+    url: HttpUrl | None = None
+    start_urls: Annotated[
+        HttpUrl | None, BeforeValidator(_one_url), Field(alias="startUrls", exclude=True)
+    ] = None
+    region: Annotated[str, Field(min_length=1, max_length=64)] = "anywhere"
+    limit: CreativesLimit = limits.CREATIVES_LIMIT_DEFAULT
+    cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    date_range: Annotated[str, AfterValidator(_date_range)] | None = None
+    skip_details: Flag = True
+    should_download_assets: Flag = False
+    should_download_previews: Flag = False
+    ocr: Flag = False
+    timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alias(cls, data: Any) -> Any:
+        """`startUrls` is another name of `url`; both may be sent only if they agree."""
+        if not isinstance(data, dict) or data.get("startUrls") is None:
+            return data
+        named = _one_url(data["startUrls"])
+        if data.get("url") not in (None, named):
+            raise ValueError("url and startUrls are two names of one field and must agree")
+        return {**{k: v for k, v in data.items() if k != "startUrls"}, "url": named}
+
+    @model_validator(mode="after")
+    def _one_advertiser(self) -> CreativesRequest:
+        if self.url is None:
+            if self.advertiser_id is None:
+                raise ValueError("must name an advertiser: send advertiser_id or url")
+            return self
+        found = _ADVERTISER_IN_URL.search(self.url)
+        if found is None:
+            raise ValueError("url must be an advertiser's page: .../advertiser/AR...")
+        if self.advertiser_id not in (None, found[1]):
+            raise ValueError("advertiser_id and the advertiser in url disagree: send one of them")
+        return self
+
+    @property
+    def advertiser(self) -> str:
+        """The advertiser's id, from whichever field named it."""
+        if self.advertiser_id is not None:
+            return self.advertiser_id
+        found = _ADVERTISER_IN_URL.search(self.url or "")
+        return found[1] if found else ""
+
+
+StartRequest = SearchRequest | CrawlRequest

@@ -1,0 +1,1 @@
+"""The sample web that ships with the package, and the tour over it."""

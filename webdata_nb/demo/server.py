@@ -1,0 +1,155 @@
+"""Serves the sample web on loopback, from a thread of this process."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import TYPE_CHECKING, Final, Self
+
+from webdata_nb.demo.answers import SampleWeb
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_HOST: Final = "127.0.0.1"
+
+
+class SampleSite:
+    """The sample web, served while the context is open.
+
+    Examples
+    --------
+    >>> from urllib.request import urlopen
+    >>> with SampleSite() as site:
+    ...     page = urlopen(site.url + "articles/").read()
+    >>> b"aurora forecast" in page
+    True
+    """
+
+    def __init__(self) -> None:
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of the front page, with its closing slash.
+
+        Raises
+        ------
+        RuntimeError
+            The site is not being served.
+        """
+        if self._server is None:
+            raise RuntimeError("the sample site is not running: use `with SampleSite() as site:`")
+        return f"{self._server.origin}/"
+
+    def start(self) -> Self:
+        """Start to serve, on a port that the system chooses; a second call changes nothing."""
+        if self._server is None:
+            self._server = _Server()
+            self._thread = threading.Thread(
+                target=self._server.serve_forever,
+                kwargs={"poll_interval": 0.05},
+                name="sample-site",
+                daemon=True,
+            )
+            self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop, and close every connection; a second call changes nothing."""
+        server, thread = self._server, self._thread
+        self._server = self._thread = None
+        if server is not None and thread is not None:
+            server.shutdown()
+            server.close_connections()
+            server.server_close()
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "SampleSite"
+    sys_version = ""
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body leave in one packet
+    timeout = 60.0
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
+        """Stay quiet: the tour's output is the tour's."""
+
+    def _answer(self, *, with_body: bool) -> None:
+        answer = self.server.web.answer(self.path)
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        if answer.location is not None:
+            self.send_header("Location", answer.location)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(answer.body)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # so that closing waits for the handlers
+    request_queue_size = 128
+
+    def __init__(self) -> None:
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__((_HOST, 0), _Handler)
+        self.origin = f"http://{_HOST}:{self.server_port}"
+        self.web = SampleWeb(self.origin)
+
+    def server_bind(self) -> None:
+        # HTTPServer would ask the resolver for this host's full name, which may take seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = _HOST, int(self.server_address[1])
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        with self._lock:
+            self._open.add(connection)
+        return connection, address
+
+    def close_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
+        with self._lock:
+            self._open.discard(request)
+        super().close_request(request)
+
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """Stay quiet when a client leaves early, and only then."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def close_connections(self) -> None:
+        with self._lock:
+            connections = list(self._open)
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # the client was faster

@@ -1,0 +1,1 @@
+"""What a person sees while a job runs: the only place that knows tqdm and IPython."""

@@ -1,0 +1,212 @@
+"""The pages of a site as a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.functions import arguments, job
+from webdata_nb.functions.answer import Ask, answer
+from webdata_nb.functions.blocking import blocking
+from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
+from webdata_nb.tables import schemas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from webdata_nb.client.client import Client
+    from webdata_nb.contract.fields import Strategy
+    from webdata_nb.display.progress import Listener
+    from webdata_nb.functions.job import Fetched
+    from webdata_nb.session import Connection
+    from webdata_nb.tables.frame import DtypeBackend
+
+
+async def acrawl_df(
+    url: str,
+    *,
+    max_pages: int | None = None,
+    max_depth: int | None = None,
+    concurrency: int | None = None,
+    crawl_strategy: Strategy | None = None,
+    allow_external_links: bool | None = None,
+    respect_robots_txt: bool | None = None,
+    include_paths: Sequence[str] | None = None,
+    exclude_paths: Sequence[str] | None = None,
+    scrape_options: Mapping[str, Any] | None = None,
+    filter_faceted_urls: bool | None = None,
+    sitemap: bool | None = None,
+    session: Connection | None = None,
+    progress: bool | str | None = None,
+    cache: bool = True,
+    ttl: float | None = None,
+    refresh: bool = False,
+    offline: bool | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    on_incomplete: OnIncomplete = "raise",
+    on_cancel: OnCancel = "raise",
+    dtype_backend: DtypeBackend = "pandas",
+    out: str | Path | None = None,
+) -> pd.DataFrame:
+    """Crawl a site from one page on and return its pages, one row each.
+
+    `acrawl_df` is the same for async code. Arguments left at None are not sent, so the service's
+    defaults hold; those named here are the local service's.
+
+    Parameters
+    ----------
+    url
+        Where to start: an absolute http or https URL.
+    max_pages
+        Pages at most, 1 to 1000 (default 100); pages that failed count.
+    max_depth
+        Links away from the start at most, 1 to 10 (default 10).
+    concurrency
+        Pages fetched at a time, 1 to 10 (default 5).
+    crawl_strategy
+        `"bfs"` (breadth first, default), `"dfs"` (depth first) or `"bff"` (best first).
+    allow_external_links
+        Follow links to other sites (default False).
+    respect_robots_txt
+        Obey the site's robots.txt (default True).
+    include_paths, exclude_paths
+        Glob patterns of URL paths to keep to, and to leave out, such as `"/docs/**"`.
+    scrape_options
+        How each page is read, as a dict: `formats` (as in `search_df`, default `["markdown"]`),
+        `only_main_content`, `wait_for` and `timeout` (milliseconds; `wait_for` may be a CSS
+        selector), `mobile`, `include_tags`, `exclude_tags`, `extract`; the local service also
+        knows `format_options`, `mobile_device`, `headers`, `cookies` and `render`. Headers and
+        cookies are kept in no file.
+    filter_faceted_urls
+        Visit only one of many URLs that differ in sorting or filters (default False).
+    sitemap
+        Start from the site's sitemaps as well (default False; not every service offers it).
+    session
+        What `connect()` returned; the default session when None.
+    progress
+        False for silence, True for a bar, or `"bar"`, `"html"`, `"log"`; None chooses by place.
+    cache
+        Whether to answer from the cache and to keep the answer there.
+    ttl
+        Seconds for which a cached answer is fresh (default 7 days).
+    refresh
+        Crawl again, whatever the cache holds, and keep the new answer.
+    offline
+        Answer from the cache only, however old its answer is.
+    timeout
+        Seconds to wait for the job's end; then JobTimeout, and the job goes on.
+    on_incomplete
+        Where fewer rows arrive than the service counts: `"raise"`, `"warn"` or `"ignore"`.
+    on_cancel
+        When the job is cancelled or the call interrupted: `"raise"`, or `"partial"` for the rows
+        so far.
+    dtype_backend
+        `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
+    out
+        A `.parquet` or `.jsonl` file to write the rows to as well.
+
+    Returns
+    -------
+    pandas.DataFrame
+        In the order of the crawl. The columns depend on `scrape_options`, never on what was
+        found. A page that could not be read is a row with `success` False and its `error`. The
+        receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
+        `receipt` counts every URL that was seen.
+
+        ================= ====================== ===================================
+        column            dtype                  meaning
+        ================= ====================== ===================================
+        url, title        str                    the page
+        status            str                    completed or failed
+        error             str                    why it failed
+        status_code       Int16                  of the HTTP answer
+        depth             Int16                  links away from the start
+        time_taken        float64                seconds
+        success           boolean                whether the page was read
+        content_hash      str                    equal for equal content
+        fetched_at        datetime64[us, UTC]    when
+        quality           object                 dict, how good the text is
+        markdown, html    str                    if asked for, as is `raw_html`
+        links             object                 list of str, if asked for
+        images, headings  object                 lists of dicts, if asked for
+        structured_data   object                 dict, if asked for
+        screenshot        object                 PNG bytes, if asked for
+        extract           object                 if asked for
+        metadata          object                 dict about the page
+        extra             object                 dict of fields unknown to this version
+        ================= ====================== ===================================
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    JobFailed
+        The job failed; `reason` says why, `partial` holds what arrived.
+    JobCancelled, JobTimeout, IncompleteResult
+        See `on_cancel`, `timeout`, `on_incomplete`; what arrived is on the error.
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Warns
+    -----
+    UserWarning
+        The crawl ended without a page; the message says what became of the URLs.
+
+    Examples
+    --------
+    >>> df = crawl_df(start_url, max_pages=5)
+    >>> list(df.columns)[:4]
+    ['url', 'title', 'status', 'error']
+    >>> df["success"].all()
+    np.True_
+    """
+    request = arguments.request(
+        CrawlRequest,
+        url=url,
+        max_pages=max_pages,
+        max_depth=max_depth,
+        concurrency=concurrency,
+        crawl_strategy=crawl_strategy,
+        allow_external_links=allow_external_links,
+        respect_robots_txt=respect_robots_txt,
+        include_paths=include_paths,
+        exclude_paths=exclude_paths,
+        scrape_options=scrape_options,
+        filter_faceted_urls=filter_faceted_urls,
+        sitemap=sitemap,
+    )
+    call = Call.of(
+        session=session,
+        progress=progress,
+        cache=cache,
+        ttl=ttl,
+        refresh=refresh,
+        offline=offline,
+        timeout=timeout,
+        on_incomplete=on_incomplete,
+        on_cancel=on_cancel,
+        dtype_backend=dtype_backend,
+        out=out,
+    )
+    return await answer(_ask(request), call)
+
+
+crawl_df = blocking(acrawl_df)
+
+
+def _ask(request: CrawlRequest) -> Ask:
+    body = arguments.body(request)
+
+    async def fetch(client: Client, call: Call, listener: Listener) -> Fetched:
+        return await job.crawl(client, body, call, listener.report)
+
+    scraped = request.scrape_options
+    shown = schemas.shown(
+        "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
+    )
+    return Ask("crawl", request, arguments.unlocked(request.url), shown, fetch)

@@ -1,0 +1,233 @@
+"""The advertising creatives of one advertiser as a frame."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.client import paging
+from webdata_nb.contract.requests import CreativesRequest
+from webdata_nb.errors import IncompleteResult, WebdataError
+from webdata_nb.functions import arguments
+from webdata_nb.functions.answer import Ask, answer
+from webdata_nb.functions.blocking import blocking
+from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
+from webdata_nb.functions.job import Fetched, within
+from webdata_nb.tables import schemas
+from webdata_nb.tables.receipt import of_creatives
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from webdata_nb.client.client import Client
+    from webdata_nb.contract.replies import CreativesReply
+    from webdata_nb.display.progress import Listener
+    from webdata_nb.session import Connection
+    from webdata_nb.tables.frame import DtypeBackend
+
+
+async def acreatives_df(
+    advertiser: str,
+    *,
+    region: str | None = None,
+    date_range: str | None = None,
+    max_rows: int | None = None,
+    limit: int | None = None,
+    skip_details: bool | None = None,
+    should_download_assets: bool | None = None,
+    should_download_previews: bool | None = None,
+    ocr: bool | None = None,
+    timeout_ms: int | None = None,
+    session: Connection | None = None,
+    progress: bool | str | None = None,
+    cache: bool = True,
+    ttl: float | None = None,
+    refresh: bool = False,
+    offline: bool | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    on_incomplete: OnIncomplete = "raise",
+    on_cancel: OnCancel = "raise",
+    dtype_backend: DtypeBackend = "pandas",
+    out: str | Path | None = None,
+) -> pd.DataFrame:
+    """List an advertiser's creatives from the ads transparency source, one row each.
+
+    `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends it
+    sooner. Arguments left at None are not sent, so the service's defaults hold; those named here
+    are the local service's.
+
+    Parameters
+    ----------
+    advertiser
+        The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page.
+    region
+        Where the ads were shown (default `"anywhere"`).
+    date_range
+        `"yesterday"`, `"last_7_days"`, `"last_30_days"` or `"YYYY-MM-DD..YYYY-MM-DD"`.
+    max_rows
+        Rows at most; all of them when None.
+    limit
+        Rows per request, 1 to 40 (default 40).
+    skip_details
+        Leave out the details of each creative (default True).
+    should_download_assets, should_download_previews, ocr
+        Enrichment of each creative (default False).
+    timeout_ms
+        Milliseconds that the service waits for the source, 5000 to 90000 (default 30000).
+    session
+        What `connect()` returned; the default session when None.
+    progress
+        False for silence, True for a bar, or `"bar"`, `"html"`, `"log"`; None chooses by place.
+    cache
+        Whether to answer from the cache and to keep the answer there.
+    ttl
+        Seconds for which a cached answer is fresh (default 24 hours).
+    refresh
+        Ask again, whatever the cache holds, and keep the new answer.
+    offline
+        Answer from the cache only, however old its answer is.
+    timeout
+        Seconds to wait for all pages together; then ConnectionFailed.
+    on_incomplete
+        Where rows are missing: `"raise"`, `"warn"` or `"ignore"`.
+    on_cancel
+        When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
+    dtype_backend
+        `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
+    out
+        A `.parquet` or `.jsonl` file to write the rows to as well.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The receipt is `df.attrs["webdata"]`.
+
+        =========================== ======= =============================================
+        column                      dtype   meaning
+        =========================== ======= =============================================
+        position                    Int32   place in the listing, from 1
+        advertiser_id, creative_id  str     the source's ids
+        preview_url                 str     address of the preview
+        extra                       object  dict of what enrichment added
+        =========================== ======= =============================================
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    IncompleteResult
+        See `on_incomplete`; a cursor that repeats counts as missing rows.
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Warns
+    -----
+    UserWarning
+        There was no creative.
+
+    Examples
+    --------
+    >>> df = creatives_df("AR17828074650563772417", max_rows=3)
+    >>> list(df.columns)
+    ['position', 'advertiser_id', 'creative_id', 'preview_url', 'extra']
+    """
+    request = arguments.request(
+        CreativesRequest,
+        **_named(advertiser),
+        region=region,
+        date_range=date_range,
+        limit=limit,
+        skip_details=skip_details,
+        should_download_assets=should_download_assets,
+        should_download_previews=should_download_previews,
+        ocr=ocr,
+        timeout_ms=timeout_ms,
+    )
+    most = None if max_rows is None else arguments.whole("max_rows", max_rows, least=1)
+    call = Call.of(
+        session=session,
+        progress=progress,
+        cache=cache,
+        ttl=ttl,
+        refresh=refresh,
+        offline=offline,
+        timeout=timeout,
+        on_incomplete=on_incomplete,
+        on_cancel=on_cancel,
+        dtype_backend=dtype_backend,
+        out=out,
+    )
+    return await answer(_ask(request, most), call)
+
+
+creatives_df = blocking(acreatives_df)
+
+
+def _named(advertiser: object) -> dict[str, object]:
+    """Return the contract's field for what names the advertiser."""
+    is_url = isinstance(advertiser, str) and "://" in advertiser
+    return {"url": advertiser} if is_url else {"advertiser_id": advertiser}
+
+
+def _ask(request: CreativesRequest, max_rows: int | None) -> Ask:
+    body = arguments.body(request)
+    advertiser = request.advertiser
+
+    async def fetch(client: Client, call: Call, listener: Listener) -> Fetched:
+        listing = _Listing(advertiser, max_rows)
+        try:
+            await within(call.timeout_s, listing.read(client, body, listener))
+        except asyncio.CancelledError:
+            if call.on_cancel != "partial":
+                raise
+            return listing.fetched(interrupted=True)
+        return listing.fetched()
+
+    shown = schemas.shown("creatives")
+    extent = () if max_rows is None else (("max_rows", max_rows),)
+    return Ask("creatives", request, advertiser, shown, fetch, total=max_rows, extent=extent)
+
+
+class _Listing:
+    """The pages of one advertiser, as they come in."""
+
+    def __init__(self, advertiser: str, max_rows: int | None) -> None:
+        self._advertiser = advertiser
+        self._max_rows = max_rows
+        self._replies: list[CreativesReply] = []
+        self._shortfall: IncompleteResult | None = None
+
+    @property
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = [row for reply in self._replies for row in reply.creatives]
+        return rows[: self._max_rows]
+
+    async def read(self, client: Client, body: dict[str, Any], listener: Listener) -> None:
+        """Read every page; one that cannot be read costs the rest, not what came before."""
+        try:
+            async with aclosing(
+                paging.creative_pages(client, body, max_rows=self._max_rows)
+            ) as pages:
+                async for reply in pages:
+                    self._replies.append(reply)
+                    listener.count(len(self._rows))
+        except IncompleteResult as error:
+            self._shortfall = error
+        except WebdataError as error:
+            if not self._replies:
+                raise
+            self._shortfall = IncompleteResult(None, len(self._rows), why=str(error))
+            self._shortfall.__cause__ = error
+
+    def fetched(self, *, interrupted: bool = False) -> Fetched:
+        """Return what was read."""
+        rows = self._rows
+        outcome = of_creatives(self._replies, rows, advertiser=self._advertiser)
+        if len(rows) == self._max_rows:
+            self._shortfall = None  # the rows that were asked for are there
+        return Fetched(rows, outcome, shortfall=self._shortfall, interrupted=interrupted)

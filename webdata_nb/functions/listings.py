@@ -1,0 +1,154 @@
+"""What a service tells about itself and its jobs, as frames."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.client import paging
+from webdata_nb.contract import limits
+from webdata_nb.functions import arguments
+from webdata_nb.functions.blocking import blocking
+from webdata_nb.functions.call import Call
+from webdata_nb.functions.job import within
+from webdata_nb.tables import frame, rows, schemas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from webdata_nb.contract.replies import Reply
+    from webdata_nb.session import Connection
+    from webdata_nb.tables.frame import DtypeBackend
+    from webdata_nb.tables.schemas import TableName
+
+
+async def ajobs_df(
+    *,
+    limit: int = limits.JOBS_LISTED_DEFAULT,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    dtype_backend: DtypeBackend = "pandas",
+) -> pd.DataFrame:
+    """List this key's jobs at the service, newest first.
+
+    `ajobs_df` is the same for async code. Listing jobs is an extra of our service.
+
+    Parameters
+    ----------
+    limit
+        Jobs at most.
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the answer.
+    dtype_backend
+        `"pandas"` or `"pyarrow"`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ======================================= ====================== ========================
+        column                                  dtype                  meaning
+        ======================================= ====================== ========================
+        job_id                                  str                    as receipts name it
+        type                                    str                    search or crawl
+        status                                  str                    of the job
+        subject                                 str                    the query or start URL
+        created_at, started_at, finished_at     datetime64[us, UTC]    when
+        total, completed                        Int32                  rows
+        error                                   str                    why it failed
+        extra                                   object                 fields unknown here
+        ======================================= ====================== ========================
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    NotFound, NotSupported
+        The service does not list jobs.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Examples
+    --------
+    >>> df = crawl_df(start_url, max_pages=5, refresh=True)
+    >>> jobs_df(limit=1)["type"].tolist()
+    ['crawl']
+    """
+    newest = arguments.whole("limit", limit, least=1)
+    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    async with call.connection.client(call.settings) as client:
+        jobs = await within(call.timeout_s, paging.all_jobs(client, newest=newest))
+    return await _framed("jobs", jobs, call)
+
+
+jobs_df = blocking(ajobs_df)
+
+
+async def aweights_df(
+    *,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    dtype_backend: DtypeBackend = "pandas",
+) -> pd.DataFrame:
+    """Return what each operation costs at the service, in credits.
+
+    `aweights_df` is the same for async code.
+
+    Parameters
+    ----------
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the answer.
+    dtype_backend
+        `"pandas"` or `"pyarrow"`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ==================== ========= ======================================
+        column               dtype     meaning
+        ==================== ========= ======================================
+        platform, operation  str       what is charged
+        weight               float64   credits for one
+        extra                object    fields unknown to this version
+        ==================== ========= ======================================
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    WebdataError
+        What a connection may meet.
+
+    Examples
+    --------
+    >>> weights = weights_df().set_index(["platform", "operation"])["weight"]
+    >>> float(weights["crawl", "page"])
+    1.0
+    """
+    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    async with call.connection.client(call.settings) as client:
+        weights = await within(call.timeout_s, client.weights())
+    return await _framed("weights", weights, call)
+
+
+weights_df = blocking(aweights_df)
+
+
+async def _framed(table: TableName, replies: list[Reply], call: Call) -> pd.DataFrame:
+    listed = [reply.model_dump(mode="json") for reply in replies]
+    attrs: dict[str, Any] = {
+        "kind": table,
+        "service": call.connection.scope(call.settings).service,
+        "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
+    return await asyncio.to_thread(
+        frame.build,
+        rows.to_table(table, listed),
+        shown=schemas.shown(table),
+        attrs=attrs,
+        dtype_backend=call.dtype_backend,
+    )

@@ -1,0 +1,238 @@
+"""Search results as a frame."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.contract.requests import SearchRequest
+from webdata_nb.functions import arguments, job
+from webdata_nb.functions.answer import Ask, answer
+from webdata_nb.functions.blocking import blocking
+from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
+from webdata_nb.tables import schemas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from webdata_nb.client.client import Client
+    from webdata_nb.contract.fields import Engine, Format
+    from webdata_nb.display.progress import Listener
+    from webdata_nb.functions.job import Fetched
+    from webdata_nb.session import Connection
+    from webdata_nb.tables.frame import DtypeBackend
+
+_FOR_PAGES: Final = (
+    "format_options",
+    "only_main_content",
+    "mobile",
+    "mobile_device",
+    "headers",
+    "cookies",
+    "extract",
+)
+
+
+async def asearch_df(
+    query: str,
+    *,
+    num_results: int | None = None,
+    engine: Engine | None = None,
+    language: str | None = None,
+    country: str | None = None,
+    safe_search: bool | None = None,
+    formats: Sequence[Format] | None = None,
+    format_options: Mapping[str, Any] | None = None,
+    only_main_content: bool | None = None,
+    mobile: bool | None = None,
+    mobile_device: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    cookies: Mapping[str, str] | None = None,
+    extract: Mapping[str, Any] | None = None,
+    session: Connection | None = None,
+    progress: bool | str | None = None,
+    cache: bool = True,
+    ttl: float | None = None,
+    refresh: bool = False,
+    offline: bool | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    on_incomplete: OnIncomplete = "raise",
+    on_cancel: OnCancel = "raise",
+    dtype_backend: DtypeBackend = "pandas",
+    out: str | Path | None = None,
+) -> pd.DataFrame:
+    """Search the web and return the ranked results, one row each.
+
+    `asearch_df` is the same for async code. Arguments left at None are not sent, so the
+    service's defaults hold; the contract's are named here.
+
+    Parameters
+    ----------
+    query
+        The search terms.
+    num_results
+        Unique results wanted, 1 to 50 (default 10); fewer come where fewer exist.
+    engine
+        `"engine_one"` (default), `"engine_two"` or `"engine_three"`; another one steps in where
+        it gives nothing.
+    language
+        Preferred language of the results, such as `"en"` (default) or `"pt-BR"`.
+    country
+        Two-letter country code.
+    safe_search
+        Ask for filtered results (default False).
+    formats
+        What to scrape from each result page: any of `"markdown"`, `"html"`, `"raw_html"`,
+        `"links"`, `"images"`, `"headings"`, `"structured_data"`, `"screenshot"` (default
+        `["markdown"]`). `[]` finds results without visiting them.
+    format_options
+        `{"markdown": {"mode": ...}, "screenshot": {"capture", "full_page", "width", "height"}}`;
+        sizes in CSS pixels.
+    only_main_content
+        Leave out navigation, footers and the like (default True).
+    mobile, mobile_device
+        Visit pages as a phone does, or as the named device.
+    headers, cookies
+        Sent to result pages only, never to search engines. They are kept in no file.
+    extract
+        `{"prompt": ..., "schema": ...}`: what to extract from each page, into `extract`.
+    session
+        What `connect()` returned; the default session when None.
+    progress
+        False for silence, True for a bar, or `"bar"`, `"html"`, `"log"`; None chooses by place.
+    cache
+        Whether to answer from the cache and to keep the answer there.
+    ttl
+        Seconds for which a cached answer is fresh (default 24 hours).
+    refresh
+        Ask again, whatever the cache holds, and keep the new answer.
+    offline
+        Answer from the cache only, however old its answer is.
+    timeout
+        Seconds to wait for the job's end; then JobTimeout, and the job goes on.
+    on_incomplete
+        Where fewer rows arrive than the service counts: `"raise"`, `"warn"` or `"ignore"`.
+    on_cancel
+        When the job is cancelled or the call interrupted: `"raise"`, or `"partial"` for the rows
+        so far.
+    dtype_backend
+        `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
+    out
+        A `.parquet` or `.jsonl` file to write the rows to as well.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns depend on `formats` and `extract`, never on what was found. The receipt is
+        `df.attrs["webdata"]`; its `line` says in one line what happened.
+
+        ================= ========= ==================================================
+        column            dtype     meaning
+        ================= ========= ==================================================
+        rank              Int32     position among the organic results, from 1
+        url, title        str       the result
+        snippet           str       the engine's extract
+        id                str       the service's id of this result
+        error             str       why the page could not be scraped
+        success, scraped  boolean   whether the row is whole; whether a page was read
+        markdown, html    str       if asked for, as is `raw_html`
+        links             object    list of str, if asked for
+        images, headings  object    lists of dicts, if asked for
+        structured_data   object    dict, if asked for
+        screenshot        object    PNG bytes, if asked for
+        extract           object    if asked for
+        metadata          object    dict about the page, unless `formats` is `[]`
+        extra             object    dict of fields that this version does not know
+        ================= ========= ==================================================
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    JobFailed
+        The job failed; `reason` says why, `partial` holds what arrived.
+    JobCancelled, JobTimeout, IncompleteResult
+        See `on_cancel`, `timeout`, `on_incomplete`; what arrived is on the error.
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Warns
+    -----
+    UserWarning
+        No result was found; the message names who was asked.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", num_results=3, formats=[])
+    >>> list(df.columns)[:4]
+    ['rank', 'url', 'title', 'snippet']
+    >>> df.attrs["webdata"]["status"]
+    'completed'
+    """
+    request = arguments.request(
+        SearchRequest,
+        query=query,
+        num_results=num_results,
+        engine=engine,
+        language=language,
+        country=country,
+        safe_search=safe_search,
+        formats=formats,
+        format_options=format_options,
+        only_main_content=only_main_content,
+        mobile=mobile,
+        mobile_device=mobile_device,
+        headers=headers,
+        cookies=cookies,
+        extract=extract,
+    )
+    call = Call.of(
+        session=session,
+        progress=progress,
+        cache=cache,
+        ttl=ttl,
+        refresh=refresh,
+        offline=offline,
+        timeout=timeout,
+        on_incomplete=on_incomplete,
+        on_cancel=on_cancel,
+        dtype_backend=dtype_backend,
+        out=out,
+    )
+    return await answer(_ask(request), call)
+
+
+search_df = blocking(asearch_df)
+
+
+def _ask(request: SearchRequest) -> Ask:
+    _warn_without_effect(request)
+    body = arguments.body(request)
+
+    async def fetch(client: Client, call: Call, listener: Listener) -> Fetched:
+        return await job.search(client, body, call, listener.report)
+
+    visits = bool(request.formats)
+    shown = schemas.shown(
+        "search",
+        formats=request.formats,
+        extract=visits and request.extract is not None,
+        metadata=visits,
+    )
+    # The contract states every default of a search, so they hold wherever it runs.
+    return Ask(
+        "search", request, request.query, shown, fetch, total=request.num_results, assumed=True
+    )
+
+
+def _warn_without_effect(request: SearchRequest) -> None:
+    idle = [name for name in _FOR_PAGES if name in request.model_fields_set]
+    if idle and not request.formats:
+        warnings.warn(
+            f"{', '.join(idle)} without effect: formats=[] visits no result page", stacklevel=2
+        )

@@ -1,0 +1,283 @@
+"""The composition root: settings in, a running service out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from webdata_nb import __version__
+from webdata_nb.service.errors import ServiceError
+from webdata_nb.service.gate import AccountOf, Gate, key_hash, local_accounts
+from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.routes import crawl, events, health, jobs, local, search, unbuilt
+from webdata_nb.service.routes import credits as prices
+from webdata_nb.service.routes.problems import HANDLERS
+from webdata_nb.service.routes.starts import Desk
+from webdata_nb.service.scrape.pool import PagePool, default_workers
+from webdata_nb.service.search.providers.local import Local
+from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
+from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.indexing import Indexer
+from webdata_nb.service.store.queries import schema_version
+from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.work.engines import Engines
+from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.ways import Ways
+
+log = logging.getLogger("webdata_nb.service")
+
+PAGE_WORKERS: Final = default_workers()
+# Pages are indexed once their job is over and nothing else waits for the processor.
+INDEX_AFTER_S: Final = 1.0
+# How long replies under way may take when the service stops; jobs go on after the next start.
+GRACE_S: Final = 3
+
+
+class Background:
+    """Indexes finished jobs when the service has nothing better to do."""
+
+    def __init__(self, store: Store, indexer: Indexer) -> None:
+        self._store, self._indexer = store, indexer
+        self._due = asyncio.Event()
+        self._due.set()
+
+    async def finished(self, _job: Job) -> None:
+        """Note that a job ended."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Index, for ever."""
+        while True:
+            await self._due.wait()
+            await asyncio.sleep(INDEX_AFTER_S)
+            if await self._store.active_jobs():
+                continue
+            self._due.clear()
+            await self._indexer.catch_up()
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedSettings:
+    """A job takes its settings from the session that starts it."""
+
+    lifetime: Lifetime
+
+    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
+        """See `Sessions.context_of`."""
+        bound = self.lifetime.settings_of(lease_id)
+        return bound.model_dump(mode="json", exclude_defaults=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An open service: what answers requests, and how busy it is."""
+
+    app: ASGIApp
+    active_jobs: Callable[[], Any]
+
+
+@asynccontextmanager
+async def service(
+    settings: ServiceSettings, port: int, lifetime: Lifetime, stop: Callable[[], None]
+) -> AsyncIterator[Running]:
+    """Open everything in its order, yield the application, close everything in reverse."""
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(SqliteStore(settings.data_dir / "jobs.sqlite"))
+        index = await stack.enter_async_context(TextIndex(settings.data_dir / "index.sqlite"))
+        await store.void_leases()
+        await store.add_account(LOCAL_ACCOUNT, "the user of this machine", now=time())
+        policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
+        pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
+        throttle = HostThrottle()
+        ways = await stack.enter_async_context(Ways(policy, settings.user_agent, throttle, pages))
+        indexer = Indexer(store, index)
+        background = Background(store, indexer)
+        engines = Engines(ways, {"local": Local(index, indexer)})
+        hub = Hub()
+        runner = LocalRunner(store, hub, engines.run, finished=background.finished)
+        sessions = LeasedSettings(lifetime)
+        desk = Desk(store, runner, hub, policy, sessions, ways.check_device)
+        stack.push_async_callback(_end, asyncio.create_task(background.run()))
+        await runner.start()
+        stack.push_async_callback(runner.close)
+        yield Running(_application(settings.mode, desk, lifetime, stop), store.active_jobs)
+
+
+def _application(mode: Mode, desk: Desk, lifetime: Lifetime, stop: Callable[[], None]) -> ASGIApp:
+    groups = [crawl, search, jobs, events]
+    routes = [route for group in groups for route in group.routes(desk)]
+    routes += [*unbuilt.ROUTES, *prices.ROUTES, *health.ROUTES]
+    if mode == "local":
+        routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
+    app = Starlette(routes=routes, exception_handlers=HANDLERS)
+    accounts = (
+        local_accounts(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.store)
+    )
+    return Gate(app, account_of=accounts, loopback_only=mode == "local")
+
+
+def _keys(store: Store) -> AccountOf:
+    async def account_of(key: str) -> str | None:
+        return await store.account_of_key(key_hash(key)) if key else None
+
+    return account_of
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Made with IPPROTO_TCP, because asyncio sets TCP_NODELAY on such sockets alone: without it
+    each reply waits some 40 ms for an acknowledgement.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    if os.name == "posix":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((host, port))
+    sock.listen(128)
+    sock.set_inheritable(False)
+    return sock
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to `serve`, which has more to close than sockets."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Change nothing."""
+        yield
+
+
+async def _run(settings: ServiceSettings, lifetime: Lifetime) -> None:
+    """Serve until a signal, a control call or idleness ends it."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    with listen(settings.host, settings.port) as sock, _signals(loop, stopping):
+        port = sock.getsockname()[1]
+        async with service(settings, port, lifetime, stopping.set) as running:
+            server = _Server(
+                uvicorn.Config(
+                    running.app,
+                    log_config=None,
+                    access_log=False,
+                    lifespan="off",
+                    server_header=False,
+                    timeout_graceful_shutdown=GRACE_S,
+                )
+            )
+            serving = asyncio.create_task(server.serve(sockets=[sock]))
+            beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))
+            _announce(settings, port, lifetime)
+            await stopping.wait()
+            lifetime.retire()
+            server.should_exit = True
+            await serving
+            await _end(beside)
+
+
+@contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[None]:
+    """Turn the signals that ask a process to end into a graceful stop."""
+
+    def ask(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, ask) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _announce(settings: ServiceSettings, port: int, lifetime: Lifetime) -> None:
+    """Let clients find the service; the socket listens already and holds early callers."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    if settings.mode == "local":
+        lifetime.publish(f"http://{host}:{port}")
+    print(f"webdata_nb {__version__} serves http://{host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - a command's own word
+
+
+def serve(
+    *,
+    host: str | None,
+    port: int,
+    data_dir: Path,
+    store: str | None,
+    mode: Mode,
+    allow_networks: tuple[str, ...],
+    managed: bool,
+) -> int:
+    """Run the service in the foreground until it is asked to stop.
+
+    Parameters
+    ----------
+    host, port
+        Where to listen; by default 127.0.0.1 and a free port.
+    data_dir
+        Where the jobs are kept.
+    store
+        Where the jobs are kept instead; None or ``"sqlite"`` keeps them in `data_dir`.
+    mode
+        ``"local"``: for the user of this machine, loopback only. ``"team"``: for holders of keys.
+    allow_networks
+        Private networks, as CIDR texts, that a team's jobs may fetch from.
+    managed
+        Whether to end by itself once no client needs the service.
+
+    Returns
+    -------
+    int
+        The exit code: 0 after a stop that was asked for, 1 when the service could not start.
+    """
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        settings = ServiceSettings.checked(
+            host=host,
+            port=port,
+            data_dir=data_dir,
+            store=store,
+            mode=mode,
+            allow_networks=allow_networks,
+        )
+        lifetime = Lifetime(data_dir, version=__version__, schema=schema_version(), managed=managed)
+        lifetime.hold()
+    except (BadSetting, ServiceError) as error:
+        log.error("%s", error)  # noqa: TRY400 - the sentence says it all
+        return 1
+    try:
+        asyncio.run(_run(settings, lifetime))
+    except (ServiceError, OSError) as error:
+        log.error("%s", error)  # noqa: TRY400 - the sentence says it all
+        return 1
+    finally:
+        lifetime.close()
+    return 0

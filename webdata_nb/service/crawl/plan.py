@@ -1,0 +1,226 @@
+"""The crawl as a pure machine: which URL is next, and what each result means.
+
+Results may arrive in any order; they take effect in the order in which their URLs were popped.
+The rows, their order and the receipt are therefore a function of the site and the request,
+never of timing, and a plan that is fed the stored journal comes to where it was before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from webdata_nb.service.crawl.frontier import Candidate, Frontier
+from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.store.records import Seen
+
+# Fetches that yield no row (redirects to seen pages, duplicates) are not charged to max_pages;
+# this bounds them on sites that consist of little else.
+FETCHES_PER_ROW: Final = 10
+FETCHES_SPARE: Final = 100
+
+Ending = Literal["page", "failed", "robots", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The budget of a crawl."""
+
+    max_pages: int
+    max_depth: int
+
+    @property
+    def max_fetches(self) -> int:
+        """How many URLs may be asked for in all."""
+        return FETCHES_PER_ROW * self.max_pages + FETCHES_SPARE
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL to fetch, at its place in the crawl's order."""
+
+    ordinal: int
+    url: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a target came to; all that the plan needs to know, and to know again after a kill.
+
+    `ending`: a `page`; `failed` with `reason` its kind; kept out by `robots`; or `stopped` at a
+    redirect to `final_url`, `reason` being why that is left out.
+    """
+
+    ending: Ending
+    final_url: str
+    reason: str = ""
+    content_hash: str | None = None
+    links: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became final: the target, its row's position if it is one, and URLs accounted for."""
+
+    target: Target
+    position: int | None
+    seen: tuple[Seen, ...]
+
+
+class Plan:
+    """Decides the order, the budget, the duplicates and the receipt of one crawl."""
+
+    def __init__(
+        self,
+        start: str,
+        limits: Limits,
+        scope: Scope,
+        frontier: Frontier,
+        key: Callable[[str], str],
+    ) -> None:
+        self._limits, self._scope, self._frontier, self._key = limits, scope, frontier, key
+        self._known: set[str] = {key(start)}
+        # Links met before, as written: most links of a site, told without computing their key.
+        self._met: set[str] = {start}
+        self._bodies: dict[str, str] = {}
+        self._too_deep: dict[str, str] = {}
+        self._outstanding: dict[int, Target] = {}
+        self._results: dict[int, Result] = {}
+        self._drawn: deque[Target] = deque()
+        self._popped = 0
+        self._settled = 0
+        self.rows = 0
+        frontier.offer([Candidate(start, 0)])
+
+    @property
+    def scope(self) -> Scope:
+        """The bounds, which the start page's redirects may have widened."""
+        return self._scope
+
+    @property
+    def expected(self) -> int:
+        """Rows that the crawl will have as far as it can tell now."""
+        ahead = self.rows + len(self._outstanding) + len(self._frontier)
+        return min(ahead, self._limits.max_pages)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is in flight and nothing more may be asked for."""
+        return not self._outstanding and not self._may_draw()
+
+    def next(self) -> Target | None:
+        """Reserve budget for the next URL; None when there is none at present."""
+        if not self._drawn:
+            self._draw()
+        return self._drawn.popleft() if self._drawn else None
+
+    def settle(self, ordinal: int, result: Result) -> list[Settled]:
+        """Take a result; return what became final by it, in order."""
+        self._results[ordinal] = result
+        final = []
+        while self._settled in self._results:
+            target = self._outstanding.pop(self._settled)
+            final.append(self._conclude(target, self._results.pop(self._settled)))
+            self._settled += 1
+        return final
+
+    def leftovers(self) -> Iterator[Seen]:
+        """Account for the URLs that the crawl knows of and did not ask for."""
+        for candidate in self._frontier:
+            yield Seen(candidate.url, "over_budget")
+        for url in self._too_deep.values():
+            yield Seen(url, "depth")
+
+    def _draw(self) -> None:
+        """Pop what may be popped without knowing more: one URL, or a strategy's whole round.
+
+        A round is drawn at once and only when the one before is settled, so that its members do
+        not depend on how many of them are fetched at a time.
+        """
+        ahead = self._frontier.ahead
+        if ahead is not None and self._outstanding:
+            return
+        while len(self._drawn) < (ahead or 1) and self._may_draw():
+            candidate = self._frontier.pop()
+            target = Target(self._popped, candidate.url, candidate.depth)
+            self._outstanding[target.ordinal] = target
+            self._drawn.append(target)
+            self._popped += 1
+
+    def _may_draw(self) -> bool:
+        return (
+            len(self._frontier) > 0
+            and self.rows + len(self._outstanding) < self._limits.max_pages
+            and self._popped < self._limits.max_fetches
+            and not self._start_is_open()
+        )
+
+    def _start_is_open(self) -> bool:
+        """Whether the start page, which fixes the scope, is still being fetched."""
+        return 0 in self._outstanding
+
+    def _conclude(self, target: Target, result: Result) -> Settled:
+        if target.ordinal == 0:
+            self._widen(result.final_url)
+        outcome, detail = self._outcome(target, result)
+        seen = [Seen(target.url, outcome, detail)]
+        if outcome != "fetched" and not outcome.startswith("failed:"):
+            return Settled(target, None, tuple(seen))
+        position, self.rows = self.rows, self.rows + 1
+        if result.ending == "page":
+            seen.extend(self._offer(result.links, target.depth + 1))
+        return Settled(target, position, tuple(seen))
+
+    def _outcome(self, target: Target, result: Result) -> tuple[str, str]:
+        if result.ending == "robots":
+            return "robots", ""
+        if result.ending == "stopped":
+            return result.reason, f"redirects to {result.final_url}"
+        if self._redirected_to_known(target, result.final_url):
+            return "redirect", result.final_url
+        if result.ending == "failed":
+            return f"failed:{result.reason}", ""
+        if result.content_hash is not None:
+            first = self._bodies.setdefault(result.content_hash, target.url)
+            if first != target.url:
+                return "duplicate", first
+        return "fetched", ""
+
+    def _redirected_to_known(self, target: Target, final_url: str) -> bool:
+        key = self._key(final_url)
+        if key == self._key(target.url):
+            return False
+        known = key in self._known
+        self._known.add(key)
+        return known
+
+    def _widen(self, final_url: str) -> None:
+        """Let a start page that moves to another host take the crawl with it."""
+        old = self._scope
+        self._scope = Scope(
+            old.sites | {site_of(final_url)}, old.external, old.include, old.exclude
+        )
+
+    def _offer(self, links: Iterable[str], depth: int) -> Iterator[Seen]:
+        fresh: list[Candidate] = []
+        for url in links:
+            if url in self._met:
+                continue
+            key = self._key(url)
+            if key in self._known:
+                self._met.add(url)
+                continue
+            if (reason := self._scope.verdict(url)) is not None:
+                self._known.add(key)
+                yield Seen(url, reason)
+            elif depth > self._limits.max_depth:
+                # Not final: a shorter way to it may yet turn up.
+                self._too_deep.setdefault(key, url)
+            else:
+                self._known.add(key)
+                self._too_deep.pop(key, None)
+                fresh.append(Candidate(url, depth))
+        self._frontier.offer(fresh)

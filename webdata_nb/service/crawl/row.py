@@ -1,0 +1,39 @@
+"""A visited page as the row that clients read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from webdata_nb.service.scrape.visit import Visit
+
+
+def row(visit: Visit, depth: int, content: Mapping[str, Any]) -> bytes:
+    """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
+
+    `content` is what was made of the page: its formats and metadata, by their names.
+    """
+    scraped = visit.scraped
+    failed = str(visit.error) if visit.error else None
+    page: dict[str, Any] = {
+        "url": visit.url,
+        "title": None if scraped is None else scraped.title,
+        "status": "failed" if failed else "completed",
+        "status_code": visit.status,
+        "success": failed is None,
+        "error": failed,
+        "depth": depth,
+        "time_taken": round(visit.elapsed_s, 6),
+        "quality": None if scraped is None else scraped.quality,
+        "content_hash": None if scraped is None else scraped.content_hash,
+        "fetched_at": visit.fetched_at,
+    }
+    return orjson.dumps({**page, **(content or {"metadata": _failed_metadata(visit)})})
+
+
+def _failed_metadata(visit: Visit) -> dict[str, Any]:
+    """Return what is known of a page that gave no data."""
+    kind = visit.error.kind if visit.error else None
+    return {"final_url": visit.final_url, "status_code": visit.status, "error_kind": kind}

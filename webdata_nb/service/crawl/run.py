@@ -1,0 +1,245 @@
+"""The crawl engine: workers that fetch what the plan says and store what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import decode, encode
+from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
+from webdata_nb.service.crawl.robots import Answer, Robots
+from webdata_nb.service.crawl.row import row
+from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.errors import JobFailed, NotYetBuilt
+from webdata_nb.service.extract import Extractor, extractor
+from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions
+from webdata_nb.service.scrape.visit import Errand, Visit, Visitor
+from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.records import Batch, Entry, Seen
+from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.urls import canonical, canonical_key
+
+FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {"bfs": BreadthFirst, "dfs": DepthFirst}
+# Beyond this, a page's text is of no use to the local index and only weighs the journal down.
+INDEXED_TEXT: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a crawl works with, shared by all jobs of a process."""
+
+    visitor: Visitor
+    fetcher: Fetcher
+
+
+def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
+    """Return what every page of the crawl is asked for."""
+    wanted = request.scrape_options
+    formats = page_formats(wanted.formats)
+    return ScrapeOptions(
+        formats=formats if extractor is None else extractor.formats(formats),
+        only_main_content=wanted.only_main_content,
+        markdown_mode=markdown_mode(wanted.format_options),
+        include_tags=wanted.include_tags,
+        exclude_tags=wanted.exclude_tags,
+    )
+
+
+async def run(context: JobContext, request: CrawlRequest, tools: Tools) -> Batch:
+    """Crawl to the end; return what is left to account for. Raises `JobFailed`, `LeaseLost`."""
+    crawl = _Crawl(context, request, tools, Robots(tools.fetcher, await context.snapshots()))
+    await crawl.replay()
+    await crawl.work()
+    return crawl.closing()
+
+
+class _Crawl:
+    """One attempt at one crawl."""
+
+    def __init__(
+        self, context: JobContext, request: CrawlRequest, tools: Tools, robots: Robots
+    ) -> None:
+        if request.crawl_strategy not in FRONTIERS:
+            raise NotYetBuilt(f"crawl_strategy {request.crawl_strategy!r} is not available yet")
+        self._context, self._request, self._tools = context, request, tools
+        self._robots = robots
+        wanted = request.scrape_options
+        self._asked = wanted.formats
+        self._extractor = extractor(wanted.extract, loc=("extract",))
+        self._options = page_options(request, self._extractor)
+        self._look = look_of(
+            wanted.formats,
+            wanted.format_options,
+            mobile=wanted.mobile,
+            mobile_device=wanted.mobile_device,
+            wait_for=wanted.wait_for,
+            render=wanted.render,
+        )
+        self._stored: dict[int, tuple[str, Result]] = {}
+        self._start = canonical(request.url)
+        self._failure: str | None = None
+        self._changed = asyncio.Condition()
+        self._plan = Plan(
+            self._start,
+            Limits(request.max_pages, request.max_depth),
+            Scope(
+                frozenset({site_of(self._start)}),
+                request.allow_external_links,
+                request.include_paths,
+                request.exclude_paths,
+            ),
+            FRONTIERS[request.crawl_strategy](),
+            canonical_key,
+        )
+
+    async def replay(self) -> None:
+        """Read what earlier attempts stored; the plan meets it again in its order."""
+        for entry in await self._context.entries():
+            self._stored[entry.ordinal] = decode(entry.journal)
+
+    async def work(self) -> None:
+        """Run the workers until the plan is over."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._request.concurrency):
+                    group.create_task(self._worker())
+        except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
+            raise failures.exceptions[0] from None
+        if self._failure is not None:
+            raise JobFailed(self._failure)
+
+    def closing(self) -> Batch:
+        """Account for what the crawl knows of and left."""
+        return Batch(seen=tuple(self._plan.leftovers()), total=self._plan.rows)
+
+    async def _worker(self) -> None:
+        while (target := await self._next()) is not None:
+            await self._step(target)
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _next(self) -> Target | None:
+        async with self._changed:
+            while (target := self._plan.next()) is None:
+                if self._plan.over:
+                    self._changed.notify_all()
+                    return None
+                await self._changed.wait()
+        return target
+
+    async def _step(self, target: Target) -> None:
+        url, known = self._stored.pop(target.ordinal, ("", None))
+        if known is not None and url == target.url:
+            await self._commit(self._plan.settle(target.ordinal, known))
+            return
+        result, visit = await self._fetch(target)
+        if target.ordinal == 0:
+            await self._judge_start(result, visit)
+        page = None
+        if visit is not None and not visit.stopped:
+            page = row(visit, target.depth, await self._content(visit.scraped))
+        journal = encode(target, result, self._text(visit))
+        entry = Entry(target.ordinal, target.url, result.ending == "page", journal, page)
+        await self._commit(self._plan.settle(target.ordinal, result), entry)
+
+    async def _content(self, scraped: Scraped | None) -> dict[str, Any]:
+        if scraped is None:
+            return {}
+        if self._extractor is not None:
+            return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
+        return {**scraped.formats, "metadata": scraped.metadata}
+
+    async def _fetch(self, target: Target) -> tuple[Result, Visit | None]:
+        if not await self._allowed(target.url):
+            return Result("robots", target.url), None
+        polite = self._request.respect_robots_txt
+        wanted = self._request.scrape_options
+        errand = Errand(
+            target.url,
+            self._options,
+            timeout_s=wanted.timeout / 1000,
+            delay_s=await self._robots.delay_s(target.url) if polite else 0.0,
+            headers=self._own(target.url, wanted.headers),
+            cookies=self._own(target.url, wanted.cookies),
+            look=self._look,
+        )
+        start = target.ordinal == 0
+        visit = await self._tools.visitor.visit(
+            errand, allow_hop=self._robots_only if start else self._allow_hop
+        )
+        return _result(visit), visit
+
+    def _own(self, url: str, given: dict[str, str] | None) -> dict[str, str]:
+        """Keep custom headers and cookies to the crawled site, away from others it links to."""
+        return given or {} if site_of(url) in self._plan.scope.sites else {}
+
+    async def _allow_hop(self, url: str) -> str | None:
+        return self._plan.scope.verdict(url) or await self._robots_only(url)
+
+    async def _robots_only(self, url: str) -> str | None:
+        return None if await self._allowed(url) else "robots"
+
+    async def _allowed(self, url: str) -> bool:
+        return not self._request.respect_robots_txt or await self._robots.allowed(url)
+
+    async def _judge_start(self, result: Result, visit: Visit | None) -> None:
+        """Without its start page a crawl has failed; say why in the job's own error."""
+        if "robots" in (result.ending, result.reason):
+            answer = await self._robots.answer(result.final_url)
+            self._failure = _refusal(answer)
+        elif visit is not None and visit.error is not None and visit.status is None:
+            self._failure = f"the start page could not be fetched: {visit.error}"
+
+    def _text(self, visit: Visit | None) -> str | None:
+        """Text for the local index, where the row itself has no Markdown to take it from."""
+        if visit is None or visit.scraped is None or "markdown" in self._options.formats:
+            return None
+        return visit.scraped.text[:INDEXED_TEXT]
+
+    async def _commit(self, settled: list[Settled], entry: Entry | None = None) -> None:
+        published = [
+            (each.target.ordinal, each.position) for each in settled if each.position is not None
+        ]
+        seen: list[Seen] = [one for each in settled for one in each.seen]
+        batch = Batch(
+            entries=() if entry is None else (entry,),
+            published=tuple(published),
+            seen=tuple(seen),
+            snapshots=self._robots.unsaved(),
+            total=self._plan.expected,
+            completed=self._plan.rows,
+        )
+        await self._context.commit(batch)
+
+
+def _refusal(answer: Answer) -> str:
+    """Say why robots.txt keeps the whole crawl out."""
+    if answer.status == 0:
+        return f"the site could not be reached: {answer.problem}"
+    if answer.unreachable:
+        return (
+            f"robots.txt answered HTTP {answer.status}, which means that the site must not be "
+            "crawled now; respect_robots_txt=false overrides this"
+        )
+    return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
+
+
+def _result(visit: Visit) -> Result:
+    if visit.stopped is not None:
+        return Result("stopped", visit.final_url, reason=visit.stopped)
+    if visit.error is not None:
+        return Result("failed", visit.final_url, reason=visit.error.kind)
+    scraped = visit.scraped
+    links: tuple[Any, ...] = () if scraped is None else scraped.outlinks
+    return Result(
+        "page",
+        visit.final_url,
+        content_hash=None if scraped is None else scraped.content_hash,
+        links=tuple(link.url for link in links),
+    )

@@ -1,0 +1,105 @@
+"""What can go wrong inside the service.
+
+::
+
+    ServiceError
+    ├── BadInput                422  a value the contract does not allow
+    ├── NoSuchJob               404  unknown, or another account's: one and the same answer
+    ├── NothingToExport         404  no exportable results (yet)
+    ├── Gone                    410  past retention
+    ├── WrongState              400  cancel or retry that the present state does not allow
+    ├── Conflict                409  the same Idempotency-Key with another body
+    ├── NotYetBuilt             501  an option that this version does not carry out
+    ├── NewerSchema             -    a newer release wrote the database; it alone may open it
+    ├── JobFailed               -    the whole job failed; the text is its `error`
+    ├── LeaseLost               -    another worker owns the job now; stop without a trace
+    └── PageError               -    one page failed: its row carries `kind` and the text
+        ├── FetchError               the transfer failed
+        │   └── Refused              the egress policy forbids the address
+        └── ScrapeError              the page arrived but could not be turned into data
+"""
+
+from __future__ import annotations
+
+
+class ServiceError(Exception):
+    """Root of everything the service raises on purpose."""
+
+
+class BadInput(ServiceError):
+    """A request value that is not allowed; `loc` is the path to it in the body."""
+
+    def __init__(self, message: str, *, loc: tuple[str | int, ...] = ("body",)) -> None:
+        super().__init__(message)
+        self.loc = loc
+
+
+class NoSuchJob(ServiceError):
+    """No job of that id for this account."""
+
+
+class NothingToExport(ServiceError):
+    """The job has no exportable results."""
+
+
+class Gone(ServiceError):
+    """The raw results are past their retention."""
+
+
+class WrongState(ServiceError):
+    """The job's present state does not allow the action."""
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class Conflict(ServiceError):
+    """The caller's Idempotency-Key was used before, with another body."""
+
+
+class NotYetBuilt(ServiceError):
+    """An option of the contract that this version refuses rather than ignores."""
+
+
+class NewerSchema(ServiceError):
+    """The database was written by a newer release, which alone may open it."""
+
+
+class JobFailed(ServiceError):
+    """The job as a whole cannot succeed; its text becomes the job's `error`."""
+
+
+class LeaseLost(ServiceError):
+    """The worker's lease on the job ended; its writes are fenced out."""
+
+
+class PageError(ServiceError):
+    """One page failed. `kind` is a short stable word, counted by the receipt."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class FetchError(PageError):
+    """The transfer of a page failed.
+
+    `kind` is one of: dns, connect, tls, timeout, reset, protocol, too_large, decode,
+    redirects (too many, or a loop), refused, bad_url.
+    """
+
+
+class Refused(FetchError):
+    """The egress policy forbids this address; says nothing about what is behind it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("refused", message)
+
+
+class ScrapeError(PageError):
+    """A page could not be turned into data.
+
+    `kind` is one of: unsupported_type, parse, cpu_limit, memory_limit, worker_died,
+    browser_missing, render, extract.
+    """

@@ -1,0 +1,158 @@
+"""What a page says outside its nodes: meta tags, metadata, tables and definition lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+from itertools import islice
+from typing import Any, Final
+
+from webdata_nb.service.extract.names import Reading, readings, squeezed
+from webdata_nb.service.extract.vocabulary import COMMON, METADATA, METAS, PAGE_KINDS
+
+MOST_METAS: Final = 5000
+MOST_TABLES: Final = 1000
+MOST_ROWS: Final = 20_000
+LONGEST_LABEL: Final = 80
+_PREFIX: Final = re.compile(
+    r"(?:og|article|product|book|music|video|profile|twitter|dc|dcterms|citation|parsely|recipe"
+    r"|business:contact_data|place:location)[:.]"
+)
+_BRACKETS: Final = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_PAIR: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Values that the page gives under one name.
+
+    Attributes
+    ----------
+    origin
+        Where they stand, as provenance tells it.
+    name
+        The property they are of.
+    values
+        Scalars and nodes.
+    prose
+        Whether people wrote them for people.
+    """
+
+    origin: str
+    name: str
+    values: list[Any]
+    prose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table with a header: one thing a row."""
+
+    origin: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+
+
+class Declared:
+    """The statements of a page about itself, by the names they can be found under."""
+
+    def __init__(
+        self,
+        structured: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+        tables: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self._metas = _by_rank(structured)
+        self._metadata = _of_metadata(metadata)
+        self._labels: dict[str, Stated] = {}
+        self.grids: list[Grid] = []
+        left = MOST_ROWS
+        for number, table in enumerate(tables[:MOST_TABLES], 1):
+            rows = _rows(table.get("rows"), max(left, 0))
+            left -= len(rows)
+            self._label(rows, number)
+            columns = tuple(squeezed(each) for each in _cells(table.get("header")))
+            if len(columns) >= _PAIR and rows:
+                self.grids.append(Grid(f"table:{number}", columns, rows))
+
+    def about(self, name: str) -> Iterator[Stated]:
+        """Return what the page says of a field outside tables, best first."""
+        ways = [each for each in readings(name) if _of_page(each)]
+        for found in (self._metas, self._metadata):
+            for reading in ways:
+                yield from found.get(reading.chain[0], ())
+
+    def labelled(self, name: str) -> Iterator[Stated]:
+        """Return what tables and definition lists say under the name of a field.
+
+        A label must be the name itself or a synonym that is not as common as "name".
+        """
+        exact = squeezed(name)
+        for reading in readings(name):
+            near = reading.chain[0]
+            if _of_page(reading) and (near == exact or near not in COMMON):
+                stated = self._labels.get(near)
+                if stated is not None:
+                    yield stated
+
+    def _label(self, rows: Sequence[Sequence[str]], number: int) -> None:
+        for row in rows:
+            if len(row) != _PAIR or len(row[0]) > LONGEST_LABEL or not row[1]:
+                continue
+            label = row[0].strip().rstrip(":").strip()
+            stated = Stated(f"table:{number}/{label}", squeezed(label), [row[1]], prose=True)
+            for name in {squeezed(label), squeezed(_BRACKETS.sub(" ", label))} - {""}:
+                self._labels.setdefault(name, stated)
+
+
+def _of_page(reading: Reading) -> bool:
+    return len(reading.chain) == 1 and (not reading.kind or reading.kind in PAGE_KINDS)
+
+
+def _by_rank(structured: Mapping[str, Any]) -> dict[str, list[Stated]]:
+    """Return the meta tags by the property they stand for, the best tag of each first."""
+    ranked: dict[str, list[tuple[int, Stated]]] = {}
+    seen: set[str] = set()
+    for key, origin in (("opengraph", "opengraph"), ("meta", "meta")):
+        given = structured.get(key)
+        items = given.items() if isinstance(given, Mapping) else ()
+        for meta, content in islice(items, MOST_METAS):
+            if meta in seen:
+                continue
+            seen.add(meta)
+            name, rank = METAS.get(meta, (squeezed(_PREFIX.sub("", meta[:100])), len(METAS)))
+            values = _texts(content)
+            if name and values:
+                stated = Stated(f"{origin}:{meta}", name, values)
+                ranked.setdefault(name, []).append((rank, stated))
+    return {
+        name: [each for _, each in sorted(found, key=lambda pair: pair[0])]
+        for name, found in ranked.items()
+    }
+
+
+def _of_metadata(metadata: Mapping[str, Any]) -> dict[str, list[Stated]]:
+    found: dict[str, list[Stated]] = {}
+    for field, names in METADATA.items():
+        values = _texts(metadata.get(field))
+        for name in names if values else ():
+            stated = Stated(f"metadata:{field}", name, values, prose=field == "title")
+            found.setdefault(name, []).append(stated)
+    return found
+
+
+def _texts(given: Any) -> list[Any]:
+    values = given if isinstance(given, list) else [given]
+    return [unescape(each).strip() for each in values if isinstance(each, str) and each.strip()]
+
+
+def _rows(given: Any, most: int) -> list[list[str]]:
+    return [_cells(row) for row in given[:most]] if isinstance(given, list | tuple) else []
+
+
+def _cells(given: Any) -> list[str]:
+    if not isinstance(given, list | tuple):
+        return []
+    return [" ".join(each.split()) if isinstance(each, str) else "" for each in given]

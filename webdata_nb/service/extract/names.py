@@ -1,0 +1,127 @@
+"""The names under which a field of a schema may be found."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, product
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.service.extract.vocabulary import KINDS, NEUTRAL, SYNONYMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_WORDS: Final = 8
+MOST_READINGS: Final = 96
+_LONGEST_CHAIN: Final = 3
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+|[^\W_]+")
+_COUNTS: Final = (("number", "of"), ("no", "of"), ("total",), ("num",), ("count", "of"))
+_ARTICLES: Final = frozenset({"is", "has", "the"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read a field's name.
+
+    Attributes
+    ----------
+    chain
+        The properties to follow, the last of which is the field.
+    kind
+        The word in the name that says what kind of thing has them, empty when there is none.
+    """
+
+    chain: tuple[str, ...]
+    kind: str = ""
+
+
+def words(name: str) -> tuple[str, ...]:
+    """Split a name, in any of the usual cases, into lower-case words."""
+    return tuple(each.lower() for each in _WORD.findall(name))
+
+
+def squeezed(name: str) -> str:
+    """Write a name in lower case without separators."""
+    return "".join(words(name))
+
+
+def singular(word: str) -> str:
+    """Undo an English plural, as far as property names need it."""
+    if word.endswith("ies") and len(word) > len("ties"):
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def kind_word(name: str) -> str:
+    """Return the word of `KINDS` that a whole name is, in either number; empty for none."""
+    whole = squeezed(name)
+    return next((each for each in (whole, singular(whole)) if each in KINDS), "")
+
+
+@lru_cache(maxsize=4096)
+def readings(name: str) -> tuple[Reading, ...]:
+    """Return the ways to read a field's name, best first."""
+    given = words(name)[:MOST_WORDS]
+    plain = given[1:] if len(given) > 1 and given[0] in _ARTICLES else given
+    found = _first(Reading(chain) for chain in _chains(_counted(plain)))
+    if len(plain) > 1 and plain[0] in KINDS:
+        found |= _first(Reading(chain, plain[0]) for chain in _chains(plain[1:]))
+    elif len(plain) > 1 and plain[0] in NEUTRAL:
+        found |= _first(Reading(chain) for chain in _chains(plain[1:]))
+    elif len(plain) == 1 and plain[0] in KINDS:
+        found[Reading(("name",), plain[0])] = None
+        found[Reading(("headline",), plain[0])] = None
+    return tuple(found)
+
+
+def _first(ways: Iterator[Reading]) -> dict[Reading, None]:
+    return dict.fromkeys(islice(ways, MOST_READINGS))
+
+
+def _counted(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Read "number of reviews" as "review count"."""
+    for start in _COUNTS:
+        rest = given[len(start) :]
+        if given[: len(start)] == start and len(rest) == 1 and rest[0].endswith("s"):
+            return (singular(rest[0]), "count")
+    return given
+
+
+def _chains(given: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for parts in sorted(_splits(given), key=len):
+        options = [_names(each) for each in parts]
+        ranked = ((_rank(chain, options), chain) for chain in product(*options))
+        yield from (chain for _, chain in sorted(ranked, key=itemgetter(0)))
+        if len(parts) > 1 and parts[-1] in {"name", "url", "link"}:
+            # A page may give the author's name as the author, or an image's URL as the image.
+            yield from product(*options[:-1])
+
+
+def _rank(chain: tuple[str, ...], options: list[tuple[str, ...]]) -> int:
+    return sum(names.index(each) for each, names in zip(chain, options, strict=True))
+
+
+def _splits(given: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return every way to join neighbouring words into at most three names."""
+    found: list[tuple[str, ...]] = []
+    for mask in range(1 << max(len(given) - 1, 0)):
+        if mask.bit_count() >= _LONGEST_CHAIN:
+            continue
+        parts = [given[0]] if given else []
+        for at, word in enumerate(given[1:]):
+            if mask >> at & 1:
+                parts.append(word)
+            else:
+                parts[-1] += word
+        found.append(tuple(parts))
+    return [each for each in found if each]
+
+
+def _names(part: str) -> tuple[str, ...]:
+    """Return a name with its other numbers and synonyms, without repeats."""
+    one = singular(part)
+    near = (part, *SYNONYMS.get(part, ()), one, *SYNONYMS.get(one, ()), f"{part}s")
+    return tuple(dict.fromkeys(near))

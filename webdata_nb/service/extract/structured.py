@@ -1,0 +1,98 @@
+"""Extraction without a language model: a schema filled from the page's own structured data.
+
+Sources in their order: the node of JSON-LD, microdata or RDFa that the schema is about; other
+nodes of the same thing; the node of the page; meta tags; metadata; tables and definition lists.
+Nothing is computed that the page does not say: a field that no source gives is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webdata_nb.service.extract.coerce import Coercion
+from webdata_nb.service.extract.declared import Declared
+from webdata_nb.service.extract.filling import Filling
+from webdata_nb.service.extract.graph import Graph
+from webdata_nb.service.extract.numbers import decimal_comma
+from webdata_nb.service.extract.root import find_root
+from webdata_nb.service.extract.schema import Shape, read_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was extracted from a page.
+
+    Attributes
+    ----------
+    data
+        Every property of the schema, in its order; None where the page gives no value.
+    provenance
+        For each filled field, by JSON pointer, where its value stands:
+        ``"json_ld:Product/offers/price"``, ``"opengraph:og:title"``, ``"table:2/Weight"``.
+    missing
+        JSON pointers of the fields that no source gives, required or not.
+    """
+
+    data: dict[str, Any]
+    provenance: dict[str, str]
+    missing: tuple[str, ...]
+
+
+def extract_structured(
+    structured: Mapping[str, Any],
+    *,
+    schema: Mapping[str, Any] | Shape | None,
+    tables: Sequence[Mapping[str, Any]] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Extraction:
+    """Fill a schema from what a page says for machines. Pure: no I/O, no randomness.
+
+    Parameters
+    ----------
+    structured
+        The `structured_data` format of the page.
+    schema
+        A JSON Schema of an object, or what ``read_schema`` made of it.
+    tables
+        Tables of the page, each ``{"header": [cell, ...], "rows": [[cell, ...], ...]}``, the
+        header empty where there is none; a definition list is a table of two columns.
+    metadata
+        The page's `metadata`; `final_url` is the base of URLs where the schema's format asks
+        for absolute ones, and `language` tells a decimal comma in tables.
+
+    Raises
+    ------
+    BadInput
+        The schema is missing or not one that is understood.
+
+    Examples
+    --------
+    >>> offer = {"@type": "Offer", "price": "1.129,90", "priceCurrency": "EUR"}
+    >>> page = {"json_ld": [{"@type": "Product", "name": "Pegasus", "offers": offer}]}
+    >>> fields = {"product_name": {"type": "string"}, "price": {"type": "number"}}
+    >>> found = extract_structured(page, schema={"type": "object", "properties": fields})
+    >>> found.data
+    {'product_name': 'Pegasus', 'price': 1129.9}
+    >>> found.provenance["/price"]
+    'json_ld:Product/offers/price'
+    """
+    shape = schema if isinstance(schema, Shape) else read_schema(schema)
+    described = metadata or {}
+    graph = Graph(structured)
+    root = find_root(graph, shape, _text(described, "title") or "")
+    coercion = Coercion(
+        base=_text(described, "final_url"),
+        comma=decimal_comma(_text(described, "language")),
+    )
+    filling = Filling(graph, Declared(structured, described, tables), coercion, root)
+    origin = graph.label(root) if root is not None else ""
+    part = filling.object(shape, root, "", origin, page=True)
+    empty = dict.fromkeys(shape.properties)
+    return Extraction(part.value or empty, part.provenance, part.missing)
+
+
+def _text(metadata: Mapping[str, Any], name: str) -> str | None:
+    value = metadata.get(name)
+    return value if isinstance(value, str) else None

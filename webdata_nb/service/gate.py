@@ -1,0 +1,124 @@
+"""Who may come in: host, origin, bearer token, body size, before any route is reached."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from webdata_nb.contract.paths import HEALTH, READY
+
+BODY_LIMIT: Final = 1024 * 1024
+_OPEN: Final = frozenset({HEALTH, READY})
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
+AccountOf = Callable[[str], Awaitable[str | None]]
+
+
+def key_hash(key: str) -> str:
+    """Return what is stored of a key; keys are 256 random bits, so a plain hash suffices."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def local_accounts(token: str, account_id: str) -> AccountOf:
+    """Return the lookup of a local service: its token opens its one account."""
+
+    async def account_of(key: str) -> str | None:
+        same = hmac.compare_digest(key.encode("utf-8", "replace"), token.encode())
+        return account_id if same else None
+
+    return account_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal(Exception):
+    """An answer given at the gate."""
+
+    status: int
+    detail: str
+
+
+class Gate:
+    """ASGI middleware; what passes has its account in `scope["state"]["account_id"]`."""
+
+    def __init__(self, app: ASGIApp, *, account_of: AccountOf, loopback_only: bool) -> None:
+        self._app, self._account_of, self._loopback_only = app, account_of, loopback_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request, then hand it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            if self._loopback_only:
+                _check_browser(headers)
+            _check_body(scope["method"], headers)
+            if scope["path"] not in _OPEN:
+                scope.setdefault("state", {})["account_id"] = await self._account(headers)
+        except _Refusal as refusal:
+            await _answer(refusal)(scope, receive, send)
+            return
+        await self._pass(scope, receive, send)
+
+    async def _account(self, headers: Headers) -> str:
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        account = await self._account_of(key.strip()) if scheme.lower() == "bearer" else None
+        if account is None:
+            raise _Refusal(401, "missing or invalid bearer credential")
+        return account
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand on, counting the body: a declared length is a promise, not a fact."""
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > BODY_LIMIT:
+                raise HTTPException(_TOO_LARGE.status, _TOO_LARGE.detail)
+            return message
+
+        await self._app(scope, counted, send)
+
+
+_TOO_LARGE: Final = _Refusal(413, f"the request body is larger than {BODY_LIMIT} bytes")
+
+
+def _check_browser(headers: Headers) -> None:
+    """Refuse what a web page in the user's browser could send: DNS rebinding, cross-site calls."""
+    host = urlsplit(f"//{headers.get('host', '')}").hostname
+    if host not in _LOOPBACK:
+        raise _Refusal(403, "this service answers on loopback names only")
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        raise _Refusal(403, "requests from other origins are refused")
+    if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        raise _Refusal(403, "cross-site requests are refused")
+
+
+def _check_body(method: str, headers: Headers) -> None:
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > BODY_LIMIT:
+        raise _TOO_LARGE
+    has_body = length != "0" or "transfer-encoding" in headers
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if method in _WITH_BODY and has_body and kind != "application/json":
+        raise _Refusal(415, "send JSON, with Content-Type: application/json")
+
+
+def _answer(refusal: _Refusal) -> JSONResponse:
+    bearer = refusal.status == HTTPStatus.UNAUTHORIZED
+    headers = {"WWW-Authenticate": "Bearer"} if bearer else None
+    return JSONResponse({"detail": refusal.detail}, refusal.status, headers)

@@ -1,0 +1,72 @@
+"""POST /v1/crawl and GET /v1/crawl/{job_id}."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from webdata_nb.contract import limits, paths
+from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.service.extract import extractor
+from webdata_nb.service.routes.problems import json_body, validated
+from webdata_nb.service.routes.replies import flag, job_of, seconds, whole, with_rows
+from webdata_nb.service.routes.starts import Desk, account_of, check_look, check_url, start
+from webdata_nb.service.routes.unbuilt import refuse
+from webdata_nb.service.scrape.source import check_selectors
+
+_TAGS = ("include_tags", "exclude_tags")
+
+
+def routes(desk: Desk) -> list[Route]:
+    """Return the crawl routes."""
+
+    async def begin(request: Request) -> Response:
+        body = await json_body(request)
+        wanted = validated(CrawlRequest, body, at="body")
+        refuse(wanted)
+        check_url(desk.policy, wanted.url, field="url")
+        for name in _TAGS:
+            selectors = getattr(wanted.scrape_options, name)
+            check_selectors(selectors, loc=("body", "scrape_options", name))
+        await check_look(
+            desk,
+            mobile_device=wanted.scrape_options.mobile_device,
+            wait_for=wanted.scrape_options.wait_for,
+            loc=("body", "scrape_options"),
+        )
+        extractor(wanted.scrape_options.extract, loc=("body", "scrape_options", "extract"))
+        job, _ = await start(desk, request, "crawl", wanted.url, body)
+        reply = {"success": True, "job_id": job.id, "status": "started"}
+        return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
+
+    async def status(request: Request) -> Response:
+        job = await job_of(desk, request, "crawl")
+        page = whole(request, "page", default=1, low=1, high=10**9)
+        low, high = limits.PER_PAGE
+        count = whole(request, "per_page", default=limits.PER_PAGE_DEFAULT, low=low, high=high)
+        rows = []
+        if flag(request, "include_data", default=True):
+            rows = await desk.store.pages(
+                account_of(request), job.id, start=(page - 1) * count, count=count
+            )
+        receipt = await desk.store.receipt(job.id, examples=limits.RECEIPT_EXAMPLES)
+        envelope = {
+            "success": True,
+            "job_id": job.id,
+            "status": job.state.value,
+            "total_pages": job.expected,
+            "completed_pages": job.published,
+            "total_results": job.published,
+            "page": page,
+            "per_page": count,
+            "time_taken": seconds(job),
+            "error": job.error,
+            "receipt": receipt.model_dump(),
+        }
+        return with_rows(envelope, rows)
+
+    return [
+        Route(paths.CRAWL, begin, methods=["POST"]),
+        Route(paths.CRAWL_JOB, status, methods=["GET"]),
+    ]

@@ -1,0 +1,156 @@
+"""The local service's control calls: who it is, leases, their settings, and the end.
+
+The gate has checked token, Host and Origin before any of these is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.background import BackgroundTask
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from webdata_nb.contract import local, paths
+from webdata_nb.contract.local import Hello, LeaseReply, SessionSettings, StopReply, StopRequest
+from webdata_nb.service.lifetime import Lifetime, Retiring
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_Body = TypeVar("_Body", bound=BaseModel)
+
+
+def routes(
+    lifetime: Lifetime,
+    active_jobs: Callable[[], Awaitable[int]],
+    stop: Callable[[], None],
+    schema_version: int,
+) -> list[Route]:
+    """Return the control routes.
+
+    Parameters
+    ----------
+    lifetime
+        The service's hold on its data directory.
+    active_jobs
+        Counts jobs that are pending or running.
+    stop
+        Asks the server to shut down gracefully; called on the event loop.
+    schema_version
+        The store's schema version.
+    """
+    control = _Control(lifetime, active_jobs, stop, schema_version)
+    return [
+        Route(paths.LOCAL_HELLO, control.hello, methods=["GET"]),
+        Route(paths.LOCAL_LEASE, control.renew, methods=["PUT"]),
+        Route(paths.LOCAL_LEASE, control.release, methods=["DELETE"]),
+        Route(paths.LOCAL_SETTINGS, control.bind, methods=["PUT"]),
+        Route(paths.LOCAL_STOP, control.end, methods=["POST"]),
+    ]
+
+
+class _Refused(Exception):
+    """A request that is answered with this response."""
+
+    def __init__(self, status: int, detail: Any) -> None:
+        super().__init__(detail)
+        self.response = JSONResponse({"detail": detail}, status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    lifetime: Lifetime
+    active_jobs: Callable[[], Awaitable[int]]
+    stop: Callable[[], None]
+    schema_version: int
+
+    async def hello(self, _request: Request) -> Response:
+        pid = os.getpid()
+        return _answer(
+            Hello(
+                service=local.SERVICE,
+                version=self.lifetime.version,
+                wire=local.WIRE,
+                schema_=self.schema_version,
+                pid=pid,
+                pids=(pid, *_descendants(pid)),
+                managed=self.lifetime.managed,
+                active_jobs=await self.active_jobs(),
+                leases=self.lifetime.leases,
+                started_at=self.lifetime.started_at,
+            )
+        )
+
+    async def renew(self, request: Request) -> Response:
+        lease_id = request.path_params["lease_id"]
+        if not local.LEASE_ID.fullmatch(lease_id):
+            return JSONResponse({"detail": f"A lease id matches {local.LEASE_ID.pattern}."}, 422)
+        try:
+            created = self.lifetime.renew(lease_id)
+        except Retiring as error:
+            return JSONResponse({"detail": str(error)}, 503)
+        return _answer(LeaseReply(expires_in=self.lifetime.lease_s, created=created))
+
+    async def release(self, request: Request) -> Response:
+        self.lifetime.release(request.path_params["lease_id"])
+        return Response(status_code=204)
+
+    async def bind(self, request: Request) -> Response:
+        try:
+            settings = await _body(request, SessionSettings)
+        except _Refused as refused:
+            return refused.response
+        if not self.lifetime.bind(request.path_params["lease_id"], settings):
+            return JSONResponse({"detail": "No such lease: renew it first."}, 404)
+        return Response(status_code=204)
+
+    async def end(self, request: Request) -> Response:
+        try:
+            wish = await _body(request, StopRequest)
+        except _Refused as refused:
+            return refused.response
+        active = await self.active_jobs()
+        if not wish.force and (active or self.lifetime.leases):
+            detail = f"In use: {active} active jobs, {self.lifetime.leases} other sessions."
+            return JSONResponse({"detail": detail}, 409)
+        self.lifetime.retire()
+        return _answer(StopReply(active_jobs=active), 202, BackgroundTask(self._stop_now))
+
+    async def _stop_now(self) -> None:
+        """Run after the answer is sent; async, so that `stop` runs on the loop's own thread."""
+        self.stop()
+
+
+async def _body(request: Request, model: type[_Body]) -> _Body:
+    try:
+        return model.model_validate_json(await request.body() or b"{}")
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = [{**one, "loc": ["body", *one["loc"]]} for one in details]
+        raise _Refused(422, problems) from None
+
+
+def _answer(
+    model: BaseModel, status: int = 200, background: BackgroundTask | None = None
+) -> Response:
+    content = model.model_dump(mode="json", by_alias=True)
+    return JSONResponse(content, status, background=background)
+
+
+def _descendants(pid: int) -> list[int]:
+    """All processes below `pid`; where the system has no /proc, only Python's own workers."""
+    if not Path("/proc/self/task").exists():
+        return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}").glob("task/*/children"):
+        with contextlib.suppress(OSError):  # the thread or process has just ended
+            children += map(int, task.read_text().split())
+    return [below for child in children for below in (child, *_descendants(child))]

@@ -1,0 +1,122 @@
+"""From what went wrong to a status and a body of the documented shape: the one table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from webdata_nb.service.errors import (
+    BadInput,
+    Conflict,
+    Gone,
+    NoSuchJob,
+    NothingToExport,
+    NotYetBuilt,
+    ServiceError,
+    WrongState,
+)
+
+log = logging.getLogger(__name__)
+Model = TypeVar("Model", bound=BaseModel)
+
+STATUS: Final[dict[type[ServiceError], int]] = {
+    BadInput: 422,
+    NoSuchJob: 404,
+    NothingToExport: 404,
+    Gone: 410,
+    WrongState: 400,
+    Conflict: 409,
+    NotYetBuilt: 501,
+}
+
+
+def _field(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
+    return {"loc": list(loc), "msg": message, "type": kind}
+
+
+def fields_of(error: ValidationError, *, at: str) -> list[dict[str, Any]]:
+    """Return a validation error as the contract's list; values are never echoed."""
+    return [
+        _field(
+            (at, *(part for part in item["loc"] if not _is_branch(part))),
+            item["msg"].removeprefix("Value error, "),
+            item["type"],
+        )
+        for item in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def _is_branch(part: str | int) -> bool:
+    """Tell the names that pydantic gives to the branches of a union from field names."""
+    return isinstance(part, str) and ("[" in part or part in {"str", "int", "bool"})
+
+
+async def on_service_error(_request: Request, error: Exception) -> JSONResponse:
+    """Answer what the service raised on purpose."""
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    if isinstance(error, BadInput):
+        return JSONResponse({"detail": [_field(error.loc, str(error), "value_error")]}, status)
+    return JSONResponse({"detail": str(error)}, status)
+
+
+async def on_http_exception(_request: Request, error: Exception) -> JSONResponse:
+    """Answer unknown paths and methods."""
+    if not isinstance(error, HTTPException):
+        raise TypeError(error)
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+
+async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
+    """Answer a request that does not fit its model."""
+    if not isinstance(error, Invalid):
+        raise TypeError(error)
+    return JSONResponse({"detail": error.fields}, 422)
+
+
+async def on_crash(_request: Request, error: Exception) -> JSONResponse:
+    """Answer our own mistakes: the log has the details, the caller a sentence."""
+    log.error("unhandled error", exc_info=error)
+    return JSONResponse({"detail": "the service made an error; its log has the details"}, 500)
+
+
+class Invalid(Exception):
+    """A request that does not fit its model."""
+
+    def __init__(self, fields: list[dict[str, Any]]) -> None:
+        super().__init__("invalid request")
+        self.fields = fields
+
+
+HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
+    ServiceError: on_service_error,
+    Invalid: on_invalid,
+    HTTPException: on_http_exception,
+    Exception: on_crash,
+}
+
+
+async def json_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object of a request; an empty body is an empty object."""
+    raw = await request.body()
+    try:
+        body = orjson.loads(raw) if raw.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Invalid([_field(("body",), f"not valid JSON: {error.msg}", "json_invalid")]) from None
+    if not isinstance(body, dict):
+        raise Invalid([_field(("body",), "must be a JSON object", "dict_type")])
+    return body
+
+
+def validated(model: type[Model], body: dict[str, Any], *, at: str) -> Model:
+    """Return `body` as `model`, or raise `Invalid`."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise Invalid(fields_of(error, at=at)) from None

@@ -1,0 +1,103 @@
+"""What every start shares: validate, check, persist, wake the runner, answer."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+from starlette.requests import Request
+
+from webdata_nb.contract import limits
+from webdata_nb.contract.paths import IDEMPOTENCY_KEY, LEASE_HEADER
+from webdata_nb.contract.states import JobKind
+from webdata_nb.service.errors import BadInput, PageError
+from webdata_nb.service.scrape.source import check_selectors
+from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.records import IdempotencyKey, Job, NewJob
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.runner import Runner
+
+
+class Sessions(Protocol):
+    """Where a start finds the settings of the session that it belongs to."""
+
+    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
+        """Return what a job takes from its session; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the routes work with."""
+
+    store: Store
+    runner: Runner
+    hub: Hub
+    policy: EgressPolicy
+    sessions: Sessions
+    check_device: Callable[[str], Awaitable[None]]
+
+
+def account_of(request: Request) -> str:
+    """Return the account that the gate found."""
+    return str(request.state.account_id)
+
+
+def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
+    """Refuse a URL that no job may fetch, before anything is stored."""
+    try:
+        policy.check_url(url)
+    except PageError as error:
+        raise BadInput(str(error), loc=("body", field)) from None
+
+
+async def check_look(
+    desk: Desk, *, mobile_device: str | None, wait_for: int | str | None, loc: tuple[str, ...]
+) -> None:
+    """Refuse a device or a selector that no browser would know."""
+    if isinstance(wait_for, str):
+        check_selectors((wait_for,), loc=(*loc, "wait_for"))
+    if mobile_device is not None:
+        try:
+            await desk.check_device(mobile_device)
+        except BadInput as error:
+            raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
+
+
+async def start(
+    desk: Desk, request: Request, kind: JobKind, subject: str, body: Mapping[str, Any]
+) -> tuple[Job, bool]:
+    """Persist a job and have it run; a start repeated under its key finds the first one."""
+    job = NewJob(
+        id=str(uuid.uuid4()),
+        account_id=account_of(request),
+        kind=kind,
+        subject=subject,
+        request=body,
+        context=desk.sessions.context_of(request.headers.get(LEASE_HEADER)),
+    )
+    key = _idempotency_key(request, kind, body)
+    stored, new = await desk.store.accept(job, key=key, now=time.time())
+    if new:
+        desk.runner.wake()
+    return stored, new
+
+
+def _idempotency_key(
+    request: Request, kind: JobKind, body: Mapping[str, Any]
+) -> IdempotencyKey | None:
+    key = request.headers.get(IDEMPOTENCY_KEY)
+    if key is None:
+        return None
+    if not 1 <= len(key) <= limits.IDEMPOTENCY_KEY_LENGTH or not key.isprintable():
+        raise BadInput(
+            f"must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters",
+            loc=("header", IDEMPOTENCY_KEY),
+        )
+    canonical = orjson.dumps([kind, body], option=orjson.OPT_SORT_KEYS)
+    return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())

@@ -1,0 +1,87 @@
+"""What no reader of a page sees is taken out of its tree: code, hidden parts, permalinks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.scrape.parser import ROOTS, Element, drop_all
+from webdata_nb.service.scrape.tags import HEADINGS, UNSEEN
+
+if TYPE_CHECKING:
+    from webdata_nb.service.scrape.links import Anchor
+
+SHORTEST_PART = 8
+"""Words from which a hidden element with links, headings or items is a part of the page."""
+SHORTEST_TEXT = 30
+"""Words from which any hidden element is a part of the page."""
+
+_STYLED = (
+    '[hidden]:not([hidden="until-found" i]),dialog:not([open]),'
+    '[style*="none" i],[style*="hidden" i],[style*="white-space" i]'
+)
+_HIDING = ("display:none", "visibility:hidden")
+_STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
+_PERMALINK_SIGNS = frozenset("¶#§🔗⚓∞")
+_TITLED = frozenset({*HEADINGS, "dt", "caption", "p", "span", "figcaption"})
+_OPENABLE = ("mailto:", "tel:", "sms:", "ftp:", "geo:")
+
+
+def clean(content: Element, parts: dict[str, list[Element]], anchors: list[Anchor]) -> None:
+    """Take out of `content` what is not shown, and the marks by which headings are linked.
+
+    A menu, a tab or a dialog is hidden until it is asked for, and many pages hide all they have
+    until a script runs. So a hidden element goes only while it is no part of the page in its own
+    right: a message, a trap for robots, a label.
+    """
+    unseen = [each for tag in UNSEEN for each in parts.get(tag, ())]
+    unseen += (each[0] for each in anchors if len(each[3]) <= 1 and _is_permalink(each))
+    for each in content.select(_STYLED):
+        style = _squeeze(each.attr("style") or "")
+        if "white-space:pre" in style:
+            del each.attrs["style"]  # the writer would take the element for a code block
+        if _is_hidden(each, style) and not _is_part(each):
+            unseen.append(each)
+    drop_all(unseen)
+
+
+def make_absolute(anchors: list[Anchor]) -> None:
+    """Write the absolute form of each link into the tree; take off what cannot be opened."""
+    for link, href, target, _ in anchors:
+        if target is not None:
+            if target != href:
+                link.attrs["href"] = target
+        elif href is not None and not href.lstrip()[:7].lower().startswith(_OPENABLE):
+            del link.attrs["href"]
+
+
+def _is_hidden(element: Element, style: str) -> bool:
+    """Tell whether the element's own attributes hide it; the page itself is always shown."""
+    if element.tag in ROOTS:
+        return False
+    hidden = element.attr("hidden") is not None or element.tag == "dialog"
+    return hidden or any(word in style for word in _HIDING)
+
+
+def _is_part(hidden: Element) -> bool:
+    """Tell whether a hidden element is a part of the page that a click or a script would show."""
+    if hidden.tag == "tr":
+        return True
+    words = len(hidden.text.split(None, SHORTEST_TEXT))
+    if words < SHORTEST_PART:
+        return False
+    return words > SHORTEST_TEXT or hidden.select_one(_STRUCTURE) is not None
+
+
+def _is_permalink(anchor: Anchor) -> bool:
+    """Tell whether a link is only the mark by which its own heading can be linked."""
+    link, href, _, text = anchor
+    parent = link.parent
+    if not href or href[0] != "#":
+        return False
+    if not isinstance(parent, Element) or parent.tag not in _TITLED:
+        return False
+    return text in _PERMALINK_SIGNS or not (text.strip() or len(link))
+
+
+def _squeeze(style: str) -> str:
+    return "".join(style.lower().split())

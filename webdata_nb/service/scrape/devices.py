@@ -1,0 +1,87 @@
+"""Screens to render for: Playwright's device presets, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from webdata_nb.service.errors import BadInput
+
+DESKTOP_WIDTH: Final = 1280
+DESKTOP_HEIGHT: Final = 720
+_PHONES: Final = ("Pixel 10", "Pixel 9", "Pixel 8", "Pixel 7")
+"""What `mobile` alone means: the newest that the installed Playwright knows, of one family."""
+_SUGGESTIONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The screen that a page is laid out for.
+
+    Attributes
+    ----------
+    width, height : int
+        The viewport, in CSS pixels.
+    scale : float
+        Device pixels a CSS pixel.
+    mobile, touch : bool
+        Whether the viewport follows ``<meta name=viewport>``, and whether it feels touches.
+    user_agent : str, optional
+        The device's own; that of the browser when not given.
+    """
+
+    width: int = DESKTOP_WIDTH
+    height: int = DESKTOP_HEIGHT
+    scale: float = 1.0
+    mobile: bool = False
+    touch: bool = False
+    user_agent: str | None = None
+
+
+def check_name(
+    name: str, presets: Mapping[str, Any], *, loc: tuple[str | int, ...] = ("body", "mobile_device")
+) -> None:
+    """Check the name of a device before a job starts.
+
+    Raises
+    ------
+    BadInput
+        When there is no such device; names those that are spelt most like it.
+    """
+    if name not in presets:
+        raise BadInput(_unknown(name, presets), loc=loc)
+
+
+def screen_of(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> Screen:
+    """Give the screen of a device: a desktop's without a name, unless `mobile` asks for a phone's.
+
+    Raises
+    ------
+    BadInput
+        When there is no such device.
+    """
+    if name is None and not mobile:
+        return Screen()
+    if name is None:
+        name = next(phone for phone in _PHONES if phone in presets)
+    check_name(name, presets)
+    preset = presets[name]
+    return Screen(
+        width=preset["viewport"]["width"],
+        height=preset["viewport"]["height"],
+        scale=preset["device_scale_factor"],
+        mobile=preset["is_mobile"],
+        touch=preset["has_touch"],
+        user_agent=preset["user_agent"],
+    )
+
+
+def _unknown(name: str, presets: Mapping[str, Any]) -> str:
+    by_lower = {known.lower(): known for known in presets}
+    close = get_close_matches(name.lower(), by_lower, n=_SUGGESTIONS, cutoff=0.4)
+    said = f"no device preset is called {name[:80]!r}"
+    if not close:
+        return f"{said}; one is {_PHONES[-1]!r}"
+    return f"{said}; the closest names are {', '.join(repr(by_lower[match]) for match in close)}"

@@ -1,0 +1,34 @@
+"""The contract's formats, one file each: a function from a reading and its content to JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.service.scrape.formats.headings import headings
+from webdata_nb.service.scrape.formats.html import html
+from webdata_nb.service.scrape.formats.images import images
+from webdata_nb.service.scrape.formats.links import links
+from webdata_nb.service.scrape.formats.markdown import markdown
+from webdata_nb.service.scrape.formats.raw_html import raw_html
+from webdata_nb.service.scrape.formats.structured_data import structured_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webdata_nb.service.scrape.content import Content
+    from webdata_nb.service.scrape.reading import Reading
+
+WHOLE: dict[str, Callable[[Reading], Any]] = {
+    "raw_html": raw_html,
+    "structured_data": structured_data,
+}
+"""Formats of the page itself, made before its tree is pruned."""
+
+CONTENT: dict[str, Callable[[Reading, Content], Any]] = {
+    "links": links,
+    "images": images,
+    "headings": headings,
+    "html": html,
+    "markdown": markdown,
+}
+"""Formats of the content, in the order in which they may be made: Markdown changes the tree."""

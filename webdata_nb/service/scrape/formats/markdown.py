@@ -1,0 +1,124 @@
+"""The `markdown` format: the content as GitHub-flavoured Markdown.
+
+The writer is the parser's own. What it would lose or leak is changed in the tree beforehand; so
+this format comes last, after every other that reads the same content.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.scrape.emphasis import CONVERTERS, FALLBACKS
+from webdata_nb.service.scrape.fences import prepare_fences
+from webdata_nb.service.scrape.formats.images import plain_source
+from webdata_nb.service.scrape.parser import (
+    Element,
+    Text,
+    above,
+    collapse,
+    drop_all,
+    element,
+    to_markdown,
+    unwrap,
+)
+from webdata_nb.service.scrape.tables import prepare_tables
+from webdata_nb.service.scrape.tags import HEADINGS, LISTS, NOT_TEXT
+from webdata_nb.service.scrape.tidying import tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webdata_nb.service.scrape.content import Content
+    from webdata_nb.service.scrape.links import Anchor, Links
+    from webdata_nb.service.scrape.reading import Reading
+
+_TITLES = frozenset({*HEADINGS, "summary", "dt"})
+_LINK = frozenset({"a"})
+
+
+def markdown(reading: Reading, content: Content) -> str:
+    """Write the content as Markdown; its tree is changed on the way."""
+    parts = content.parts
+    drop_all(each for tag in NOT_TEXT for each in parts.get(tag, ()))
+    _prepare_fields(parts)
+    _prepare_images(parts.get("img", ()), reading.links)
+    _prepare_links(content.anchors)
+    _move_links_into(each for tag in HEADINGS for each in parts.get(tag, ()))
+    prepare_fences(parts.get("pre", ()))
+    prepare_tables(parts.get("table", ()))
+    _nest_lists(parts.get("ul", ()))
+    _nest_lists(parts.get("ol", ()))
+    written = to_markdown(content.element)
+    if "</" in written and any(tag in written for tag in FALLBACKS):
+        written = to_markdown(content.element, CONVERTERS)
+    return tidy(written)
+
+
+def _prepare_fields(parts: dict[str, list[Element]]) -> None:
+    """Drop buttons and fields, but for a heading's own text and the boxes of a task list."""
+    for button in parts.get("button", ()):
+        title = above(button, _TITLES)
+        if title is not None and len(title.text.split()) == len(button.text.split()):
+            unwrap([button])
+        else:
+            button.decompose()
+    for field in parts.get("input", ()):
+        if not _is_task(field):
+            field.decompose()
+
+
+def _is_task(field: Element) -> bool:
+    """Tell whether a field is the check box of a task list, as GitHub writes them."""
+    if (field.attr("type") or "").lower() != "checkbox":
+        return False
+    item = above(field, {"li"}, levels=2)
+    if item is None:
+        return False
+    return field.attr("disabled") is not None or "task" in (item.attr("class") or "")
+
+
+def _prepare_images(images: Iterable[Element], links: Links) -> None:
+    """Show the file that a script would load; drop pictures that are inlined."""
+    for image in images:
+        source = plain_source(image)
+        if source is None:
+            image.decompose()
+            continue
+        image.attrs["src"] = links[source] or source
+        alt = image.attr("alt")
+        if alt is not None and "\n" in alt:
+            image.attrs["alt"] = collapse(alt)
+
+
+def _prepare_links(anchors: list[Anchor]) -> None:
+    """Give a link without text its label, or drop it: nobody could click it."""
+    for link, href, _, text in anchors:
+        if href is None or (text and not text.isspace()) or link.select_one("img") is not None:
+            continue
+        label = collapse(link.attr("aria-label") or link.attr("title") or "")
+        if label and above(link, HEADINGS) is None:
+            link.append(Text(label))
+        else:
+            unwrap([link])
+
+
+def _move_links_into(headings: Iterable[Element]) -> None:
+    """Turn a link around a heading into a heading around a link: Markdown has no other."""
+    for heading in headings:
+        link = above(heading, _LINK, levels=6)
+        if link is not None and link.attr("href") is not None:
+            unwrap([link])
+            heading.wrap_children(link)
+
+
+def _nest_lists(lists: Iterable[Element]) -> None:
+    """Put a list that stands between the items of another where browsers show it: in an item."""
+    for each in lists:
+        if isinstance(each.parent, Element) and each.parent.tag in LISTS:
+            before = each.previous_sibling
+            while before is not None and not isinstance(before, Element):
+                before = before.previous_sibling
+            if before is not None and before.tag == "li":
+                before.append(each)
+            else:
+                each.wrap(element("li"))

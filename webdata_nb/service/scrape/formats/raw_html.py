@@ -1,0 +1,15 @@
+"""The `raw_html` format: the page as received."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.web.charset import to_text
+
+if TYPE_CHECKING:
+    from webdata_nb.service.scrape.reading import Reading
+
+
+def raw_html(reading: Reading) -> str:
+    """Return the body as received, decoded to text; a body that is no text gives ''."""
+    return to_text(reading.source.body, reading.charset) if reading.charset is not None else ""

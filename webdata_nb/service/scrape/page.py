@@ -1,0 +1,134 @@
+"""One page, from bytes to every format asked for, in one parse.
+
+``scrape`` is pure computation: it neither waits nor touches the network, so it can run in this
+process or in a page worker.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.content import Content, find_content
+from webdata_nb.service.scrape.documents import Kind, kind_of, read_document
+from webdata_nb.service.scrape.formats import CONTENT, WHOLE
+from webdata_nb.service.scrape.head import robots
+from webdata_nb.service.scrape.links import Anchor, Outlink, anchors_of
+from webdata_nb.service.scrape.links import outlinks as collect_outlinks
+from webdata_nb.service.scrape.metadata import metadata
+from webdata_nb.service.scrape.parser import to_text
+from webdata_nb.service.scrape.quality import quality, visible_length
+from webdata_nb.service.scrape.reading import read
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+if TYPE_CHECKING:
+    from webdata_nb.service.scrape.reading import Reading
+
+__all__ = ["Outlink", "ScrapeOptions", "Scraped", "Source", "scrape"]
+
+
+def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> Scraped:
+    """Turn one fetched page into data.
+
+    Parameters
+    ----------
+    source
+        The page as fetched.
+    options
+        The formats wanted and what they are made from.
+    outlinks
+        Collect where the page leads; a page that is not crawled from needs none.
+
+    Raises
+    ------
+    ScrapeError
+        `kind` is ``unsupported_type`` (not a document this service reads), ``parse`` (it is
+        broken beyond reading) or ``browser_missing`` (a screenshot needs a rendered fetch).
+    """
+    _check_formats(options)
+    kind = kind_of(source)
+    if kind == "html":
+        return _scrape_html(read(source), options, outlinks=outlinks)
+    return _scrape_document(source, options, kind, outlinks=outlinks)
+
+
+def _check_formats(options: ScrapeOptions) -> None:
+    for name in options.formats:
+        if name == "screenshot":
+            raise ScrapeError(
+                "browser_missing",
+                "a screenshot needs a browser: pip install 'webdata_nb[browser]' and install"
+                " chromium-headless-shell or chromium",
+            )
+        if name not in WHOLE and name not in CONTENT:
+            raise ScrapeError("parse", f"no such format: {name}")
+
+
+def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) -> Scraped:
+    leads = collect_outlinks(_leading(reading)) if outlinks else ()
+    searched = options.only_main_content or options.markdown_mode == "article"
+    visible = visible_length(reading) if searched else None
+    made = {name: WHOLE[name](reading) for name in options.formats if name in WHOLE}
+    content, text = _make_content(reading, options, made)
+    described = metadata(reading, content.rung)
+    return Scraped(
+        title=described["title"],
+        formats={name: made[name] for name in options.formats},
+        metadata=described,
+        quality=quality(content, text, visible=visible, language=described["language"]),
+        outlinks=leads,
+        canonical=described["canonical"],
+        robots=robots(reading.head, reading.source),
+        content_hash=reading.content_hash,
+        text=text,
+    )
+
+
+def _scrape_document(
+    source: Source, options: ScrapeOptions, kind: Kind, *, outlinks: bool
+) -> Scraped:
+    """Scrape what is not HTML by way of a page made of it; plain text stays as it is."""
+    reading, text = read_document(source, kind)
+    whole = replace(options, only_main_content=False, markdown_mode=None)
+    scraped = _scrape_html(reading, whole, outlinks=outlinks)
+    formats = scraped.formats
+    if kind == "text" and text is not None and "markdown" in formats:
+        formats = formats | {"markdown": text}
+    described = scraped.metadata | {"rung": kind}
+    keep = text if text is not None and kind != "feed" else scraped.text
+    return replace(scraped, formats=formats, metadata=described, text=keep)
+
+
+def _leading(reading: Reading) -> list[Anchor]:
+    """Return the links of the page, those of image maps in their place among them."""
+    if "area" not in reading.parts:
+        return reading.anchors
+    return anchors_of(reading.document.iter_elements(("a", "area")), reading.links)
+
+
+def _make_content(
+    reading: Reading, options: ScrapeOptions, made: dict[str, Any]
+) -> tuple[Content, str]:
+    """Add the formats of the content to `made`; return the content and its text.
+
+    Markdown may be asked for of another part of the page than the rest: then it comes from its
+    own copy of the tree, for finding one part destroys the other.
+    """
+    wanted = [name for name in CONTENT if name in options.formats]
+    main = options.only_main_content
+    markdown_main = {"article": True, "full": False}.get(options.markdown_mode or "", main)
+    if "markdown" in wanted and markdown_main is not main:
+        copy = deepcopy(reading.document) if len(wanted) > 1 else reading.document
+        apart = find_content(reading, copy, options, main=markdown_main)
+        made["markdown"] = CONTENT["markdown"](reading, apart)
+        wanted.remove("markdown")
+        if not wanted:
+            return apart, made["markdown"]
+    content = find_content(reading, reading.document, options, main=main)
+    text = "" if "markdown" in wanted else to_text(content.element)
+    for name in wanted:
+        made[name] = CONTENT[name](reading, content)
+    return content, text or made.get("markdown", "")

@@ -1,0 +1,269 @@
+"""The HTML parser behind one door: nothing else in the service imports turbohtml.
+
+What this file guards, each found by measurement:
+
+- declarative shadow roots are off: their content would vanish from the tree;
+- ``html``, ``head`` and ``body`` are never removed or unwrapped: serialising afterwards crashes;
+- links are rewritten in the tree: the writer's own ``base_url`` is a string prefix, not a join;
+- a resolver that raises on one bad link would lose the whole page, so it may not raise here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import turbohtml
+from turbohtml import (
+    Document,
+    Element,
+    Entry,
+    Feed,
+    Markdown,
+    MicrodataItem,
+    Namespace,
+    Node,
+    RdfaItem,
+    Text,
+)
+from turbohtml.detect import detect_language
+from turbohtml.extract import feed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+__all__ = [
+    "ROOTS",
+    "Document",
+    "Element",
+    "Entry",
+    "Feed",
+    "MicrodataItem",
+    "Namespace",
+    "Node",
+    "RdfaItem",
+    "Text",
+    "above",
+    "append_html",
+    "body_of",
+    "by_tag",
+    "check_selector",
+    "children_of",
+    "collapse",
+    "comments_of",
+    "drop_all",
+    "element",
+    "elements_of",
+    "language_of",
+    "microdata_of",
+    "parse",
+    "rdfa_of",
+    "read_feed",
+    "rewrite_links",
+    "serialize",
+    "text_of",
+    "to_markdown",
+    "to_text",
+    "unwrap",
+]
+
+ROOTS = frozenset({"html", "head", "body"})
+
+
+_SURE = 0.6  # below this confidence a language is a guess
+# ISO 639-3 codes of languages that ISO 639-1 has a code for, which BCP 47 prefers.
+# fmt: off
+_TWO_LETTERS = {
+    "ara": "ar", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs", "cmn": "zh", "dan": "da",
+    "deu": "de", "ell": "el", "eng": "en", "est": "et", "eus": "eu", "fas": "fa", "fin": "fi",
+    "fra": "fr", "gle": "ga", "heb": "he", "hin": "hi", "hrv": "hr", "hun": "hu", "ind": "id",
+    "isl": "is", "ita": "it", "jpn": "ja", "kat": "ka", "kor": "ko", "lav": "lv", "lit": "lt",
+    "mar": "mr", "mkd": "mk", "nld": "nl", "nob": "no", "pes": "fa", "pol": "pl", "por": "pt",
+    "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "sqi": "sq", "srp": "sr",
+    "swe": "sv", "tam": "ta", "tel": "te", "tha": "th", "tur": "tr", "ukr": "uk", "urd": "ur",
+    "vie": "vi", "zho": "zh",
+}
+# fmt: on
+
+
+def parse(body: str | bytes, encoding: str | None = None) -> Document:
+    """Parse one HTML page, whatever its state; never raises on markup.
+
+    Parameters
+    ----------
+    body
+        The page: text, or bytes together with `encoding`.
+    encoding
+        A WHATWG encoding label; only used for bytes.
+
+    Raises
+    ------
+    LookupError
+        The label names no encoding.
+    """
+    return turbohtml.parse(
+        body,
+        encoding=encoding if isinstance(body, bytes) else None,
+        positions=False,
+        allow_declarative_shadow_roots=False,
+    )
+
+
+def check_selector(selector: str) -> None:
+    """Check that `selector` is a CSS selector this parser understands.
+
+    Raises
+    ------
+    ValueError
+        With the position and reason of the mistake.
+    """
+    _EMPTY.select(selector)
+
+
+def body_of(document: Document) -> Element | None:
+    """Return the element that holds the page: its body, or whatever stands in for one."""
+    root = document.root
+    if root is None:
+        return None
+    bodies = (each for each in root.children if isinstance(each, Element) and each.tag == "body")
+    return next(bodies, root)
+
+
+def drop_all(elements: Iterable[Element]) -> None:
+    """Remove the elements with all they hold, never the page's own frame."""
+    for each in elements:
+        if each.tag not in ROOTS:
+            each.decompose()
+
+
+def unwrap(elements: Iterable[Element]) -> None:
+    """Replace each element by what it holds, never the page's own frame."""
+    for each in elements:
+        if each.tag not in ROOTS and each.parent is not None:
+            each.unwrap()
+
+
+def rewrite_links(root: Node, resolve: Callable[[str], str | None]) -> None:
+    """Replace every URL in the tree by ``resolve(url)``; None leaves it as it is."""
+    root.rewrite_links(resolve)
+
+
+def element(tag: str, children: Iterable[Node] = (), **attrs: str) -> Element:
+    """Make a new element."""
+    return Element(tag, attrs, list(children))
+
+
+def children_of(node: Node) -> list[Node]:
+    """Return the children as a list that stays put while the tree changes."""
+    return list(node.children)
+
+
+def by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
+    """Group the elements below `root` that have one of `tags`, each group in document order."""
+    groups: dict[str, list[Element]] = {}
+    for each in root.iter_elements(tags):
+        tag = each.tag
+        if tag in groups:
+            groups[tag].append(each)
+        else:
+            groups[tag] = [each]
+    return groups
+
+
+def elements_of(root: Node) -> list[Element]:
+    """Return `root`, if it is an element, and all elements below it."""
+    return list(root.iter_elements(include_self=True))
+
+
+def comments_of(root: Node) -> list[Node]:
+    """Return the comments below `root`."""
+    found = root.xpath("descendant::comment()")
+    return [each for each in found if isinstance(each, Node)] if isinstance(found, list) else []
+
+
+def microdata_of(document: Document, base: str) -> list[MicrodataItem]:
+    """Return the microdata items of a page; none where they nest without end."""
+    try:
+        return document.microdata(base)
+    except RecursionError:
+        return []
+
+
+def rdfa_of(document: Document, base: str) -> list[RdfaItem]:
+    """Return the RDFa resources of a page; none where they nest too deep."""
+    try:
+        return document.rdfa(base)
+    except RecursionError:
+        return []
+
+
+def read_feed(text: str) -> Feed | None:
+    """Read an RSS or Atom feed, also one that is not well-formed; None when it is neither."""
+    return feed(text)
+
+
+def language_of(text: str) -> str | None:
+    """Tell the language a text is written in, as an ISO 639 code; None where it is not plain."""
+    match = detect_language(text)
+    if match.language is None or match.confidence < _SURE:
+        return None
+    return _TWO_LETTERS.get(match.language, match.language)
+
+
+def above(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
+    """Return the nearest element of `tags` that `node` stands in, at most so many levels up.
+
+    The bound keeps work linear on pages that nest without end.
+    """
+    parent = node.parent
+    for _ in range(levels):
+        if not isinstance(parent, Element):
+            return None
+        if parent.tag in tags:
+            return parent
+        parent = parent.parent
+    return None
+
+
+def append_html(parent: Element, html: str) -> list[Element]:
+    """Parse `html` as the last children of `parent`; return the elements among them."""
+    before = len(parent)
+    parent.insert_adjacent_html("beforeend", html)
+    return [each for each in list(parent.children)[before:] if isinstance(each, Element)]
+
+
+def collapse(text: str) -> str:
+    """Fold each run of white space into one space and trim the ends."""
+    return " ".join(text.split())
+
+
+def text_of(node: Node) -> str:
+    """Return all text below `node`, white space folded."""
+    return " ".join(node.text.split())
+
+
+def to_markdown(
+    root: Node, converters: Mapping[str, Callable[[Element, str], str]] | None = None
+) -> str:
+    """Write `root` as GitHub-flavoured Markdown.
+
+    Parameters
+    ----------
+    root
+        What to write.
+    converters
+        For some tags, what writes such an element around the Markdown of what it holds.
+    """
+    return root.to_markdown(Markdown(converters=converters) if converters else None)
+
+
+def to_text(root: Node) -> str:
+    """Write `root` as plain text that keeps its line structure."""
+    return root.to_text()
+
+
+def serialize(root: Node) -> str:
+    """Write `root` as HTML."""
+    return root.serialize()
+
+
+_EMPTY = parse("")

@@ -1,0 +1,265 @@
+"""Page work in other processes: the cores are used, and a hostile page dies alone.
+
+A page is given to the worker with the least to do. A worker that exceeds its processor time or
+memory on a page, or crashes, is replaced; the page becomes a failure, and pages that waited
+behind it go to another worker as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import signal
+import sys
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.scrape.worker import SIZE, Answer, Job, packed
+
+CPU_SECONDS: Final = 5.0
+MEMORY_BYTES: Final = 400 * 1024 * 1024
+# One page in work and one in the pipe, so that a worker never waits for its next page.
+AHEAD: Final = 2
+# A worker that neither answers nor uses its processor time is stuck all the same.
+STUCK_S: Final = 60.0
+# What a long life may leave behind in a process ends with it.
+PAGES_A_LIFE: Final = 5000
+PIPE_BYTES: Final = 1024 * 1024
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_SET_PIPE_SIZE: Final = 1031  # Linux: fcntl's F_SETPIPE_SZ
+
+
+class _Died(Exception):
+    """The worker ended before it answered; `code` is its exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class _Worker:
+    """One process, and the pages given to it in their order."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._waiting: deque[asyncio.Future[Answer]] = deque()
+        self._reading = asyncio.create_task(self._read())
+        self.given = 0
+        self.dead = False
+
+    @classmethod
+    async def start(cls, cpu_seconds: float, memory_bytes: int) -> _Worker:
+        """Start a process; it is ready when it answers its first page."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "webdata_nb.service.scrape.worker"),
+            *(str(cpu_seconds), str(memory_bytes)),
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+            },
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=PIPE_BYTES,
+        )
+        _widen(process)
+        return cls(process)
+
+    @property
+    def load(self) -> int:
+        """Pages given and not answered."""
+        return len(self._waiting)
+
+    async def scrape(self, job: bytes) -> Answer:
+        """Return the answer to a packed page; raises `_Died`, or `_NotBegun` to try again."""
+        done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self.given += 1
+        if self._process.stdin is not None:
+            self._process.stdin.write(job)
+        return await asyncio.shield(done)
+
+    async def close(self) -> None:
+        """End the process: no more pages, then no more patience."""
+        self.dead = True
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._waiting:
+            self._kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await asyncio.shield(self._reading)
+        self._kill()
+        await self._reading
+
+    def _kill(self) -> None:
+        # Not the process object's own kill(), which polls and so takes the exit code from the
+        # watcher that waits for it.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, _KILL)
+
+    async def _read(self) -> None:
+        """Settle pages in their order until the process ends, or is better ended."""
+        answers = self._process.stdout
+        worn_out = False
+        try:
+            while answers is not None and not worn_out:
+                body = await self._message(answers)
+                answer = pickle.loads(body)  # noqa: S301 - from our own child
+                worn_out = isinstance(answer, tuple) and answer[0] == "memory_limit"
+                self._settle(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        self.dead = True
+        self._kill()
+        self._bury(await self._process.wait(), innocent=worn_out)
+
+    async def _message(self, answers: asyncio.StreamReader) -> bytes:
+        head = await answers.readexactly(SIZE.size)
+        return await answers.readexactly(SIZE.unpack(head)[0])
+
+    def _settle(self, answer: Answer) -> None:
+        done = self._waiting.popleft()
+        if not done.done():
+            done.set_result(answer)
+
+    def _bury(self, code: int, *, innocent: bool) -> None:
+        """Fail the page in work, unless it is innocent; those behind it were not begun."""
+        for place, done in enumerate(self._waiting):
+            if not done.done():
+                guilty = place == 0 and not innocent
+                done.set_exception(_Died(code) if guilty else _NotBegun())
+        self._waiting.clear()
+
+
+class _NotBegun(Exception):
+    """The worker ended before it came to this page."""
+
+
+class PagePool:
+    """Turns pages into data in worker processes.
+
+    Parameters
+    ----------
+    workers : int
+        How many processes at most; each is started when there is work for it.
+    cpu_seconds : float
+        Processor time that one page may take.
+    memory_bytes : int
+        How far a worker may grow over what it needs to be there.
+
+    Examples
+    --------
+    >>> async def title(source: Source) -> str | None:
+    ...     async with PagePool(1) as pages:
+    ...         return (await pages.scrape(source, ScrapeOptions())).title
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        cpu_seconds: float = CPU_SECONDS,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        self._size, self._cpu, self._memory = workers, cpu_seconds, memory_bytes
+        self._workers: list[_Worker] = []
+        self._free = asyncio.Semaphore(workers * AHEAD)
+        self._starting = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.gather(*(worker.close() for worker in self._workers), *self._closing)
+
+    async def scrape(
+        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+    ) -> Scraped:
+        """Return a page's data.
+
+        Raises
+        ------
+        ScrapeError
+            What the page itself fails with, or of kind ``cpu_limit``, ``memory_limit`` or
+            ``worker_died`` when its worker did not survive it.
+        """
+        job: Job = (source, options, outlinks)
+        message = packed(job)
+        async with self._free:
+            answer = await self._answer(message)
+        if isinstance(answer, tuple):
+            raise ScrapeError(*answer)
+        return answer
+
+    async def _answer(self, message: bytes) -> Answer:
+        while True:
+            worker = await self._least_busy()
+            try:
+                async with asyncio.timeout(STUCK_S):
+                    return await worker.scrape(message)
+            except _NotBegun:
+                continue
+            except _Died as death:
+                return self._cause(death.code)
+            except TimeoutError:
+                self._retire(worker)
+                return "cpu_limit", f"the page took longer than {STUCK_S:.0f} s"
+
+    async def _least_busy(self) -> _Worker:
+        async with self._starting:
+            for worker in [each for each in self._workers if _is_spent(each)]:
+                self._retire(worker)
+            best = min(self._workers, key=lambda worker: worker.load, default=None)
+            if best is None or (best.load and len(self._workers) < self._size):
+                best = await _Worker.start(self._cpu, self._memory)
+                self._workers.append(best)
+            return best
+
+    def _cause(self, code: int) -> Answer:
+        """Say what a worker died of."""
+        if code == -getattr(signal, "SIGPROF", code):
+            return "cpu_limit", f"the page took more than {self._cpu:g} s of processor time"
+        return "worker_died", "the process that worked on the page died"
+
+    def _retire(self, worker: _Worker) -> None:
+        if worker in self._workers:
+            self._workers.remove(worker)
+            task = asyncio.create_task(worker.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _is_spent(worker: _Worker) -> bool:
+    return worker.dead or (worker.given >= PAGES_A_LIFE and not worker.load)
+
+
+def _widen(process: asyncio.subprocess.Process) -> None:
+    """Let a whole page fit into the pipe at once, where the system allows it."""
+    if sys.platform != "linux":
+        return
+    import fcntl  # noqa: PLC0415 - POSIX only
+
+    transport: Any = getattr(process, "_transport", None)
+    for number in (0, 1):
+        with contextlib.suppress(OSError, AttributeError):
+            pipe = transport.get_pipe_transport(number).get_extra_info("pipe")
+            fcntl.fcntl(pipe.fileno(), _SET_PIPE_SIZE, PIPE_BYTES)
+
+
+def default_workers() -> int:
+    """Return one worker a core."""
+    return os.cpu_count() or 1

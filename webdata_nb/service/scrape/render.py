@@ -1,0 +1,321 @@
+"""Pages as a browser shows them: what their scripts make of them, and what they look like.
+
+One Chromium serves all pages, each in a context of its own, through a loopback proxy under the
+service's egress policy. It starts with the first page, is replaced after some hundred pages or
+when it crashed, and ends with the service, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.chromium import failure, launch, missing, profile_of, remove
+from webdata_nb.service.scrape.devices import Screen, check_name, screen_of
+from webdata_nb.service.scrape.rendered import Rendered, RenderRequest, Shot
+from webdata_nb.service.scrape.tab import Tab
+from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
+from webdata_nb.service.web.forward import Allowance, ForwardProxy
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.resolve import Lookup
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Chromium
+    from playwright.async_api import BrowserContext
+
+__all__ = ["Browser", "RenderRequest", "Rendered", "Shot"]
+
+PAGES_A_LIFE: Final = 200
+_CLOSE_S: Final = 5.0
+
+
+class Browser:
+    """Renders pages; one for a process, used by `async with`.
+
+    Nothing is started before the first page.
+
+    Parameters
+    ----------
+    policy : EgressPolicy
+        What a page may reach.
+    fetcher : Fetcher
+        Fetches documents, and all that carries a job's headers or cookies; of the same policy.
+    program : Path, optional
+        The browser to use; by default the system's.
+    at_once : int, optional
+        The most pages rendered at one time; by default one a processor.
+    pages_a_life : int
+        After how many pages the browser is replaced.
+    allowance : Allowance
+        What the traffic of one page may cost.
+    lookup, upstream, ca_bundle : optional
+        As `ForwardProxy` takes them.
+
+    Examples
+    --------
+    >>> from webdata_nb.service.web.guard import EgressPolicy
+    >>> async def portrait(url: str) -> bytes | None:
+    ...     policy = EgressPolicy("team")
+    ...     async with (
+    ...         Fetcher(policy, user_agent="example/1.0") as fetcher,
+    ...         Browser(policy, fetcher) as browser,
+    ...     ):
+    ...         return (await browser.render(RenderRequest(url, screenshot=Shot()))).screenshot
+    """
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        fetcher: Fetcher,
+        *,
+        program: Path | None = None,
+        at_once: int | None = None,
+        pages_a_life: int = PAGES_A_LIFE,
+        allowance: Allowance = Allowance(),  # noqa: B008 - frozen, so one default serves all
+        lookup: Lookup | None = None,
+        upstream: str | None = None,
+        ca_bundle: Path | None = None,
+    ) -> None:
+        self._fetcher = fetcher
+        self._program = program
+        self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+        self._pages_a_life = pages_a_life
+        self._allowance = allowance
+        self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(
+            policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
+        )
+        self._current: asyncio.Task[_Life] | None = None
+        self._lives: set[_Life] = set()
+        self._presets: Mapping[str, Any] | None = None
+        self._reading = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            # A browser that is just starting is waited for: half started, it could not be ended.
+            await asyncio.gather(current, return_exceptions=True)
+        for life in tuple(self._lives):
+            await self._end(life)
+
+    async def check_device(self, name: str) -> None:
+        """Check the name of a device preset, without a browser; for requests before they start.
+
+        Without Playwright no name is known to be wrong, and each page says what is missing.
+
+        Raises
+        ------
+        BadInput
+            When there is no such device; names those that are spelt most like it.
+        """
+        with contextlib.suppress(ScrapeError):
+            check_name(name, await self._known_presets())
+
+    async def screen(self, mobile_device: str | None = None, *, mobile: bool = False) -> Screen:
+        """Give the screen, and the user agent, that a page is rendered with.
+
+        Raises
+        ------
+        BadInput
+            When there is no such device.
+        ScrapeError
+            Of kind ``browser_missing``, when a device is asked for and Playwright is not there.
+        """
+        preset = mobile or mobile_device is not None
+        presets = await self._known_presets() if preset else {}
+        return screen_of(mobile_device, presets, mobile=mobile)
+
+    async def render(self, request: RenderRequest) -> Rendered:
+        """Open one page and return what became of it.
+
+        Raises
+        ------
+        ScrapeError
+            Of kind ``browser_missing`` or ``render``.
+        FetchError
+            When the document did not arrive.
+        Refused
+            When the policy forbids the document's address, or one that the page moved on to.
+        BadInput
+            When there is no such device.
+        """
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(request.timeout_s) as deadline:
+                return await self._render(request, progress)
+        except TimeoutError:
+            if deadline.expired():
+                late = f"{progress.what} took longer than the page's {request.timeout_s:g} s"
+                raise ScrapeError("render", late) from None
+            raise
+
+    async def _render(self, request: RenderRequest, progress: _Progress) -> Rendered:
+        screen = await self.screen(request.mobile_device, mobile=request.mobile)
+        document = request.document or await self._fetch(request, screen)
+        progress.what = "waiting for a free browser"
+        async with self._slots, self._living() as life:
+            with life.proxy.admit(self._allowance) as granted:
+                options = request.context_options(screen)
+                proxy = {
+                    "server": life.proxy.url,
+                    "username": granted.username,
+                    "password": granted.password,
+                }
+                async with self._context(life, {**options, "proxy": proxy}) as context:
+                    tab = Tab(context, request, document, granted, progress.say)
+                    return await tab.render(self._fetcher)
+
+    async def _fetch(self, request: RenderRequest, screen: Screen) -> Fetched:
+        agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
+        if any(name.lower() == "user-agent" for name in request.headers):
+            agent = {}
+        return await self._fetcher.fetch(
+            FetchRequest(
+                request.url,
+                headers={**agent, **request.headers},
+                cookies=request.cookies,
+                timeout_s=request.timeout_s,
+            )
+        )
+
+    async def _known_presets(self) -> Mapping[str, Any]:
+        """Read the presets once; Playwright's driver knows them, and needs no browser for it."""
+        async with self._reading:
+            if self._presets is None:
+                try:
+                    from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra
+                except ImportError:
+                    raise missing() from None
+                async with async_playwright() as playwright:
+                    self._presets = dict(playwright.devices)
+            return self._presets
+
+    @contextlib.asynccontextmanager
+    async def _context(
+        self, life: _Life, options: Mapping[str, Any]
+    ) -> AsyncIterator[BrowserContext]:
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        context: BrowserContext | None = None
+        try:
+            context = await life.chromium.new_context(**options)
+            yield context
+        except Error as error:
+            raise failure(error, life.chromium) from error
+        finally:
+            if context is not None and not await _closed(context):
+                life.worn = True
+
+    @contextlib.asynccontextmanager
+    async def _living(self) -> AsyncIterator[_Life]:
+        """Count a page in the present browser's life; whoever leaves a worn one last ends it."""
+        life = await self._present()
+        life.pages += 1
+        life.active += 1
+        life.worn = life.worn or life.pages >= self._pages_a_life
+        try:
+            yield life
+        finally:
+            life.active -= 1
+            if not life.active and not life.usable:
+                await self._end(life)
+
+    async def _present(self) -> _Life:
+        if self._current is None or not _serves(self._current):
+            self._current = asyncio.create_task(self._start())
+        # The next page needs the browser, also when this one's time is up while it starts.
+        return await asyncio.shield(self._current)
+
+    async def _start(self) -> _Life:
+        try:
+            from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
+        except ImportError:
+            raise missing() from None
+        async with contextlib.AsyncExitStack() as stack:
+            proxy = await stack.enter_async_context(self._new_proxy())
+            after = await stack.enter_async_context(contextlib.AsyncExitStack())
+            artifacts = Path(tempfile.mkdtemp(prefix="webdata-browser-"))
+            after.push_async_callback(remove, artifacts)
+            playwright = await async_playwright().start()
+            stack.push_async_callback(playwright.stop)
+            chromium = await launch(
+                playwright, self._program, proxy_url=proxy.url, artifacts=artifacts
+            )
+            stack.push_async_callback(_quietly, chromium)
+            if (profile := await profile_of(chromium)) is not None:
+                after.push_async_callback(remove, profile)
+            life = _Life(chromium, proxy, stack.pop_all())
+        self._lives.add(life)
+        return life
+
+    async def _end(self, life: _Life) -> None:
+        if life in self._lives:
+            self._lives.discard(life)
+            await life.end.aclose()
+
+
+class _Life:
+    """One Chromium with its driver and its proxy, from start to end."""
+
+    def __init__(
+        self, chromium: Chromium, proxy: ForwardProxy, end: contextlib.AsyncExitStack
+    ) -> None:
+        self.chromium, self.proxy, self.end = chromium, proxy, end
+        self.pages = self.active = 0
+        self.worn = False
+
+    @property
+    def usable(self) -> bool:
+        return not self.worn and self.chromium.is_connected()
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a page is waiting for, for the message when its time is up."""
+
+    what: str = "fetching the page"
+
+    def say(self, what: str) -> None:
+        self.what = what
+
+
+def _serves(task: asyncio.Task[_Life]) -> bool:
+    if not task.done():
+        return True
+    return not task.cancelled() and task.exception() is None and task.result().usable
+
+
+async def _closed(context: BrowserContext) -> bool:
+    """Close a context; tell whether it could be done in time."""
+    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            await context.close()
+    except (Error, TimeoutError):
+        return False
+    return True
+
+
+async def _quietly(chromium: Chromium) -> None:
+    """Close a browser that may be gone already; stopping its driver ends what is left of it."""
+    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+    with contextlib.suppress(Error, TimeoutError):
+        async with asyncio.timeout(_CLOSE_S):
+            await chromium.close()

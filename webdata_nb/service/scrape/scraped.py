@@ -1,0 +1,46 @@
+"""What a scrape gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webdata_nb.service.scrape.links import Outlink
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """A page as data.
+
+    Attributes
+    ----------
+    title
+        The page's title, None when it has none.
+    formats
+        The formats asked for, by the contract's names; values are JSON.
+    metadata
+        As described in ``metadata``.
+    quality
+        As described in ``quality``.
+    outlinks
+        Where the whole page leads, unique by URL, in document order.
+    canonical
+        The canonical URL the page declares, absolute, without fragment.
+    robots
+        Which of noindex, nofollow and none the page says to crawlers.
+    content_hash
+        SHA-256 of the body, the first 32 hex digits.
+    text
+        The content as text, for full-text search and for finding near-duplicates.
+    """
+
+    title: str | None
+    formats: dict[str, Any]
+    metadata: dict[str, Any]
+    quality: dict[str, Any]
+    outlinks: tuple[Outlink, ...]
+    canonical: str | None
+    robots: frozenset[str]
+    content_hash: str
+    text: str

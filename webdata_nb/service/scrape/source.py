@@ -1,0 +1,91 @@
+"""What was fetched, and what is wanted of it: the two values that travel to a page worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.errors import BadInput
+from webdata_nb.service.scrape.parser import check_selector
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A page as it came from the network.
+
+    Attributes
+    ----------
+    url
+        The URL that was asked for.
+    final_url
+        The URL that answered, after redirects; links are relative to it.
+    status
+        The HTTP status of the answer.
+    content_type
+        The ``Content-Type`` header as received, None when there was none.
+    body
+        The body with transfer and content codings undone.
+    redirects
+        Each hop on the way: its URL and the status that sent us on.
+    fetched_at
+        When the answer came, in UTC.
+    headers
+        Other response headers, in the order received.
+    """
+
+    url: str
+    final_url: str
+    status: int
+    content_type: str | None
+    body: bytes
+    redirects: tuple[tuple[str, int], ...]
+    fetched_at: datetime
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def header(self, name: str) -> list[str]:
+        """Return the values of one header, its name in any case."""
+        wanted = name.lower()
+        return [value for key, value in self.headers if key.lower() == wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeOptions:
+    """What to make of a page.
+
+    Attributes
+    ----------
+    formats
+        Names of the contract's formats; only these appear in the result.
+    only_main_content
+        Take formats from the main content; False takes the whole page.
+    markdown_mode
+        ``"article"`` or ``"full"`` decides for Markdown alone; None follows `only_main_content`.
+    include_tags
+        CSS selectors: when given, only what matches is content.
+    exclude_tags
+        CSS selectors: what matches is never content.
+    """
+
+    formats: tuple[str, ...] = ("markdown",)
+    only_main_content: bool = True
+    markdown_mode: str | None = None
+    include_tags: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+
+
+def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:
+    """Check CSS selectors of a request before a job starts.
+
+    Raises
+    ------
+    BadInput
+        Names the first selector that is not valid and why; its `loc` ends with the position.
+    """
+    for index, selector in enumerate(selectors):
+        try:
+            check_selector(selector)
+        except ValueError as error:
+            raise BadInput(str(error), loc=(*loc, index)) from None

@@ -1,0 +1,210 @@
+"""Tables made ready for Markdown: spans expanded, rows of one width, layout tables undone.
+
+A pipe table holds one line of text a cell. A table that carries page layout, code or further
+tables would lose them there, so it becomes plain blocks instead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.scrape.parser import Element, append_html, drop_all, serialize
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+LARGEST_GRID = 100_000
+"""Cells of an expanded table beyond which it is written as blocks."""
+LONGEST_REPEAT = 120
+"""Characters of a cell that are repeated where it spans; longer ones leave blanks."""
+
+_SECTIONS = frozenset({"thead", "tbody", "tfoot"})
+_CELLS = frozenset({"td", "th"})
+_BLOCKS = "table,pre,h1,h2,h3,h4,h5,h6,blockquote"
+_WIDEST_SPAN = 1000
+_BLANK = "<td></td>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    element: Element
+    cells: list[Element]
+    section: Element
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A cell on the grid: its top row, its first column, and how far it reaches."""
+
+    cell: Element
+    row: int
+    column: int
+    height: int
+    width: int
+
+
+def prepare_tables(tables: Sequence[Element]) -> None:
+    """Make every table of a page ready, inner ones before those that hold them."""
+    for table in reversed(tables):
+        _prepare(table)
+
+
+def _prepare(table: Element) -> None:
+    _caption_before(table)
+    rows = _rows_of(table)
+    if _is_layout(table, rows):
+        _undo(table, rows)
+        return
+    if _is_even(rows):
+        _drop_spans(cell for row in rows for cell in row.cells)
+        return
+    spanning = sum(_span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
+    placed = _place(rows) if spanning * len(rows) <= LARGEST_GRID else []
+    columns = sorted({each.column for each in placed})
+    if 0 < len(rows) * len(columns) <= LARGEST_GRID:
+        _fill(rows, placed, columns)
+    else:
+        _undo(table, rows)
+
+
+def _rows_of(table: Element) -> list[_Row]:
+    """Return the rows that belong to this table itself, those without cells left out."""
+    rows: list[_Row] = []
+    for child in _children(table, _SECTIONS | {"tr"}):
+        if child.tag == "tr":
+            rows.append(_Row(child, _children(child, _CELLS), table))
+        else:
+            rows += (_Row(row, _children(row, _CELLS), child) for row in _children(child, {"tr"}))
+    return [row for row in rows if row.cells]
+
+
+def _children(parent: Element, tags: Collection[str]) -> list[Element]:
+    return [each for each in parent.children if isinstance(each, Element) and each.tag in tags]
+
+
+def _is_layout(table: Element, rows: list[_Row]) -> bool:
+    if (table.attr("role") or "").lower() in {"presentation", "none"}:
+        return True
+    if max((len(row.cells) for row in rows), default=0) < 2:  # noqa: PLR2004 - one column
+        return True
+    return table.select_one(_BLOCKS) is not None
+
+
+def _undo(table: Element, rows: list[_Row]) -> None:
+    """Turn a table into blocks, without the column of line numbers beside code."""
+    for row in rows:
+        gutters = [each for each in row.cells if _is_gutter(each)]
+        drop_all(gutters if len(gutters) < len(row.cells) else [])
+        for cell in row.cells:
+            cell.tag = "div"
+        row.element.tag = "div"
+    for part in _children(table, _SECTIONS):
+        part.tag = "div"
+    table.tag = "div"
+
+
+def _is_gutter(cell: Element) -> bool:
+    return cell.select_one("pre") is not None and not any(map(str.isalpha, cell.text))
+
+
+def _caption_before(table: Element) -> None:
+    for caption in _children(table, {"caption"}):
+        caption.tag = "div"
+        table.insert_before(caption)
+
+
+def _is_even(rows: list[_Row]) -> bool:
+    """Tell whether no cell spans and every row is as long as the first."""
+    if any(len(row.cells) != len(rows[0].cells) for row in rows):
+        return False
+    cells = [cell for row in rows for cell in row.cells]
+    return all(_span(cell, "colspan") == _span(cell, "rowspan") == 1 for cell in cells)
+
+
+def _drop_spans(cells: Iterable[Element]) -> None:
+    """Take off the span attributes: the writer gives up on a table that has any."""
+    for cell in cells:
+        for name in ("colspan", "rowspan"):
+            if cell.attr(name) is not None:
+                del cell.attrs[name]
+
+
+def _span(cell: Element, name: str) -> int:
+    value = cell.attr(name)
+    if value is None:
+        return 1
+    digits = value.strip()[:4]
+    return min(int(digits), _WIDEST_SPAN) if digits.isascii() and digits.isdecimal() else 1
+
+
+def _place(rows: list[_Row]) -> list[_Placed]:
+    """Put cells on the grid as a browser does, flowing around those that reach down from above."""
+    placed: list[_Placed] = []
+    reaching: list[_Placed] = []
+    for number, row in enumerate(rows):
+        reaching = [
+            each
+            for each in reaching
+            if each.row + each.height > number and rows[each.row].section is row.section
+        ]
+        above = iter(sorted(reaching, key=lambda each: each.column))
+        blocker = next(above, None)
+        column = 0
+        for cell in row.cells:
+            while blocker is not None and blocker.column <= column:
+                column = max(column, blocker.column + blocker.width)
+                blocker = next(above, None)
+            height = _span(cell, "rowspan") or len(rows)
+            placed.append(_Placed(cell, number, column, height, _span(cell, "colspan") or 1))
+            column += placed[-1].width
+        reaching += (each for each in placed[-len(row.cells) :] if each.height > 1)
+    return placed
+
+
+def _fill(rows: list[_Row], placed: list[_Placed], columns: list[int]) -> None:
+    """Give every row one cell a column; a column in which no cell starts does not exist."""
+    _drop_spans(each.cell for each in placed)
+    grid: list[dict[int, Element | str]] = [{} for _ in rows]
+    for each in placed:
+        grid[each.row][bisect_left(columns, each.column)] = each.cell
+    for each in placed:
+        first, last = _reach(each, columns)
+        if last - first > 1 or each.height > 1:
+            again = _again(each.cell) if last - first < len(columns) else _BLANK
+            for number in _rows_reached(rows, each):
+                for at in range(first, last):
+                    grid[number].setdefault(at, again)
+    for row, cells in zip(rows, grid, strict=True):
+        _rebuild(row.element, [cells.get(at, _BLANK) for at in range(len(columns))])
+
+
+def _reach(placed: _Placed, columns: list[int]) -> tuple[int, int]:
+    """Return the first column that a cell is in, and the first after it."""
+    after = placed.column + placed.width
+    return bisect_left(columns, placed.column), bisect_left(columns, after)
+
+
+def _rows_reached(rows: list[_Row], placed: _Placed) -> list[int]:
+    section = rows[placed.row].section
+    reached = range(placed.row, min(placed.row + placed.height, len(rows)))
+    return [number for number in reached if rows[number].section is section]
+
+
+def _again(cell: Element) -> str:
+    return serialize(cell) if len(cell.text) <= LONGEST_REPEAT else _BLANK
+
+
+def _rebuild(row: Element, cells: list[Element | str]) -> None:
+    """Put cells into a row: those there are, and new ones given as HTML.
+
+    The new ones are parsed at once, for an element made alone takes 64 kB of address space.
+    """
+    written = [cell for cell in cells if isinstance(cell, str)]
+    made = append_html(row, "".join(written))
+    if len(made) != len(written):  # a cell that cannot be written within a row
+        drop_all(made)
+        made = append_html(row, _BLANK * len(written))
+    new = iter(made)
+    row.extend([next(new) if isinstance(cell, str) else cell for cell in cells])

@@ -1,0 +1,74 @@
+"""Markdown without the traces of elements that held nothing: blank lines, empty items, headings."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MARK = re.compile(r"( *)(?:[-*+]|\d{1,9}[.)]|(#{1,6}))$")
+_NEXT = re.compile(r"[ \n]*\n( *)(?=[^ \n])")
+_BLANKS = re.compile(r"\n\n\n+")
+_FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
+
+
+def tidy(markdown: str) -> str:
+    """Take out empty headings and items and repeated blank lines, but for those in code.
+
+    An item whose first line is empty must not be followed by a blank one: a reader would end the
+    item there.
+    """
+    if " \n\n" not in markdown:  # what an item that lost its first line leaves
+        return markdown
+    return "".join(_tidied(markdown)).strip("\n")
+
+
+def _tidied(markdown: str) -> Iterator[str]:
+    """Give the prose tidied and the code as it is."""
+    done = 0
+    for start, end in _code(markdown):
+        yield _tidy_prose(markdown[done:start])
+        yield markdown[start:end]
+        done = end
+    yield _tidy_prose(markdown[done:])
+
+
+def _code(markdown: str) -> Iterator[tuple[int, int]]:
+    """Find the fenced blocks: where the line of each fence starts and where its last one ends."""
+    at, opening, start = 0, 0, 0
+    while (at := markdown.find("```", at)) >= 0:
+        line = markdown.rfind("\n", 0, at) + 1
+        fence = _FENCE.match(markdown, line)
+        ticks = len(fence[1]) if fence else 0
+        if not opening and ticks:
+            opening, start = ticks, line
+        elif opening and ticks >= opening and fence and fence[0].endswith("`"):
+            yield start, fence.end()
+            opening = 0
+        at = fence.end() if fence else at + 3
+
+
+def _tidy_prose(text: str) -> str:
+    cuts = list(_cuts(text))
+    if cuts:
+        ends = [0, *(end for _, end in cuts)]
+        starts = [*(start for start, _ in cuts), len(text)]
+        text = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+    return _BLANKS.sub("\n\n", text) if "\n\n\n" in text else text
+
+
+def _cuts(text: str) -> Iterator[tuple[int, int]]:
+    """Find what to cut for each line that holds only a mark: the line, or blank ones after it."""
+    at = -1
+    while (at := text.find(" \n", at + 1)) >= 0:
+        line = text.rfind("\n", 0, at) + 1
+        bare = _MARK.match(text, line, at)
+        if bare is None:
+            continue
+        following = _NEXT.match(text, at + 1)
+        if bare[2] or following is None or len(following[1]) <= len(bare[1]):
+            yield line, at + 2
+        else:
+            yield at + 2, following.start(1)

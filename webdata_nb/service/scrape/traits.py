@@ -1,0 +1,145 @@
+"""What an element's class and id say about its part in the page.
+
+Class names are written by people: ``post-footer``, ``relatedPosts``, ``js-comment-list``. Each is
+split into its words; a word that names a part of a page sets a trait, a bit of an integer. Which
+words belong to which trait is a plain vocabulary, the same for every site.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+NAVIGATION: Final = 1 << 0
+SIDEBAR: Final = 1 << 1
+FOOTER: Final = 1 << 2
+CONSENT: Final = 1 << 3
+OVERLAY: Final = 1 << 4
+SHARING: Final = 1 << 5
+RELATED: Final = 1 << 6
+ADVERTISING: Final = 1 << 7
+AUTHOR: Final = 1 << 8
+DATELINE: Final = 1 << 9
+TAGS: Final = 1 << 10
+COMMENTS: Final = 1 << 11
+CAPTION: Final = 1 << 12
+SIGN_UP: Final = 1 << 13
+UNSEEN: Final = 1 << 14
+ASIDE: Final = 1 << 15
+MEMBER: Final = 1 << 16
+TITLE: Final = 1 << 17
+CONTENT: Final = 1 << 18
+ARTICLE_BODY: Final = 1 << 19
+FURNITURE: Final = 1 << 20
+HIDDEN: Final = 1 << 21
+PROMOTION: Final = 1 << 22
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as one string."""
+    return frozenset(text.split())
+
+
+LONGEST_NAME = 300
+"""Characters of class and id that are looked at; longer ones are generated."""
+
+_VOCABULARY: Final = {
+    NAVIGATION: "nav navbar navigation navi menu menubar submenu megamenu topbar breadcrumb"
+    " breadcrumbs crumb crumbs pagination pager paging toc sitenav subnav topnav mainnav jumplinks"
+    " skiplink skip navlinks tablist tabbar",
+    SIDEBAR: "sidebar sidenav sidebars aside rail",
+    FOOTER: "footer foot colophon copyright legal disclaimer",
+    CONSENT: "cookie cookies consent gdpr onetrust ccpa cookiebot",
+    OVERLAY: "modal popup popover overlay lightbox drawer offcanvas toast tooltip dropdown paywall"
+    " announcement",
+    SHARING: "share sharing sharebar sharer social socials addtoany addthis sharedaddy sharethis"
+    " follow followus",
+    RELATED: "related relatedposts recommended recommendation recommendations recirc recirculation"
+    " trending mostread upnext readmore similar outbrain taboola alsolike youmaylike",
+    ADVERTISING: "ad ads advert adverts advertisement advertising adsense adslot sponsor sponsored"
+    " dfp gpt",
+    PROMOTION: "promo promos promotion",
+    AUTHOR: "authorbox authorbio bio contributor contributors byline author authors vcard",
+    DATELINE: "meta metadata postmeta entrymeta dateline timestamp posted published pubdate"
+    " readtime",
+    TAGS: "tags tagcloud taglist categories keywords taglinks catlinks",
+    COMMENTS: "comments comment commentlist discussion disqus respond livefyre",
+    CAPTION: "caption captions credit credits figcaption wpcaption",
+    SIGN_UP: "newsletter subscribe subscription signup login signin register searchform optin form"
+    " mailinglist",
+    UNSEEN: "noprint sronly visuallyhidden screenreader offscreen",
+    ASIDE: "signature sig badge badges flair comparison review reviews reviewsummary usercard"
+    " userinfo postprofile avatar upsell crosssell recentlyviewed financing payments breadcrumbs"
+    " quickview addtocart",
+    MEMBER: "user userdetails usertitle userprofile postprofile postauthor poster member authorpane"
+    " author postmeta",
+    TITLE: "title headline heading",
+    CONTENT: "article articlebody content maincontent main entry post story postbody storybody body"
+    " text thread message product description",
+}
+_WORDS: Final = {
+    word: sum(trait for trait, others in _VOCABULARY.items() if word in others.split())
+    for words in _VOCABULARY.values()
+    for word in words.split()
+}
+NOT_CONTENT: Final = (
+    NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
+) | (TAGS | COMMENTS | SIGN_UP | UNSEEN | PROMOTION)
+_ABOUT_THE_PAGE: Final = words_of(  # has-sidebar, no-comments, js-modal: said of a whole page
+    "has with without no is not overflow js single page body layout theme elementor col wp block"
+    " hide"
+)
+_UNSEEN_TOKENS: Final = words_of("sr-only hidden hide d-none invisible is-hidden u-hidden")
+_RELATED_PHRASES: Final = ("also-like", "most-read", "most-popular", "more-from")
+_MOST_WORDS = 5
+_BETWEEN_WORDS: Final = re.compile(r"[^a-zA-Z0-9]+|(?<=[a-z])(?=[A-Z])")
+_DIGITS = "0123456789"  # after a word they number it; inside one they make it a random id
+_SHOWN_AT_SOME_WIDTH: Final = re.compile(r":(?:block|flex|grid|inline|visible|contents|table)")
+_ARTICLE_BODY: Final = re.compile(
+    r"(?:[a-z]{1,4}[-_]+)?(?:article|story|entry|post|news|blog|single)[-_]*"
+    r"(?:main|full|page|detail)?[-_]*(?:body|content|contents|text|copy|paragraphs?)"
+    r"(?:[-_]+(?:text|content|inner|wrapper|main|copy))?"
+    r"|(?:body|rich)[-_]*(?:copy|text)|articletext|storytext|postarea|maintext"
+)
+
+
+@lru_cache(maxsize=1 << 15)
+def traits_of(name: str) -> int:
+    """Return the traits that the words of a class attribute and an id name."""
+    traits = 0
+    for token in name.split():
+        if ":" not in token and "[" not in token:
+            traits |= _traits_of_token(token)
+    if traits & UNSEEN and _SHOWN_AT_SOME_WIDTH.search(name):
+        traits &= ~UNSEEN
+    return traits
+
+
+def _traits_of_token(token: str) -> int:
+    words = [word.rstrip(_DIGITS).lower() for word in _BETWEEN_WORDS.split(token)]
+    words = [word for word in words if word]
+    if not 0 < len(words) <= _MOST_WORDS:
+        return 0
+    lower = token.lower()
+    traits = ARTICLE_BODY if _ARTICLE_BODY.fullmatch(lower) else 0
+    if lower in _UNSEEN_TOKENS:
+        return traits | UNSEEN
+    if words[0] in _ABOUT_THE_PAGE and len(words) > 1:
+        return traits
+    for word in words:
+        traits |= _WORDS.get(word, 0)
+    traits |= _traits_of_phrases(lower, words)
+    if "embed" in words or "embedded" in words:
+        traits &= ~SHARING
+    return traits & ~CONTENT if traits & NOT_CONTENT else traits
+
+
+def _traits_of_phrases(lower: str, words: list[str]) -> int:
+    """Return what two words say together that neither says alone."""
+    traits = 0
+    if "screen-reader" in lower or ("visually" in words and "hidden" in words):
+        traits |= UNSEEN
+    if any(phrase in lower for phrase in _RELATED_PHRASES):
+        traits |= RELATED
+    return traits

@@ -1,0 +1,249 @@
+"""One page, from its URL to its data: wait for the host's turn, fetch, try again, scrape."""
+
+from __future__ import annotations
+
+import time
+from asyncio import sleep
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from webdata_nb.service.errors import FetchError, PageError
+from webdata_nb.service.scrape.look import SCREENSHOT, Look
+from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
+from webdata_nb.service.web.retry_after import parse_retry_after
+from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.urls import host
+
+ATTEMPTS: Final = 3
+BACKOFF_S: Final = 0.25
+TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+# What a host says when it is asked too much; a page that fails on its own slows nobody else.
+OVERLOAD_STATUS: Final = frozenset({429, 503})
+TRANSIENT_KINDS: Final = frozenset({"connect", "reset", "protocol"})
+AllowHop = Callable[[str], Awaitable[str | None]]
+
+
+class Pages(Protocol):
+    """Whatever turns bytes into data: this process, or a pool of workers."""
+
+    async def scrape(
+        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+    ) -> Scraped:
+        """Return the page's data; raises `ScrapeError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A page to visit and what is wanted of it; `timeout_s` covers every attempt."""
+
+    url: str
+    options: ScrapeOptions
+    timeout_s: float = 30.0
+    delay_s: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
+    outlinks: bool = True
+    look: Look = field(default_factory=Look)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a visit came to: `scraped`, or `error`, or `stopped` (why a redirect was left)."""
+
+    url: str
+    final_url: str
+    status: int | None
+    elapsed_s: float
+    fetched_at: datetime
+    scraped: Scraped | None = None
+    error: PageError | None = None
+    stopped: str | None = None
+
+
+def wait_before_retry(
+    attempt: int, *, status: int | None, kind: str, retry_after_s: float | None, left_s: float
+) -> float | None:
+    """Return the seconds to wait before the next attempt, or None to give up.
+
+    A wait that the page's deadline does not hold is not begun: better a clear failure now.
+    """
+    transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
+    if not transient or attempt >= ATTEMPTS:
+        return None
+    wait = BACKOFF_S * 2 ** (attempt - 1) if retry_after_s is None else retry_after_s
+    return wait if wait < left_s else None
+
+
+def http_error(status: int) -> PageError:
+    """Return the failure that an HTTP error status means for a row."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "unknown status"
+    return PageError(f"http_{status}", f"HTTP {status} {phrase}")
+
+
+class Visitor:
+    """Visits pages politely; one for all jobs of a process."""
+
+    def __init__(
+        self, fetcher: Fetcher, throttle: Throttle, pages: Pages, browser: Browser
+    ) -> None:
+        self._fetcher, self._throttle = fetcher, throttle
+        self._pages, self._browser = pages, browser
+
+    async def visit(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Visit:
+        """Return what came of one page; only a cancellation is raised."""
+        began, at = time.monotonic(), datetime.now(UTC)
+        deadline = began + errand.timeout_s
+        try:
+            errand = await self._as_device(errand)
+            fetched = await self._fetch(errand, deadline, allow_hop)
+        except PageError as error:
+            return Visit(errand.url, errand.url, None, time.monotonic() - began, at, error=error)
+        if fetched.stopped is not None:
+            return _visit(errand, fetched, began, at, stopped=fetched.stopped)
+        if fetched.status >= HTTPStatus.BAD_REQUEST:
+            return _visit(errand, fetched, began, at, error=http_error(fetched.status))
+        try:
+            rendered = await self._render(errand, fetched, deadline)
+            if rendered is not None and rendered.final_url != fetched.final_url:
+                fetched = replace(fetched, final_url=rendered.final_url)
+                stopped = None if allow_hop is None else await allow_hop(rendered.final_url)
+                if stopped is not None:
+                    return _visit(errand, fetched, began, at, stopped=stopped)
+            scraped = await self._scrape(errand, _source(fetched, at), rendered)
+        except PageError as error:
+            return _visit(errand, fetched, began, at, error=error)
+        return _visit(errand, fetched, began, at, scraped=scraped)
+
+    async def _as_device(self, errand: Errand) -> Errand:
+        """Ask for the page as the device would, whose own variant many servers send."""
+        look = errand.look
+        if not look.on_a_phone or any(name.lower() == "user-agent" for name in errand.headers):
+            return errand
+        screen = await self._browser.screen(look.mobile_device, mobile=look.mobile)
+        if screen.user_agent is None:
+            return errand
+        return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
+
+    async def _render(self, errand: Errand, fetched: Fetched, deadline: float) -> Rendered | None:
+        """Have the browser load the page that was fetched, where that is needed."""
+        kind = (fetched.header("content-type") or "text/html").lower()
+        if "html" not in kind or not errand.look.needed(fetched.body):
+            return None
+        look = errand.look
+        return await self._browser.render(
+            RenderRequest(
+                errand.url,
+                timeout_s=max(0.001, deadline - time.monotonic()),
+                wait_for=look.wait_for,
+                mobile=look.mobile,
+                mobile_device=look.mobile_device,
+                headers=errand.headers,
+                cookies=errand.cookies,
+                screenshot=look.screenshot,
+                document=fetched,
+            )
+        )
+
+    async def _scrape(self, errand: Errand, source: Source, rendered: Rendered | None) -> Scraped:
+        if rendered is None:
+            return await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
+        # The document as scripts left it, and in UTF-8 whatever the server's headers say.
+        source = replace(source, body=rendered.html, content_type=rendered.content_type)
+        scraped = await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
+        if rendered.screenshot is None:
+            return scraped
+        picture = b64encode(rendered.screenshot).decode()
+        return replace(scraped, formats={**scraped.formats, SCREENSHOT: picture})
+
+    async def _fetch(self, errand: Errand, deadline: float, allow_hop: AllowHop | None) -> Fetched:
+        """Fetch, again where that may help, within the page's one deadline."""
+        attempt = 0
+        while True:
+            attempt += 1
+            fetched, failure = await self._attempt(errand, deadline, allow_hop)
+            after = None if fetched is None else _retry_after(fetched)
+            wait = wait_before_retry(
+                attempt,
+                status=None if fetched is None else fetched.status,
+                kind="" if failure is None else failure.kind,
+                retry_after_s=after,
+                left_s=deadline - time.monotonic(),
+            )
+            if wait is None:
+                if fetched is None:
+                    raise failure or FetchError("protocol", "no answer")
+                return fetched
+            await sleep(wait)
+
+    async def _attempt(
+        self, errand: Errand, deadline: float, allow_hop: AllowHop | None
+    ) -> tuple[Fetched | None, FetchError | None]:
+        name = host(errand.url)
+        request = FetchRequest(
+            errand.url,
+            headers=errand.headers,
+            cookies=errand.cookies,
+            timeout_s=max(0.001, deadline - time.monotonic()),
+        )
+        try:
+            patience_s = max(0.0, deadline - time.monotonic())
+            async with self._throttle.turn(name, delay_s=errand.delay_s, patience_s=patience_s):
+                fetched = await self._fetcher.fetch(request, allow_hop=allow_hop)
+        except FetchError as failure:
+            if failure.kind in TRANSIENT_KINDS:
+                await self._throttle.penalise(name)
+            return None, failure
+        if fetched.status in OVERLOAD_STATUS:
+            await self._throttle.penalise(name, _retry_after(fetched))
+        elif fetched.status not in TRANSIENT_STATUS:
+            await self._throttle.reward(name)
+        return fetched, None
+
+
+def _retry_after(fetched: Fetched) -> float | None:
+    return parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
+
+
+def _source(fetched: Fetched, at: datetime) -> Source:
+    return Source(
+        url=fetched.url,
+        final_url=fetched.final_url,
+        status=fetched.status,
+        content_type=fetched.header("content-type"),
+        body=fetched.body,
+        redirects=tuple((hop.url, hop.status) for hop in fetched.redirects),
+        fetched_at=at,
+        headers=fetched.headers,
+    )
+
+
+def _visit(
+    errand: Errand,
+    fetched: Fetched,
+    began: float,
+    at: datetime,
+    *,
+    scraped: Scraped | None = None,
+    error: PageError | None = None,
+    stopped: str | None = None,
+) -> Visit:
+    return Visit(
+        errand.url,
+        fetched.final_url,
+        fetched.status,
+        time.monotonic() - began,
+        at,
+        scraped=scraped,
+        error=error,
+        stopped=stopped,
+    )

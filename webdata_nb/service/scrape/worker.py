@@ -1,0 +1,84 @@
+"""A page worker: a process that turns pages into data until its input closes.
+
+`python -m webdata_nb.service.scrape.worker CPU_SECONDS MEMORY_BYTES` reads pages from standard
+input and writes their data to standard output, in order. It holds nothing that outlives a page,
+so it may be killed at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import struct
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+SIZE: Final = struct.Struct("!I")
+Job = tuple[Source, ScrapeOptions, bool]
+# A page's data, or the kind and the text of its failure.
+Answer = Scraped | tuple[str, str]
+
+
+def packed(value: Any) -> bytes:
+    """Return a message: its size, then the value. Both ends are our own processes."""
+    body = pickle.dumps(value, protocol=5)
+    return SIZE.pack(len(body)) + body
+
+
+def answer(job: Job) -> Answer:
+    """Do one page; what it fails with is an answer too."""
+    source, options, outlinks = job
+    try:
+        return scrape(source, options, outlinks=outlinks)
+    except ScrapeError as error:
+        return error.kind, str(error)
+    except MemoryError:
+        return "memory_limit", "the page needs more memory than a page may have"
+    except Exception as error:  # noqa: BLE001 - whatever a page provokes is that page's failure
+        return "parse", f"the page could not be read ({type(error).__name__})"
+
+
+def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
+    """Answer page after page; a page that takes too long ends the process."""
+    timer = getattr(signal, "setitimer", None)
+    while len(head := pages.read(SIZE.size)) == SIZE.size:
+        body = pages.read(SIZE.unpack(head)[0])
+        if timer is not None:
+            # Processor time of this process alone; the signal's default action ends it.
+            timer(signal.ITIMER_PROF, cpu_seconds)
+        answers.write(packed(answer(pickle.loads(body))))  # noqa: S301 - from our own parent
+        answers.flush()
+
+
+def limit_memory(extra: int) -> None:
+    """Let this process grow by `extra` bytes at most, where the system can see to it."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # noqa: PLC0415 - POSIX only
+
+        pages_now = int(Path("/proc/self/statm").read_text().split()[0])
+        ceiling = pages_now * os.sysconf("SC_PAGE_SIZE") + extra
+        resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
+
+
+def main() -> None:
+    """Serve the parent whose pipes are our input and output."""
+    cpu_seconds, memory_bytes = float(sys.argv[1]), int(sys.argv[2])
+    # The terminal's Ctrl-C is for the parent, which then closes our input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_memory(memory_bytes)
+    with contextlib.suppress(BrokenPipeError):
+        work(sys.stdin.buffer, sys.stdout.buffer, cpu_seconds)
+    # The parent is gone or has no more pages; there is nothing to clean up.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A query becomes ranked rows: providers, the fallback chain, ranks that stay."""

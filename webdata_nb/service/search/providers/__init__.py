@@ -1,0 +1,1 @@
+"""Search providers, a file each, all answering as `base.Provider` says."""

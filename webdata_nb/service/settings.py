@@ -1,0 +1,63 @@
+"""What a service is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Final, Literal
+
+from webdata_nb import __version__
+
+Mode = Literal["local", "team"]
+LOCAL_ACCOUNT: Final = "local"
+LAST_PORT: Final = 65_535
+_LOOPBACK: Final = frozenset({None, "127.0.0.1", "localhost", "::1"})
+USER_AGENT: Final = f"webdata_nb/{__version__}"
+
+
+class BadSetting(ValueError):
+    """A start option that is not allowed; the message says what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Start options, checked."""
+
+    data_dir: Path
+    mode: Mode = "local"
+    host: str = "127.0.0.1"
+    port: int = 0
+    allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    user_agent: str = USER_AGENT
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        host: str | None,
+        port: int,
+        data_dir: Path,
+        store: str | None,
+        mode: Mode,
+        allow_networks: tuple[str, ...],
+    ) -> ServiceSettings:
+        """Return settings from a command's options; raises `BadSetting`."""
+        if store not in {None, "sqlite"}:
+            raise BadSetting("--store takes sqlite (the default: jobs in the data directory)")
+        if not 0 <= port <= LAST_PORT:
+            raise BadSetting(f"--port takes a number from 0 to {LAST_PORT}")
+        if mode == "local" and host not in _LOOPBACK:
+            raise BadSetting(
+                f"local mode listens on loopback only, not on {host}; use --mode team to serve "
+                "others, with keys"
+            )
+        listen = "127.0.0.1" if host in {None, "localhost"} else host
+        return cls(data_dir, mode, listen, port, _networks(allow_networks))
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    try:
+        return tuple(ip_network(text) for text in texts)
+    except ValueError as error:
+        raise BadSetting(f"--allow-network takes a network such as 10.1.0.0/16: {error}") from None

@@ -1,0 +1,127 @@
+"""What every store offers, and what the engines see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from webdata_nb.contract.replies import Receipt
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.store.records import (
+    NOTHING,
+    Batch,
+    IdempotencyKey,
+    Job,
+    Journaled,
+    Lease,
+    Listed,
+    NewJob,
+    Unindexed,
+)
+
+
+class Store(Protocol):
+    """Durable jobs. Every method is safe to call from any task of one event loop."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    async def add_account(self, account_id: str, name: str, *, now: float) -> None:
+        """Create an account; one that exists stays as it is."""
+
+    async def add_key(
+        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
+    ) -> None:
+        """Add a key, given by its hash, to an account."""
+
+    async def account_of_key(self, key_hash: str) -> str | None:
+        """Return the account that a key opens, or None."""
+
+    async def accept(
+        self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
+    ) -> tuple[Job, bool]:
+        """Persist a job, or find the one that the same key made; tell whether it is new.
+
+        Raises `BadInput` when the key came with another body before.
+        """
+
+    async def job(self, account_id: str, job_id: str) -> Job:
+        """Return an account's job; raises `NoSuchJob`."""
+
+    async def jobs(
+        self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
+    ) -> list[Job]:
+        """Return an account's jobs, newest first, older than `before` (created_at, id)."""
+
+    async def pages(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
+        """Return the JSON of visible rows from position `start`."""
+
+    async def receipt(self, job_id: str, *, examples: int) -> Receipt:
+        """Count what became of every URL, with up to `examples` of each outcome."""
+
+    async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
+        """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""
+
+    async def claim(self, worker: str, *, lease_s: float, now: float) -> tuple[Job, Lease] | None:
+        """Take the oldest job that waits or lost its worker."""
+
+    async def void_leases(self) -> None:
+        """Free all running jobs; only for a process that knows itself to be alone."""
+
+    async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
+        """Extend a lease; raises `LeaseLost`."""
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        """Write a batch in one transaction; raises `LeaseLost` and writes nothing."""
+
+    async def finish(
+        self,
+        lease: Lease,
+        state: JobStatus,
+        *,
+        error: str | None,
+        batch: Batch = NOTHING,
+        now: float,
+    ) -> None:
+        """Write a last batch and end the job in one transaction; raises `LeaseLost`."""
+
+    async def entries(self, job_id: str) -> Sequence[Journaled]:
+        """Return the journal in its order."""
+
+    async def snapshots(self, job_id: str) -> dict[str, bytes]:
+        """Return what the job froze for itself, such as robots files."""
+
+    async def published(self, account_id: str | None = None) -> list[Job]:
+        """Return the jobs with visible rows, of one account or of all, oldest first."""
+
+    async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
+        """Return which URLs are visible from position `start`, without their content."""
+
+    async def unindexed(self, job_id: str, *, start: int, count: int) -> list[Unindexed]:
+        """Return visible rows with their journal, from position `start`."""
+
+    async def active_jobs(self) -> int:
+        """Count the jobs, of all accounts, that are not over."""
+
+
+class JobContext(Protocol):
+    """A claimed job in the hands of an engine: read its journal, write behind its fence."""
+
+    @property
+    def job(self) -> Job:
+        """The job as claimed."""
+
+    async def entries(self) -> Sequence[Journaled]:
+        """Return what earlier attempts stored."""
+
+    async def snapshots(self) -> dict[str, bytes]:
+        """Return what earlier attempts froze."""
+
+    async def commit(self, batch: Batch) -> None:
+        """Store a batch durably, then tell listeners; raises `LeaseLost`."""

@@ -1,0 +1,106 @@
+"""One SQLite file: opened, migrated, written by one thread, read by a few."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import local
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from webdata_nb.service.errors import NewerSchema
+from webdata_nb.service.store.queries import migrations, queries, schema_version
+from webdata_nb.service.store.writer import Writer
+
+T = TypeVar("T")
+READERS: Final = 2
+_Q: Final = queries()
+
+
+class Database:
+    """The named statements of this package, run against one SQLite file.
+
+    Changes share transactions (`Writer`); questions run on threads of their own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = local()
+        self._connections: list[sqlite3.Connection] = []
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._migrate)
+        self._writer = Writer(self._connect)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._writer.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    async def change(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `change` in a transaction; return its value once it is on disk."""
+        return await self._writer.run(change)
+
+    async def write(self, query: str, /, **values: Any) -> int:
+        """Run one named statement; return how many rows it touched."""
+        return await self._writer.run(
+            lambda connection: connection.execute(_Q[query], values).rowcount
+        )
+
+    async def read(self, query: str, /, **values: Any) -> list[sqlite3.Row]:
+        """Return the rows that one named statement finds."""
+        return await self.ask(lambda connection: connection.execute(_Q[query], values).fetchall())
+
+    async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a question of several statements on a reading connection."""
+
+        def on_thread() -> T:
+            if not hasattr(self._local, "connection"):
+                self._local.connection = self._connect()
+                self._connections.append(self._local.connection)
+            return question(self._local.connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._readers, on_thread)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Closed by another thread than the one that used it, after that one has ended.
+        connection = sqlite3.connect(
+            self._path, timeout=30, isolation_level=None, check_same_thread=False
+        )
+        connection.row_factory = sqlite3.Row
+        for pragma in ("journal_mode=wal", "synchronous=full", "foreign_keys=on"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _migrate(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.touch(mode=0o600)
+        connection = self._connect()
+        try:
+            _migrate(connection)
+        finally:
+            connection.close()
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the schema up to date, a migration a transaction; refuse a newer one."""
+    present = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if present > schema_version():
+        raise NewerSchema(
+            f"the database has schema {present}, this release knows {schema_version()}: "
+            "use the newer release of webdata_nb, or another WEBDATA_HOME"
+        )
+    for version, script in migrations():
+        if version > present:
+            connection.executescript(f"BEGIN; {script} PRAGMA user_version = {version}; COMMIT;")

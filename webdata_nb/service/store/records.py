@@ -1,0 +1,136 @@
+"""The values that go into the store and come out of it. Times are Unix seconds, UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from webdata_nb.contract.states import JobKind, JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A validated start, ready to be persisted."""
+
+    id: str
+    account_id: str
+    kind: JobKind
+    subject: str
+    request: Mapping[str, Any]
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as stored; `context` is what its starter's session handed over."""
+
+    id: str
+    account_id: str
+    kind: JobKind
+    state: JobStatus
+    subject: str
+    request: Mapping[str, Any]
+    context: Mapping[str, Any]
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    attempt: int
+    total: int
+    completed: int
+    published: int
+    error: str | None
+    outcome: Mapping[str, Any]
+
+    @property
+    def expected(self) -> int:
+        """Rows that the job has or, while it runs, will have as far as it can tell."""
+        return self.published if self.state.terminal else max(self.total, self.published)
+
+    def elapsed(self, now: float) -> float | None:
+        """Seconds since the job was first claimed, up to its end."""
+        if self.started_at is None:
+            return None
+        return max(0.0, (self.finished_at or now) - self.started_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write to a job: void as soon as another attempt exists."""
+
+    job_id: str
+    worker: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One journal entry; `page` is the row's JSON where the entry is a row."""
+
+    ordinal: int
+    url: str
+    success: bool
+    journal: bytes
+    page: bytes | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What became of one URL."""
+
+    url: str
+    outcome: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Everything that an engine writes in one transaction, behind the fence of its lease."""
+
+    entries: tuple[Entry, ...] = ()
+    updates: tuple[Entry, ...] = ()
+    published: tuple[tuple[int, int], ...] = ()
+    seen: tuple[Seen, ...] = ()
+    snapshots: tuple[tuple[str, bytes], ...] = ()
+    total: int | None = None
+    completed: int | None = None
+    outcome: Mapping[str, Any] | None = None
+
+
+NOTHING: Final = Batch()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A visible row without its content."""
+
+    position: int
+    url: str
+    success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unindexed:
+    """A visible row that the text index has not seen; the index's own cursor is `position`."""
+
+    position: int
+    page: bytes
+    journal: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Journaled:
+    """A journal entry read back."""
+
+    ordinal: int
+    position: int | None
+    journal: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """The caller's key for a start, and a fingerprint of the body it came with."""
+
+    key: str
+    fingerprint: str

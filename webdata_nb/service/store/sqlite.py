@@ -1,0 +1,304 @@
+"""The store on SQLite: WAL, full synchronisation, one writer with group commit."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.contract.replies import Receipt
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, WrongState
+from webdata_nb.service.store.database import Database
+from webdata_nb.service.store.queries import queries
+from webdata_nb.service.store.records import (
+    NOTHING,
+    Batch,
+    Entry,
+    IdempotencyKey,
+    Job,
+    Journaled,
+    Lease,
+    Listed,
+    NewJob,
+    Unindexed,
+)
+
+IDEMPOTENCY_S: Final = 24 * 3600.0
+_Q: Final = queries()
+_END: Final = (float("inf"), "\U0010ffff")
+
+
+class SqliteStore(Database):
+    """Jobs in one SQLite file, for one service process at a time."""
+
+    async def add_account(self, account_id: str, name: str, *, now: float) -> None:
+        """See `Store.add_account`."""
+        await self.write("add_account", id=account_id, name=name, now=now)
+
+    async def add_key(
+        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
+    ) -> None:
+        """See `Store.add_key`."""
+        await self.write(
+            "add_key", id=key_id, account_id=account_id, name=name, hash=key_hash, now=now
+        )
+
+    async def account_of_key(self, key_hash: str) -> str | None:
+        """See `Store.account_of_key`."""
+        found = await self.read("account_of_key", hash=key_hash)
+        return str(found[0]["account_id"]) if found else None
+
+    async def accept(
+        self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
+    ) -> tuple[Job, bool]:
+        """See `Store.accept`."""
+
+        def change(connection: sqlite3.Connection) -> tuple[str, bool]:
+            if key is not None and (earlier := _replayed(connection, job, key, now)):
+                return earlier, False
+            connection.execute(_Q["add_job"], _job_values(job, now))
+            if key is not None:
+                connection.execute(_Q["remember_key"], _key_values(job, key, now))
+            return job.id, True
+
+        job_id, new = await self.change(change)
+        return await self.job(job.account_id, job_id), new
+
+    async def job(self, account_id: str, job_id: str) -> Job:
+        """See `Store.job`."""
+        found = await self.read("job", id=job_id, account_id=account_id)
+        if not found:
+            raise NoSuchJob("no such job")
+        return _job(found[0])
+
+    async def jobs(
+        self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
+    ) -> list[Job]:
+        """See `Store.jobs`."""
+        at, job_id = before or _END
+        found = await self.read(
+            "jobs", account_id=account_id, before=at, before_id=job_id, limit=limit
+        )
+        return [_job(row) for row in found]
+
+    async def pages(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
+        """See `Store.pages`."""
+        found = await self.read(
+            "pages", account_id=account_id, job_id=job_id, start=start, stop=start + count
+        )
+        return [row["page"] for row in found]
+
+    async def receipt(self, job_id: str, *, examples: int) -> Receipt:
+        """See `Store.receipt`."""
+
+        def ask(connection: sqlite3.Connection) -> Receipt:
+            counts = {
+                row["outcome"]: row["n"]
+                for row in connection.execute(_Q["receipt_counts"], {"job_id": job_id})
+            }
+            named = {
+                outcome: [row["url"] for row in connection.execute(_Q["receipt_examples"], values)]
+                for outcome in counts
+                for values in [{"job_id": job_id, "outcome": outcome, "limit": examples}]
+            }
+            return Receipt(counts=counts, examples=named)
+
+        return await self.ask(ask)
+
+    async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
+        """See `Store.cancel`."""
+        await self.write("cancel", id=job_id, account_id=account_id, now=now)
+        job = await self.job(account_id, job_id)
+        if job.state is not JobStatus.CANCELLED:
+            raise WrongState(
+                f"the job is {job.state.value}; only pending or running jobs can be cancelled",
+                state=job.state.value,
+            )
+        return job
+
+    async def claim(self, worker: str, *, lease_s: float, now: float) -> tuple[Job, Lease] | None:
+        """See `Store.claim`."""
+        values = {"worker": worker, "lease_s": lease_s, "now": now}
+        found = await self.change(
+            lambda connection: connection.execute(_Q["claim"], values).fetchall()
+        )
+        if not found:
+            return None
+        job = _job(found[0])
+        return job, Lease(job.id, worker, job.attempt)
+
+    async def void_leases(self) -> None:
+        """See `Store.void_leases`."""
+        await self.write("void_leases")
+
+    async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
+        """See `Store.renew`."""
+        if not await self.write("renew", **_lease(lease), lease_s=lease_s, now=now):
+            raise LeaseLost(lease.job_id)
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        """See `Store.commit`."""
+        await self.change(lambda connection: _commit(connection, lease, batch))
+
+    async def finish(
+        self,
+        lease: Lease,
+        state: JobStatus,
+        *,
+        error: str | None,
+        batch: Batch = NOTHING,
+        now: float,
+    ) -> None:
+        """See `Store.finish`."""
+        values = {
+            **_lease(lease),
+            "state": state.value,
+            "error": error,
+            "now": now,
+        }
+
+        def change(connection: sqlite3.Connection) -> None:
+            _commit(connection, lease, batch)
+            connection.execute(_Q["finish"], values)
+
+        await self.change(change)
+
+    async def entries(self, job_id: str) -> Sequence[Journaled]:
+        """See `Store.entries`."""
+        found = await self.read("entries", job_id=job_id)
+        return [Journaled(row["ordinal"], row["position"], row["journal"]) for row in found]
+
+    async def snapshots(self, job_id: str) -> dict[str, bytes]:
+        """See `Store.snapshots`."""
+        return {row["name"]: row["body"] for row in await self.read("snapshots", job_id=job_id)}
+
+    async def published(self, account_id: str | None = None) -> list[Job]:
+        """See `Store.published`."""
+        return [_job(row) for row in await self.read("published", account_id=account_id)]
+
+    async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
+        """See `Store.listed`."""
+        found = await self.read("listed", job_id=job_id, start=start, stop=start + count)
+        return [Listed(row["position"], row["url"], bool(row["success"])) for row in found]
+
+    async def unindexed(self, job_id: str, *, start: int, count: int) -> list[Unindexed]:
+        """See `Store.unindexed`."""
+        found = await self.read("unindexed", job_id=job_id, start=start, stop=start + count)
+        return [Unindexed(row["position"], row["page"], row["journal"]) for row in found]
+
+    async def active_jobs(self) -> int:
+        """See `Store.active_jobs`."""
+        return int((await self.read("active_jobs"))[0]["n"])
+
+
+def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
+    """Write a batch behind its lease: the first statement is the fence."""
+    held = connection.execute(
+        _Q["hold"],
+        {
+            **_lease(lease),
+            "total": batch.total,
+            "completed": batch.completed,
+            "outcome": None if batch.outcome is None else orjson.dumps(batch.outcome).decode(),
+        },
+    )
+    if not held.rowcount:
+        raise LeaseLost(lease.job_id)
+    job_id = lease.job_id
+    connection.executemany(_Q["put_entry"], [_entry(job_id, entry) for entry in batch.entries])
+    connection.executemany(_Q["update_page"], [_entry(job_id, entry) for entry in batch.updates])
+    connection.executemany(
+        _Q["publish"],
+        [
+            {"job_id": job_id, "ordinal": ordinal, "position": position}
+            for ordinal, position in batch.published
+        ],
+    )
+    connection.executemany(
+        _Q["add_seen"],
+        [
+            {"job_id": job_id, "url": seen.url, "outcome": seen.outcome, "detail": seen.detail}
+            for seen in batch.seen
+        ],
+    )
+    connection.executemany(
+        _Q["put_snapshot"],
+        [{"job_id": job_id, "name": name, "body": body} for name, body in batch.snapshots],
+    )
+    if batch.published or any(entry.position is not None for entry in batch.entries):
+        connection.execute(_Q["count_published"], {"id": job_id})
+
+
+def _replayed(
+    connection: sqlite3.Connection, job: NewJob, key: IdempotencyKey, now: float
+) -> str | None:
+    """Return the job that the same key made within its day."""
+    values = {"account_id": job.account_id, "key": key.key, "since": now - IDEMPOTENCY_S}
+    row = connection.execute(_Q["idempotent"], values).fetchone()
+    if row is None:
+        return None
+    if row["fingerprint"] != key.fingerprint:
+        raise Conflict("this Idempotency-Key was used with another body; send a new key")
+    return str(row["job_id"])
+
+
+def _job_values(job: NewJob, now: float) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "account_id": job.account_id,
+        "kind": job.kind,
+        "subject": job.subject,
+        "request": orjson.dumps(job.request).decode(),
+        "context": orjson.dumps(job.context).decode(),
+        "now": now,
+    }
+
+
+def _key_values(job: NewJob, key: IdempotencyKey, now: float) -> dict[str, Any]:
+    return {
+        "account_id": job.account_id,
+        "key": key.key,
+        "fingerprint": key.fingerprint,
+        "job_id": job.id,
+        "now": now,
+    }
+
+
+def _lease(lease: Lease) -> dict[str, Any]:
+    return {"id": lease.job_id, "worker": lease.worker, "attempt": lease.attempt}
+
+
+def _entry(job_id: str, entry: Entry) -> dict[str, Any]:
+    return {
+        "job_id": job_id,
+        "ordinal": entry.ordinal,
+        "position": entry.position,
+        "url": entry.url,
+        "success": entry.success,
+        "page": entry.page,
+        "journal": entry.journal,
+    }
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(
+        id=row["id"],
+        account_id=row["account_id"],
+        kind=row["kind"],
+        state=JobStatus(row["state"]),
+        subject=row["subject"],
+        request=orjson.loads(row["request"]),
+        context=orjson.loads(row["context"]),
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        attempt=row["attempt"],
+        total=row["total"],
+        completed=row["completed"],
+        published=row["published"],
+        error=row["error"],
+        outcome=orjson.loads(row["outcome"]),
+    )

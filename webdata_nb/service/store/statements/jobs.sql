@@ -1,0 +1,130 @@
+-- name: add_job
+-- A job is durable before it is answered.
+INSERT INTO job (id, account_id, kind, state, subject, request, context, created_at)
+VALUES (:id, :account_id, :kind, 'pending', :subject, :request, :context, :now);
+
+-- name: idempotent
+-- The start that an earlier request made under this key, within its day.
+SELECT fingerprint, job_id FROM idempotency
+WHERE account_id = :account_id AND key = :key AND created_at > :since;
+
+-- name: remember_key
+-- A key past its day may be used anew.
+INSERT INTO idempotency (account_id, key, fingerprint, job_id, created_at)
+VALUES (:account_id, :key, :fingerprint, :job_id, :now)
+ON CONFLICT (account_id, key) DO UPDATE
+SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = excluded.created_at;
+
+-- name: job
+-- The one loader of a job for a caller: the owner is part of the question.
+SELECT * FROM job WHERE id = :id AND account_id = :account_id;
+
+-- name: jobs
+-- A caller's jobs, newest first, older than the cursor.
+SELECT * FROM job
+WHERE account_id = :account_id AND (created_at, id) < (:before, :before_id)
+ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: claim
+-- The oldest job that waits, or whose worker let its lease run out; the attempt fences writes.
+UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
+  lease_until = :now + :lease_s, started_at = COALESCE(started_at, :now)
+WHERE id = (
+  SELECT id FROM job
+  WHERE state = 'pending' OR (state = 'running' AND lease_until < :now AND worker <> :worker)
+  ORDER BY created_at, id LIMIT 1
+)
+RETURNING *;
+
+-- name: void_leases
+-- With the data directory's lock held no other worker lives: running jobs are free at once.
+UPDATE job SET lease_until = 0 WHERE state = 'running';
+
+-- name: renew
+-- Extends a lease that is still held; touches nothing otherwise.
+UPDATE job SET lease_until = :now + :lease_s
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+
+-- name: hold
+-- The fence before every write of an engine: no row changes when the lease is lost.
+UPDATE job SET total = COALESCE(:total, total), completed = COALESCE(:completed, completed),
+  outcome = COALESCE(:outcome, outcome)
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+
+-- name: put_entry
+-- A page fetched again after a kill replaces nothing that clients have seen.
+INSERT INTO entry (job_id, ordinal, position, url, success, page, journal)
+VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal)
+ON CONFLICT (job_id, ordinal) DO NOTHING;
+
+-- name: update_page
+-- A row that clients see gains content; its position stays.
+UPDATE entry SET page = :page, journal = :journal, success = :success
+WHERE job_id = :job_id AND ordinal = :ordinal;
+
+-- name: publish
+-- Makes a stored entry visible at its final position.
+UPDATE entry SET position = :position
+WHERE job_id = :job_id AND ordinal = :ordinal AND position IS NULL;
+
+-- name: count_published
+-- Totals follow the rows, within the same transaction.
+UPDATE job SET published = (
+  SELECT COUNT(*) FROM entry WHERE job_id = :id AND position IS NOT NULL
+) WHERE id = :id;
+
+-- name: add_seen
+-- What became of a URL is decided once.
+INSERT INTO receipt (job_id, url, outcome, detail)
+VALUES (:job_id, :url, :outcome, :detail) ON CONFLICT (job_id, url) DO NOTHING;
+
+-- name: put_snapshot
+INSERT INTO snapshot (job_id, name, body) VALUES (:job_id, :name, :body)
+ON CONFLICT (job_id, name) DO NOTHING;
+
+-- name: snapshots
+SELECT name, body FROM snapshot WHERE job_id = :job_id;
+
+-- name: finish
+-- Only the holder of the lease ends a running job.
+UPDATE job SET state = :state, error = :error, finished_at = :now,
+  worker = NULL, lease_until = NULL
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+
+-- name: cancel
+-- Cancels a job that waits or runs; the worker's next write finds itself fenced out.
+UPDATE job SET state = 'cancelled', finished_at = :now, worker = NULL, lease_until = NULL
+WHERE id = :id AND account_id = :account_id AND state IN ('pending', 'running');
+
+-- name: entries
+-- The journal of a job, in its order, for the worker that takes it up again.
+SELECT ordinal, position, journal FROM entry WHERE job_id = :job_id ORDER BY ordinal;
+
+-- name: pages
+-- Visible rows of a caller's job, in their order.
+SELECT e.page FROM entry e JOIN job j ON j.id = e.job_id
+WHERE e.job_id = :job_id AND j.account_id = :account_id
+  AND e.position >= :start AND e.position < :stop
+ORDER BY e.position;
+
+-- name: receipt_counts
+SELECT outcome, COUNT(*) AS n FROM receipt WHERE job_id = :job_id GROUP BY outcome;
+
+-- name: receipt_examples
+SELECT url FROM receipt WHERE job_id = :job_id AND outcome = :outcome ORDER BY url LIMIT :limit;
+
+-- name: active_jobs
+SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
+
+-- name: published
+-- Jobs with rows that a text index may hold, of one account or of all.
+SELECT * FROM job WHERE published > 0 AND (:account_id IS NULL OR account_id = :account_id)
+ORDER BY created_at, id;
+
+-- name: unindexed
+SELECT position, page, journal FROM entry
+WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
+
+-- name: listed
+SELECT position, url, success FROM entry
+WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;

@@ -1,0 +1,172 @@
+"""Full-text search over stored pages: SQLite's FTS5 in a file of its own.
+
+The index is derived data: it can be deleted and is then built anew, and writing to it never
+waits for, or holds up, a job's own transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+T = TypeVar("T")
+VERSION: Final = 1
+# A title names its page: a match there weighs as much as several in the text.
+TITLE_WEIGHT: Final = 4.0
+SNIPPET_TOKENS: Final = 30
+_WORD: Final = re.compile(r"\w+")
+_SCHEMA: Final = f"""
+CREATE TABLE cursor (job_id TEXT PRIMARY KEY, position INTEGER NOT NULL);
+CREATE TABLE document (
+  id INTEGER PRIMARY KEY, account_id TEXT NOT NULL, job_id TEXT NOT NULL, url TEXT NOT NULL
+);
+CREATE INDEX document_job ON document (job_id);
+CREATE VIRTUAL TABLE body USING fts5 (title, text, tokenize = 'unicode61 remove_diacritics 2');
+PRAGMA user_version = {VERSION};
+"""
+_FIND: Final = """
+SELECT document.url, body.title,
+  snippet(body, 1, '', '', ' … ', :tokens) AS snippet
+FROM body JOIN document ON document.id = body.rowid
+WHERE body MATCH :match AND document.account_id = :account_id
+ORDER BY bm25(body, :weight, 1.0), body.rowid LIMIT :limit
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page to be found again."""
+
+    position: int
+    url: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A page that matches; `snippet` is an excerpt around the match."""
+
+    url: str
+    title: str
+    snippet: str
+
+
+class TextIndex:
+    """Find an account's pages by their words, best first (bm25)."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def __aenter__(self) -> Self:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="webdata-index")
+        self._connection = await self._run(self._open)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._run(self._connection.close)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def cursor(self, job_id: str) -> int:
+        """Return the position up to which a job's rows are in the index."""
+
+        def ask() -> int:
+            row = self._connection.execute(
+                "SELECT position FROM cursor WHERE job_id = ?", (job_id,)
+            ).fetchone()
+            return int(row[0]) if row else 0
+
+        return await self._run(ask)
+
+    async def add(
+        self, account_id: str, job_id: str, documents: Sequence[Document], *, upto: int
+    ) -> None:
+        """Index documents of one job; its rows below position `upto` are done."""
+
+        def change() -> None:
+            with self._connection as c:
+                c.execute("BEGIN")
+                for document in documents:
+                    added = c.execute(
+                        "INSERT INTO document (account_id, job_id, url) VALUES (?, ?, ?)",
+                        (account_id, job_id, document.url),
+                    )
+                    c.execute(
+                        "INSERT INTO body (rowid, title, text) VALUES (?, ?, ?)",
+                        (added.lastrowid, document.title, document.text),
+                    )
+                c.execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", (job_id, upto))
+
+        await self._run(change)
+
+    async def forget(self, job_id: str) -> None:
+        """Drop everything of a job."""
+
+        def change() -> None:
+            with self._connection as c:
+                c.execute("BEGIN")
+                c.execute(
+                    "DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE job_id = ?)",
+                    (job_id,),
+                )
+                c.execute("DELETE FROM document WHERE job_id = ?", (job_id,))
+                c.execute("DELETE FROM cursor WHERE job_id = ?", (job_id,))
+
+        await self._run(change)
+
+    async def find(self, account_id: str, query: str, *, limit: int) -> list[Hit]:
+        """Return pages with all the query's words; where there is none, with any of them."""
+        words = [f'"{word}"' for word in _WORD.findall(query)]
+        for operator in (" AND ", " OR "):
+            hits = await self._match(account_id, operator.join(words), limit)
+            if hits:
+                return hits
+        return []
+
+    async def _match(self, account_id: str, match: str, limit: int) -> list[Hit]:
+        if not match:
+            return []
+        values = {
+            "match": match,
+            "account_id": account_id,
+            "tokens": SNIPPET_TOKENS,
+            "weight": TITLE_WEIGHT,
+            "limit": limit,
+        }
+        return await self._run(
+            lambda: [Hit(*row) for row in self._connection.execute(_FIND, values)]
+        )
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _open(self) -> sqlite3.Connection:
+        connection = self._connect()
+        present = connection.execute("PRAGMA user_version").fetchone()[0]
+        if present not in (0, VERSION):
+            connection.close()
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+            connection, present = self._connect(), 0
+        if present == 0:
+            connection.executescript(_SCHEMA)
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        self._path.touch(mode=0o600)
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=wal")
+        connection.execute("PRAGMA synchronous=normal")
+        return connection

@@ -1,0 +1,104 @@
+"""One thread that writes to SQLite, many callers: their changes share transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+_GROUP: Final = 64  # changes that share one fsync at most
+_Change = tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]
+
+
+class Writer:
+    """Group commit: each change is atomic by itself, and durable before its caller goes on."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="webdata-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `change` in a transaction; return its value once it is on disk."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._changes.put((change, done))
+        # A caller that is cancelled leaves; its change is applied all the same, whole.
+        return await asyncio.shield(done)
+
+    async def close(self) -> None:
+        """Write what was asked for, then stop."""
+        self._changes.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _work(self) -> None:
+        connection = self._connect()
+        try:
+            while (group := self._take()) is not None:
+                self._commit(connection, group)
+        finally:
+            connection.close()
+
+    def _take(self) -> list[_Change] | None:
+        first = self._changes.get()
+        if first is None:
+            return None
+        group = [first]
+        while len(group) < _GROUP:
+            try:
+                change = self._changes.get_nowait()
+            except queue.Empty:
+                break
+            if change is None:
+                self._changes.put(None)
+                break
+            group.append(change)
+        return group
+
+    def _commit(self, connection: sqlite3.Connection, group: list[_Change]) -> None:
+        answers: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            answers = [(done, *_apply(connection, change)) for change, done in group]
+            connection.execute("COMMIT")
+        except BaseException as error:  # noqa: BLE001 - every caller must hear of it
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            answers = [(done, None, error) for _, done in group]
+        for done, value, failure in answers:
+            _answer(done, value, failure)
+
+
+def _apply(
+    connection: sqlite3.Connection, change: Callable[[sqlite3.Connection], Any]
+) -> tuple[Any, BaseException | None]:
+    """Run one change in a savepoint, so that its failure leaves its neighbours alone."""
+    connection.execute("SAVEPOINT change")
+    try:
+        value = change(connection)
+    except sqlite3.OperationalError:
+        raise  # disk full, locked: the whole group is in doubt
+    except Exception as error:  # noqa: BLE001 - it is handed to the caller
+        connection.execute("ROLLBACK TO change")
+        connection.execute("RELEASE change")
+        return None, error
+    connection.execute("RELEASE change")
+    return value, None
+
+
+def _answer(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    def settle() -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(value)
+        else:
+            done.set_exception(error)
+
+    loop = done.get_loop()
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle)

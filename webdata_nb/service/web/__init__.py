@@ -1,0 +1,1 @@
+"""The only sockets of the service: URLs, egress policy, transfer, charset, politeness."""

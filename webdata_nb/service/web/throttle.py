@@ -1,0 +1,182 @@
+"""Politeness towards hosts: who waits for whom, within one process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.politeness import (
+    FRESH,
+    GO,
+    HostRecord,
+    Manners,
+    Verdict,
+    is_idle,
+    judge,
+    penalised,
+    rewarded,
+    started,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PATIENCE_S: Final = 30.0
+_MAX_HOSTS: Final = 4096
+
+
+class Throttle(Protocol):
+    """What the engines ask before each request: the seam for one shared by several workers."""
+
+    def turn(
+        self, host: str, *, delay_s: float = 0.0, patience_s: float = PATIENCE_S
+    ) -> AbstractAsyncContextManager[None]:
+        """Wait for this host's next turn; the request goes inside the `async with` block.
+
+        Parameters
+        ----------
+        host : str
+            The host, with its port where that matters.
+        delay_s : float
+            The least seconds between the starts of two requests (robots.txt's Crawl-delay).
+        patience_s : float
+            The most seconds to wait for a host that asked to be left alone or that has failed.
+            Waiting for the turns of others is not counted.
+
+        Raises
+        ------
+        FetchError
+            Of kind ``timeout`` or ``connect``, at once, when the host would need longer.
+        """
+        ...
+
+    async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
+        """Report a complaint (429, 503 and the like) or, without a time, also a failure."""
+        ...
+
+    async def reward(self, host: str) -> None:
+        """Report a good answer."""
+        ...
+
+
+@dataclass(slots=True)
+class _Host:
+    record: HostRecord = FRESH
+    gate: asyncio.Lock = field(default_factory=asyncio.Lock)
+    queued: int = 0
+
+
+class HostThrottle:
+    """A `Throttle` for one process and one event loop.
+
+    Turns of one host are given in the order they were asked for; hosts do not wait for each
+    other. See `politeness` for the rules.
+
+    Parameters
+    ----------
+    manners : Manners
+        The rules' figures.
+    clock, sleep, chance : callable
+        Monotonic seconds, waiting, and a random number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        manners: Manners = Manners(),  # noqa: B008 - frozen, so one default serves all
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._manners = manners
+        self._clock = clock
+        self._sleep = sleep
+        self._chance = chance
+        self._hosts: dict[str, _Host] = {}
+
+    @asynccontextmanager
+    async def turn(
+        self, host: str, *, delay_s: float = 0.0, patience_s: float = PATIENCE_S
+    ) -> AsyncIterator[None]:
+        """Wait for this host's next turn, as `Throttle.turn` says."""
+        entry = self._entry(host)
+        if not entry.queued and self._start(entry, delay_s) == GO:
+            yield
+            return
+        with ExitStack() as held:
+            await self._queue(entry, held)
+            if not await self._wait(host, entry, delay_s, patience_s):
+                held.close()
+            # Else it is the trial of a broken host: nobody else starts before its end.
+            yield
+
+    async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
+        """Report a complaint or a failure, as `Throttle.penalise` says."""
+        entry = self._entry(host)
+        entry.record = penalised(
+            entry.record, self._clock(), retry_after_s, self._manners, self._chance()
+        )
+
+    async def reward(self, host: str) -> None:
+        """Report a good answer."""
+        entry = self._entry(host)
+        entry.record = rewarded(entry.record, self._manners)
+
+    def _entry(self, host: str) -> _Host:
+        entry = self._hosts.get(host)
+        if entry is None:
+            if len(self._hosts) >= _MAX_HOSTS:
+                self._forget_idle()
+            entry = self._hosts[host] = _Host()
+        return entry
+
+    def _forget_idle(self) -> None:
+        now = self._clock()
+        self._hosts = {
+            host: entry
+            for host, entry in self._hosts.items()
+            if entry.queued or not is_idle(entry.record, now)
+        }
+
+    def _start(self, entry: _Host, delay_s: float) -> Verdict:
+        now = self._clock()
+        verdict = judge(entry.record, now, delay_s)
+        if verdict == GO:
+            entry.record = started(entry.record, now)
+        return verdict
+
+    async def _queue(self, entry: _Host, held: ExitStack) -> None:
+        """Take the host's gate until `held` is closed; it opens in the order of asking."""
+        entry.queued += 1
+        held.callback(_leave, entry)
+        await entry.gate.acquire()
+        held.callback(entry.gate.release)
+
+    async def _wait(self, host: str, entry: _Host, delay_s: float, patience_s: float) -> bool:
+        """Wait until a request may start; tell whether it is a trial."""
+        while (verdict := self._start(entry, delay_s)).wait_s > 0:
+            if verdict.reason != "spacing":
+                if verdict.wait_s > patience_s:
+                    raise _left_alone(host, verdict, entry.record)
+                patience_s -= verdict.wait_s
+            await self._sleep(verdict.wait_s)
+        if verdict.is_trial:
+            entry.record = started(entry.record, self._clock())
+        return verdict.is_trial
+
+
+def _leave(entry: _Host) -> None:
+    entry.queued -= 1
+
+
+def _left_alone(host: str, verdict: Verdict, record: HostRecord) -> FetchError:
+    rest = f"it is left alone for another {verdict.wait_s:.0f} s"
+    if verdict.reason == "broken":
+        return FetchError("connect", f"{host} failed {record.failures} times in a row; {rest}.")
+    return FetchError("timeout", f"{host} asked for a pause; {rest}.")

@@ -1,0 +1,1 @@
+"""From a persisted job to its end: claim, lease, run, publish, finish."""

@@ -1,0 +1,111 @@
+"""Takes jobs from the queue and has them run: here, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.records import Job
+from webdata_nb.service.work.context import Assignment, LeasedJob
+from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.worker import LEASE_S, Engine, work
+
+log = logging.getLogger(__name__)
+
+SLOTS: Final = 16
+POLL_S: Final = 2.0
+STOP_S: Final = 2.0
+
+
+class Runner(Protocol):
+    """Where jobs run. Durability is the store's: a runner may die at any time."""
+
+    async def start(self) -> None:
+        """Begin to take jobs."""
+
+    def wake(self) -> None:
+        """Hint that a job waits; without it one is found within seconds."""
+
+    async def cancel(self, job_id: str) -> None:
+        """End the work on a job that was cancelled in the store."""
+
+    async def close(self) -> None:
+        """Stop; jobs that were running go on after the next start."""
+
+
+class LocalRunner:
+    """Runs jobs as tasks of this process's event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        engine: Engine,
+        *,
+        finished: Callable[[Job], Awaitable[None]],
+    ) -> None:
+        self._store, self._hub, self._engine, self._finished = store, hub, engine, finished
+        # Random for each start: a worker that died never comes back under its old name.
+        self._name = secrets.token_hex(8)
+        self._wake = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        """See `Runner.start`."""
+        self._loop = asyncio.create_task(self._take())
+
+    def wake(self) -> None:
+        """See `Runner.wake`."""
+        self._wake.set()
+
+    async def cancel(self, job_id: str) -> None:
+        """See `Runner.cancel`."""
+        task = self._tasks.get(job_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task], timeout=STOP_S)
+        self._hub.changed(job_id)
+
+    async def close(self) -> None:
+        """See `Runner.close`."""
+        tasks = [self._loop, *self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take(self) -> None:
+        while True:
+            try:
+                await self._fill()
+            except Exception:
+                log.exception("the queue could not be read; trying again")
+            # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def _fill(self) -> None:
+        while len(self._tasks) < SLOTS:
+            claimed = await self._store.claim(self._name, lease_s=LEASE_S, now=time.time())
+            if claimed is None:
+                return
+            job, lease = claimed
+            context = LeasedJob(Assignment(job, lease), self._store, self._hub.changed)
+            task = asyncio.create_task(self._run(context), name=f"job {job.id}")
+            self._tasks[job.id] = task
+
+    async def _run(self, context: LeasedJob) -> None:
+        job = context.job
+        try:
+            await work(context, self._engine)
+            await self._finished(job)
+        finally:
+            del self._tasks[job.id]
+            self._wake.set()

@@ -1,0 +1,72 @@
+"""The ways out to the network: directly, or through the proxy that a job's session names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from webdata_nb.service.scrape.render import Browser
+from webdata_nb.service.scrape.visit import Pages, Visitor
+from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.throttle import Throttle
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A fetcher, and the visitor that goes through it."""
+
+    fetcher: Fetcher
+    visitor: Visitor
+    browser: Browser
+
+
+class Ways:
+    """One fetcher a (proxy, CA bundle), opened on first use and kept."""
+
+    def __init__(
+        self, policy: EgressPolicy, user_agent: str, throttle: Throttle, pages: Pages
+    ) -> None:
+        self._policy, self._user_agent = policy, user_agent
+        self._throttle, self._pages = throttle, pages
+        self._open: dict[tuple[str | None, str | None], Way] = {}
+        self._stack = AsyncExitStack()
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def of(self, context: Mapping[str, Any]) -> Way:
+        """Return the way out for a job with this context."""
+        proxy, ca_bundle = context.get("proxy"), context.get("ca_bundle")
+        async with self._lock:
+            if (proxy, ca_bundle) not in self._open:
+                self._open[proxy, ca_bundle] = await self._make(proxy, ca_bundle)
+        return self._open[proxy, ca_bundle]
+
+    async def check_device(self, name: str) -> None:
+        """Check the name of a device preset; raises `BadInput` with the closest names."""
+        await (await self.of({})).browser.check_device(name)
+
+    async def _make(self, proxy: str | None, ca_bundle: str | None) -> Way:
+        bundle = Path(ca_bundle) if ca_bundle else None
+        fetcher = await self._stack.enter_async_context(
+            Fetcher(self._policy, user_agent=self._user_agent, proxy=proxy, ca_bundle=bundle)
+        )
+        browser = await self._stack.enter_async_context(
+            Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle)
+        )
+        return Way(fetcher, Visitor(fetcher, self._throttle, self._pages, browser), browser)

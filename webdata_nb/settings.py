@@ -1,0 +1,361 @@
+"""What a call runs with: arguments > `options` > environment > defaults.
+
+The only place of the toolkit that reads the environment, at each call, so that a notebook may
+change it between two cells.
+
+==========================  ==================================================================
+variable                    meaning
+==========================  ==================================================================
+WEBDATA_BASE_URL            the service; without it the local one is started and found
+WEBDATA_API_KEY             the bearer key
+WEBDATA_HOME                a folder for data, cache and logs together
+WEBDATA_CACHE               the cache's folder alone
+WEBDATA_OFFLINE             1, on, yes, true: answer from the cache only
+WEBDATA_PROGRESS            0 or off: no bars; or the name of a kind of bar
+WEBDATA_TTL                 seconds for which a cached answer is fresh; `inf` for ever
+WEBDATA_LOG                 the log level, such as `debug`
+WEBDATA_NEST                1: a caller's own running loop lives on while a blocking call waits
+WEBDATA_PROXY               the proxy towards the web and the service
+WEBDATA_CA_BUNDLE           a file of certificate authorities to trust
+WEBDATA_ENGINE_ONE          provider names of `engine_one`, comma-separated (also _TWO, _THREE)
+WEBDATA_<NAME>_URL, _KEY    address and key of a search provider
+WEBDATA_LLM_<NAME>_URL, _KEY  address and key of a language model provider
+==========================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, TypedDict, Unpack
+from urllib.parse import urlsplit
+
+import platformdirs
+
+from webdata_nb.contract.fields import ENGINES, http_url
+
+_APP: Final = "webdata"
+_YES: Final = frozenset({"1", "on", "yes", "true"})
+_NO: Final = frozenset({"0", "off", "no", "false"})
+_PROVIDER: Final = re.compile(r"WEBDATA_(LLM_)?([A-Z][A-Z0-9_]*)_(URL|KEY)")
+_RESERVED: Final = re.compile(r"BASE|API|LLM|ENGINE(_.*)?")
+
+
+class Secret:
+    """A key that no repr, log line or traceback shows; `reveal` returns it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the key itself, for the one place that sends it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+def _secret(value: Secret | str | None) -> Secret | None:
+    return value if isinstance(value, Secret) or value is None else Secret(value)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Provider:
+    """Where a search or language model provider is, and its key."""
+
+    url: str | None
+    key: Secret | None
+
+    def __init__(self, url: str | None = None, key: Secret | str | None = None) -> None:
+        object.__setattr__(self, "url", url)
+        object.__setattr__(self, "key", _secret(key))
+
+
+class Overrides(TypedDict, total=False):
+    """What a call may pass; None stands for "not given"."""
+
+    base_url: str | None
+    api_key: Secret | str | None
+    home: Path | str | None
+    data_dir: Path | str | None
+    cache_dir: Path | str | None
+    log_dir: Path | str | None
+    offline: bool | None
+    progress: str | bool | None
+    ttl: float | None
+    log: str | None
+    nest: bool | None
+    engines: Mapping[str, tuple[str, ...]] | None
+    providers: Mapping[str, Provider] | None
+    llm: Mapping[str, Provider] | None
+    proxy: str | None
+    ca_bundle: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """Settings of this process, for every later call; None leaves the choice to the environment.
+
+    Examples
+    --------
+    >>> options = Options()
+    >>> options.progress = False
+    >>> options.progres = False
+    Traceback (most recent call last):
+    ...
+    AttributeError: 'Options' object has no attribute 'progres'
+    """
+
+    base_url: str | None = None
+    api_key: Secret | str | None = field(default=None, repr=False)
+    home: Path | str | None = None
+    data_dir: Path | str | None = None
+    cache_dir: Path | str | None = None
+    log_dir: Path | str | None = None
+    offline: bool | None = None
+    progress: str | bool | None = None
+    ttl: float | None = None
+    log: str | None = None
+    nest: bool | None = None
+    engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    providers: dict[str, Provider] = field(default_factory=dict)
+    llm: dict[str, Provider] = field(default_factory=dict)
+    proxy: str | None = None
+    ca_bundle: str | None = None
+
+
+options: Final = Options()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a call runs with.
+
+    Attributes
+    ----------
+    base_url : str or None
+        The service, without a slash at its end; None for the local service.
+    api_key : Secret or None
+        The bearer key; its repr is masked.
+    home : Path or None
+        The folder that holds data, cache and logs together, where one was named.
+    data_dir, cache_dir, log_dir : Path
+        Absolute folders; they need not exist.
+    offline : bool
+        Answer from the cache only.
+    progress : str, bool or None
+        False for no bars, True for bars, a name for one kind of bar; None chooses by place.
+    ttl : float or None
+        Seconds for which a cached answer is fresh; None for each operation's own default.
+    log : str or None
+        Level of the `webdata_nb` logger.
+    nest : bool
+        Keep a caller's own running loop alive while a blocking call waits.
+    engines : dict[str, tuple[str, ...]]
+        Provider names of each engine that was set, in order of preference.
+    providers, llm : dict[str, Provider]
+        Address and key of each provider, by lower-case name.
+    proxy, ca_bundle : str or None
+        The way through a corporate proxy, and the authorities to trust.
+    """
+
+    base_url: str | None = None
+    api_key: Secret | None = None
+    home: Path | None = None
+    data_dir: Path
+    cache_dir: Path
+    log_dir: Path
+    offline: bool = False
+    progress: str | bool | None = None
+    ttl: float | None = None
+    log: str | None = None
+    nest: bool = False
+    engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    providers: dict[str, Provider] = field(default_factory=dict)
+    llm: dict[str, Provider] = field(default_factory=dict)
+    proxy: str | None = None
+    ca_bundle: str | None = None
+
+
+def current(**overrides: Unpack[Overrides]) -> Settings:
+    """Return the settings of a call made now.
+
+    Parameters
+    ----------
+    **overrides
+        Arguments of the call, named as the fields of `Settings`; None means "not given".
+
+    Raises
+    ------
+    ValueError
+        A value that cannot be right; the message names the argument or the variable.
+    TypeError
+        An override that is no setting.
+    """
+    names = {each.name for each in fields(Options)}
+    if unknown := sorted(set(overrides) - names):
+        raise TypeError(f"not a setting: {', '.join(unknown)}")
+    chosen: dict[str, Any] = _from_environment(os.environ)
+    for layer in ({name: getattr(options, name) for name in names}, overrides):
+        _lay(chosen, layer)
+    return _checked(chosen)
+
+
+def _lay(chosen: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    """Put a layer's given values over `chosen`; mappings merge entry by entry."""
+    for name, value in layer.items():
+        if isinstance(value, Mapping):
+            chosen[name] = {**chosen.get(name, {}), **value}
+        elif value is not None:
+            chosen[name] = value
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Read every variable that is set and not empty."""
+    given = {name: text.strip() for name, text in environ.items() if text.strip()}
+    found: dict[str, Any] = {}
+    for name, (key, parse) in _VARIABLES.items():
+        if name in given:
+            found[key] = parse(name, given[name])
+    found["engines"] = _engines(given)
+    found["providers"], found["llm"] = _providers(given)
+    return found
+
+
+def _text(_name: str, text: str) -> str:
+    return text
+
+
+def _flag(name: str, text: str) -> bool:
+    word = text.lower()
+    if word not in _YES | _NO:
+        raise ValueError(f"{name} must be 1, on, yes, true or 0, off, no, false; it is {text!r}")
+    return word in _YES
+
+
+def _progress(_name: str, text: str) -> str | bool:
+    word = text.lower()
+    return word in _YES if word in _YES | _NO else word
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a number of seconds; it is {text!r}") from None
+
+
+_VARIABLES: Final = {
+    "WEBDATA_BASE_URL": ("base_url", _text),
+    "WEBDATA_API_KEY": ("api_key", _text),
+    "WEBDATA_HOME": ("home", _text),
+    "WEBDATA_CACHE": ("cache_dir", _text),
+    "WEBDATA_OFFLINE": ("offline", _flag),
+    "WEBDATA_PROGRESS": ("progress", _progress),
+    "WEBDATA_TTL": ("ttl", _number),
+    "WEBDATA_LOG": ("log", _text),
+    "WEBDATA_NEST": ("nest", _flag),
+    "WEBDATA_PROXY": ("proxy", _text),
+    "WEBDATA_CA_BUNDLE": ("ca_bundle", _text),
+}
+
+
+def _engines(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    named = {engine: given.get(f"WEBDATA_{engine.upper()}", "") for engine in ENGINES}
+    return {engine: _names(text) for engine, text in named.items() if text}
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def _providers(given: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:
+    """Collect WEBDATA_<NAME>_URL and _KEY, search providers apart from LLM providers."""
+    search: dict[str, Provider] = {}
+    llm: dict[str, Provider] = {}
+    for variable, text in given.items():
+        match = _PROVIDER.fullmatch(variable)
+        if match is None or _RESERVED.fullmatch(match[2]):
+            continue
+        group, name = (llm if match[1] else search), match[2].lower()
+        group[name] = _with_part(group.get(name, Provider()), match[3], text)
+    return search, llm
+
+
+def _with_part(provider: Provider, part: str, text: str) -> Provider:
+    if part == "URL":
+        return Provider(text, provider.key)
+    return Provider(provider.url, text)
+
+
+def _checked(chosen: dict[str, Any]) -> Settings:
+    """Resolve the folders and refuse what cannot be right."""
+    home = _folder(chosen.pop("home", None))
+    return Settings(
+        **{
+            **chosen,
+            **{name: _folder(chosen.get(name)) or at for name, at in _folders(home).items()},
+            "home": home,
+            "base_url": _base_url(chosen.get("base_url")),
+            "api_key": _secret(chosen.get("api_key")),
+            "ttl": _ttl(chosen.get("ttl")),
+            "engines": _known_engines(chosen["engines"]),
+        }
+    )
+
+
+def _folder(path: Path | str | None) -> Path | None:
+    return None if path is None else Path(path).expanduser().absolute()
+
+
+def _folders(home: Path | None) -> dict[str, Path]:
+    """Return the default folders, below `home` or where the system keeps such things."""
+    if home is not None:
+        return {"data_dir": home / "data", "cache_dir": home / "cache", "log_dir": home / "logs"}
+    data = platformdirs.user_data_path(_APP, appauthor=False)
+    cache = platformdirs.user_cache_path(_APP, appauthor=False)
+    return {"data_dir": data / "data", "cache_dir": cache, "log_dir": data / "logs"}
+
+
+def _base_url(value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        url = http_url(value).rstrip("/")
+    except ValueError as error:
+        raise ValueError(f"base_url (WEBDATA_BASE_URL) {error}") from None
+    parts = urlsplit(url)
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(
+            "base_url (WEBDATA_BASE_URL) must have no user name, query or fragment: "
+            "a key goes into api_key (WEBDATA_API_KEY)"
+        )
+    return url
+
+
+def _ttl(value: float | None) -> float | None:
+    if value is not None and (math.isnan(value) or value < 0):
+        raise ValueError(f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {value!r}")
+    return value
+
+
+def _known_engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    if unknown := sorted(set(engines) - set(ENGINES)):
+        raise ValueError(f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}")
+    # A text would otherwise fall apart into letters.
+    return {
+        name: _names(given) if isinstance(given, str) else tuple(given)
+        for name, given in engines.items()
+    }

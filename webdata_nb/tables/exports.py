@@ -1,0 +1,61 @@
+"""A frame's rows as a file of the user's own: Parquet or JSON lines, whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from webdata_nb.tables import parquet, schemas
+
+SUFFIXES: Final = (".parquet", ".jsonl")
+
+
+def write(path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> None:
+    """Write `table` in the form that the suffix of `path` names.
+
+    Parquet carries the receipt, which `pandas.read_parquet(path).attrs` gives back. In JSON lines
+    each row is an object with every column; images are base64, times ISO 8601 in UTC.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    if path.suffix == ".parquet":
+        parquet.write_atomically(path, parquet.encode(table, own={}, attrs=attrs))
+    else:
+        parquet.write_atomically(path, _lines(table))
+
+
+def _lines(table: pa.Table) -> bytes:
+    columns = [_values(field, table[field.name]) for field in table.schema]
+    names = table.schema.names
+    rows = zip(*columns, strict=True)
+    return b"".join(
+        orjson.dumps(dict(zip(names, row, strict=True)), option=_OPTIONS) for row in rows
+    )
+
+
+_OPTIONS: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
+
+
+def _values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
+    if pa.types.is_timestamp(field.type):
+        return [text and f"{text.replace(' ', 'T')}Z" for text in _without_zone(column).to_pylist()]
+    values: list[Any] = column.to_pylist()
+    match schemas.kind(field):
+        case schemas.JSON:  # the text is JSON already
+            return [None if text is None else orjson.Fragment(text) for text in values]
+        case schemas.PNG:
+            return [None if data is None else base64.b64encode(data).decode() for data in values]
+    return values
+
+
+def _without_zone(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Write UTC times as text; Arrow knows years that datetime does not."""
+    return column.cast(pa.timestamp("us")).cast(pa.string())

@@ -1,0 +1,95 @@
+"""An Arrow table becomes a DataFrame: the one door, for fresh and cached rows alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import orjson
+import pandas as pd
+import pyarrow as pa
+
+from webdata_nb.tables import schemas
+
+DtypeBackend = Literal["pandas", "pyarrow"]
+ATTRS: Final = "webdata"
+
+_NULLABLE: Final[dict[pa.DataType, Any]] = {
+    pa.int32(): pd.Int32Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
+
+
+def build(
+    table: pa.Table,
+    *,
+    shown: Sequence[str] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    dtype_backend: DtypeBackend = "pandas",
+    objects: Mapping[str, list[Any]] | None = None,
+) -> pd.DataFrame:
+    """Return the `shown` columns of `table` as a DataFrame.
+
+    Parameters
+    ----------
+    table
+        Rows in one of the schemas of `schemas.SCHEMAS`.
+    shown
+        Names and order of the columns; all of them when None.
+    attrs
+        The receipt, put under `df.attrs["webdata"]`.
+    dtype_backend
+        `"pandas"`: `str`, nullable `Int16`/`Int32`/`boolean`, `datetime64[us, UTC]`, and Python
+        objects in list and JSON columns. `"pyarrow"`: `ArrowDtype` throughout; JSON columns are
+        then JSON text.
+    objects
+        The values of list and JSON columns where they are at hand, as `rows.batch` gives them.
+    """
+    table = table.select(list(shown)) if shown is not None else table
+    frame = _arrow_backed(table) if dtype_backend == "pyarrow" else _native(table, objects or {})
+    if attrs is not None:
+        frame.attrs = {ATTRS: dict(attrs)}
+    return frame
+
+
+def _arrow_backed(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = _bare(table).to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def _native(table: pa.Table, objects: Mapping[str, list[Any]]) -> pd.DataFrame:
+    plain = [field.name for field in table.schema if not schemas.holds_objects(field)]
+    frame = _bare(table).select(plain).to_pandas(types_mapper=_NULLABLE.get)
+    index = pd.RangeIndex(table.num_rows)
+    columns: dict[str, pd.Series[Any]] = {}
+    for field in table.schema:
+        if schemas.holds_objects(field):
+            values = objects.get(field.name) or _decoded(field, table[field.name])
+            columns[field.name] = pd.Series(values, dtype=object, index=index)
+        else:
+            columns[field.name] = frame[field.name]
+    return pd.DataFrame(columns, index=index, copy=False)
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    """Drop the file's metadata, which to_pandas would read as attrs of its own."""
+    return table.replace_schema_metadata(None)
+
+
+def _decoded(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
+    decode: Any = _lists if pa.types.is_list(field.type) else _parsed
+    return [value for chunk in column.chunks for value in decode(chunk)]
+
+
+def _parsed(chunk: pa.Array[Any]) -> list[Any]:
+    texts = chunk.to_numpy(zero_copy_only=False)
+    return [None if text is None else orjson.loads(text) for text in texts]
+
+
+def _lists(chunk: pa.ListArray[Any]) -> list[list[Any] | None]:
+    """Cut the flat values at the offsets, which costs less than a scalar for every list."""
+    offsets = chunk.offsets.to_pylist()
+    flat = chunk.values.to_pylist()  # noqa: PD011 - an Arrow array, which has no to_numpy twin
+    cuts = zip(offsets, offsets[1:], chunk.is_valid().to_pylist(), strict=False)
+    return [flat[start:stop] if valid else None for start, stop, valid in cuts]

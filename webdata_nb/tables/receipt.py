@@ -1,0 +1,211 @@
+"""What a frame tells of itself under `df.attrs["webdata"]`: small, and JSON all through.
+
+pandas copies attrs at every step, so examples are capped here whatever the service sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.contract import limits
+from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
+from webdata_nb.tables.rows import Row, dumps
+
+_SUBJECT: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job or call ended, in the terms that all kinds share. Times are seconds."""
+
+    kind: str
+    subject: str
+    status: str
+    job_id: str | None
+    rows: int
+    failed: int
+    total: int | None
+    job_s: float | None = None
+    engines: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> int:
+        """Rows that did not fail."""
+        return self.rows - self.failed
+
+
+def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
+    """Return the outcome that a search's final status tells."""
+    chain = [attempt.model_dump(mode="json") for attempt in reply.fallback_chain]
+    return Outcome(
+        kind="search",
+        subject=reply.query,
+        status=reply.status.value,
+        job_id=reply.job_id,
+        rows=len(rows),
+        failed=_failed(rows),
+        total=reply.total_results,
+        job_s=reply.time_taken,
+        engines={
+            "engine_requested": reply.engine_requested,
+            "engine_used": reply.engine_used,
+            "provider_used": reply.provider_used,
+            "fallback_used": reply.fallback_used,
+            "fallback_chain": chain,
+        },
+    )
+
+
+def of_crawl(reply: CrawlStatus, rows: Sequence[Row], *, url: str) -> Outcome:
+    """Return the outcome that a crawl's final status tells."""
+    told = reply.receipt
+    return Outcome(
+        kind="crawl",
+        subject=url,
+        status=reply.status.value,
+        job_id=reply.job_id,
+        rows=len(rows),
+        failed=_failed(rows),
+        total=reply.total_results,
+        job_s=reply.time_taken,
+        counts=told.counts if told else {},
+        examples=told.examples if told else {},
+    )
+
+
+def of_creatives(
+    replies: Sequence[CreativesReply], rows: Sequence[Row], *, advertiser: str
+) -> Outcome:
+    """Return the outcome of a listing that took `replies` pages."""
+    times = [reply.time_taken for reply in replies if reply.time_taken is not None]
+    return Outcome(
+        kind="creatives",
+        subject=advertiser,
+        status="completed",
+        job_id=None,
+        rows=len(rows),
+        failed=0,
+        total=sum(reply.total_results for reply in replies),
+        job_s=sum(times) if times else None,
+    )
+
+
+def _failed(rows: Sequence[Row]) -> int:
+    return sum(row.get("success") is False or row.get("status") == "failed" for row in rows)
+
+
+def attrs(
+    outcome: Outcome,
+    *,
+    request: Mapping[str, Any],
+    service: str,
+    started_at: datetime,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return the receipt of a fresh result; `request` must hold no secret."""
+    elapsed = (finished_at - started_at).total_seconds()
+    told = {
+        "job_id": outcome.job_id,
+        "kind": outcome.kind,
+        "status": outcome.status,
+        "subject": outcome.subject,
+        "service": service,
+        "request": dict(request),
+        **{name: outcome.engines.get(name) for name in _ENGINES},
+        "timings": {
+            "job_s": outcome.job_s,
+            "elapsed_s": round(elapsed, 3),
+            "started_at": _iso(started_at),
+            "finished_at": _iso(finished_at),
+        },
+        "counts": {
+            "rows": outcome.rows,
+            "total": outcome.total,
+            "ok": outcome.ok,
+            "failed": outcome.failed,
+        },
+        "receipt": {
+            "counts": dict(outcome.counts),
+            "examples": {
+                reason: list(urls[: limits.RECEIPT_EXAMPLES])
+                for reason, urls in outcome.examples.items()
+            },
+        },
+        "line": line(outcome, elapsed),
+    }
+    # As a file gives it back, so that a fresh frame and a cached one tell the same.
+    as_read: dict[str, Any] = orjson.loads(dumps(told))
+    return as_read
+
+
+_ENGINES: Final = (
+    "engine_requested",
+    "engine_used",
+    "provider_used",
+    "fallback_used",
+    "fallback_chain",
+)
+
+
+def line(outcome: Outcome, elapsed_s: float) -> str:
+    """Return the outcome in one line for people."""
+    parts = [f"{outcome.kind} {short(outcome.subject)}: {outcome.status}, {_counted(outcome)}"]
+    if outcome.engines.get("engine_used"):
+        parts.append(_route(outcome.engines))
+    skipped = {name: n for name, n in outcome.counts.items() if n and not _is_row(name)}
+    if skipped:
+        parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
+    parts.append(f"{elapsed_s:.1f} s")
+    return "; ".join(parts)
+
+
+def why_empty(outcome: Outcome) -> str:
+    """Return a sentence that says why a finished job has no rows, as far as the service told."""
+    what = f"{outcome.kind} {short(outcome.subject)} gave no rows"
+    chain = outcome.engines.get("fallback_chain")
+    if chain:
+        return f"{what}; asked: {', '.join(map(_asked, chain))}"
+    if outcome.counts:
+        counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
+        return f"{what}; URLs seen: {counted}"
+    return f"{what}, and the service says nothing about why"
+
+
+def _asked(entry: Mapping[str, Any]) -> str:
+    rows = entry.get("results_count", 0)
+    return short(f"{entry.get('provider')}: {entry.get('status')}, {rows} rows")
+
+
+def _counted(outcome: Outcome) -> str:
+    noun = "row" if outcome.rows == 1 else "rows"
+    of = "" if outcome.total in (None, outcome.rows) else f" of {outcome.total}"
+    failed = f" ({outcome.ok} ok, {outcome.failed} failed)" if outcome.failed else ""
+    return f"{outcome.rows}{of} {noun}{failed}"
+
+
+def _route(engines: Mapping[str, Any]) -> str:
+    route = f"{engines['engine_used']} by {engines.get('provider_used')}"
+    return short(f"{route} (fallback)" if engines.get("fallback_used") else route)
+
+
+def _is_row(reason: str) -> bool:
+    """Whether URLs of this outcome are rows of the frame already."""
+    return reason == "fetched" or reason.startswith("failed:")
+
+
+def short(text: str) -> str:
+    """Return `text` as part of one line: no control characters, at most 80 characters."""
+    clean = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text).strip()
+    return clean if len(clean) <= _SUBJECT else f"{clean[: _SUBJECT - 1]}…"
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

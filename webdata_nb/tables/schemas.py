@@ -1,0 +1,104 @@
+"""The Arrow schema of every table: what its file holds and what a frame of it shows.
+
+A column whose field carries `webdata.type=json` holds JSON text, one marked `png` the decoded
+bytes of an image. Plain text is the one shape that pandas, polars and DuckDB all read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+TableName = Literal["search", "crawl", "creatives", "jobs", "weights"]
+
+VERSION: Final = 1
+JSON: Final = b"json"
+PNG: Final = b"png"
+_KIND: Final = b"webdata.type"
+
+TEXT: Final = pa.string()
+WHEN: Final = pa.timestamp("us", tz="UTC")
+# Parquet gives the item field back under this name, so a round trip keeps the schema equal.
+TEXTS: Final = pa.list_(pa.field("element", pa.string()))
+
+
+def _plain(data_type: pa.DataType, *names: str) -> list[pa.Field[Any]]:
+    return [pa.field(name, data_type) for name in names]
+
+
+def _json(*names: str) -> list[pa.Field[Any]]:
+    return [pa.field(name, TEXT, metadata={_KIND: JSON}) for name in names]
+
+
+_FORMATS: Final = [
+    *_plain(TEXT, "markdown", "html", "raw_html"),
+    *_plain(TEXTS, "links"),
+    *_json("images", "headings", "structured_data"),
+    pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
+]
+_SCRAPED: Final = [*_FORMATS, *_json("extract", "metadata")]
+_EXTRA: Final = _json("extra")
+
+_BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
+    "search": [
+        *_plain(pa.int32(), "rank"),
+        *_plain(TEXT, "url", "title", "snippet", "id", "error"),
+        *_plain(pa.bool_(), "success", "scraped"),
+    ],
+    "crawl": [
+        *_plain(TEXT, "url", "title", "status", "error"),
+        *_plain(pa.int16(), "status_code", "depth"),
+        *_plain(pa.float64(), "time_taken"),
+        *_plain(pa.bool_(), "success"),
+        *_plain(TEXT, "content_hash"),
+        *_plain(WHEN, "fetched_at"),
+        *_json("quality"),
+    ],
+    "creatives": [
+        *_plain(pa.int32(), "position"),
+        *_plain(TEXT, "advertiser_id", "creative_id", "preview_url"),
+    ],
+    "jobs": [
+        *_plain(TEXT, "job_id", "type", "status", "subject"),
+        *_plain(WHEN, "created_at", "started_at", "finished_at"),
+        *_plain(pa.int32(), "total", "completed"),
+        *_plain(TEXT, "error"),
+    ],
+    "weights": [
+        *_plain(TEXT, "platform", "operation"),
+        *_plain(pa.float64(), "weight"),
+    ],
+}
+_SCRAPING: Final = frozenset({"search", "crawl"})
+
+SCHEMAS: Final[dict[TableName, pa.Schema]] = {
+    name: pa.schema([*base, *(_SCRAPED if name in _SCRAPING else ()), *_EXTRA])
+    for name, base in _BASE.items()
+}
+
+
+def schema_id(table: TableName) -> str:
+    """Return the name that files of this schema carry, such as `crawl/1`."""
+    return f"{table}/{VERSION}"
+
+
+def kind(field: pa.Field[Any]) -> bytes | None:
+    """Return `json` or `png` for a column that is more than its Arrow type, else None."""
+    return (field.metadata or {}).get(_KIND)
+
+
+def holds_objects(field: pa.Field[Any]) -> bool:
+    """Whether a frame shows Python objects in this column: lists, or decoded JSON."""
+    return kind(field) == JSON or pa.types.is_list(field.type)
+
+
+def shown(
+    table: TableName, *, formats: Sequence[str] = (), extract: bool = False, metadata: bool = False
+) -> tuple[str, ...]:
+    """Return the columns that a frame shows, which the request decides and the data never does."""
+    wanted = {*formats, *(["extract"] if extract else ()), *(["metadata"] if metadata else ())}
+    scraped = [field.name for field in _SCRAPED if field.name in wanted]
+    base = [field.name for field in _BASE[table]]
+    return (*base, *(scraped if table in _SCRAPING else ()), "extra")
