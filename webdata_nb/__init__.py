@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from webdata_nb.settings import options
     from webdata_nb.tables import cache
+    from webdata_nb.tables.csv_export import read_csv_export
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ __all__ = [
     "errors",
     "jobs_df",
     "options",
+    "read_csv_export",
     "search_df",
     "weights_df",
 ]
@@ -60,7 +62,10 @@ __all__ = [
 # pandas, pyarrow and the rest take a third of a second to import: nobody should wait for them
 # before using a name that needs them (PEP 562).
 _MODULES: Final = {"cache": "webdata_nb.tables.cache", "errors": "webdata_nb.errors"}
-_HOMES: Final = {"options": "webdata_nb.settings"}
+_HOMES: Final = {
+    "options": "webdata_nb.settings",
+    "read_csv_export": "webdata_nb.tables.csv_export",
+}
 _FUNCTIONS: Final = "webdata_nb.functions"
 
 

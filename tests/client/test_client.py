@@ -7,6 +7,7 @@ import logging
 import socket
 import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +81,26 @@ async def test_export_comes_in_pieces(service: Service, client: Client) -> None:
     service.on("GET export", status(410))
     with pytest.raises(errors.Expired):
         await anext(client.export("crawl", job_id, "csv"))
+
+
+async def test_a_download_is_whole_or_not_at_all(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    job_id = service.job(7)
+    path = tmp_path / "export.zip"
+    pieces = [piece async for piece in client.export("crawl", job_id, "zip")]
+    assert await client.download("crawl", job_id, "zip", path) == len(b"".join(pieces))
+    assert path.read_bytes() == b"".join(pieces)
+    service.on("GET export", fake.truncate)
+    with pytest.raises(errors.ConnectionFailed):
+        await client.download("crawl", job_id, "zip", path)
+    assert path.read_bytes() == b"".join(pieces)
+    service.on("GET export", status(410))
+    with pytest.raises(errors.Expired):
+        await client.download("crawl", job_id, "zip", tmp_path / "other.zip")
+    assert await asyncio.to_thread(lambda: [each.name for each in tmp_path.iterdir()]) == [
+        "export.zip"
+    ]
 
 
 async def test_an_export_that_breaks_off_is_an_error(service: Service, client: Client) -> None:

@@ -8,11 +8,13 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
 from webdata_nb import errors
 from webdata_nb.client import answers, streaming
+from webdata_nb.client.download import to_file
 from webdata_nb.client.exchange import Call, Pause
 from webdata_nb.client.transport import Answered, Transport
 from webdata_nb.contract import limits, paths
@@ -314,6 +316,22 @@ class Client:
         async with self._transport.stream(call) as (_, pieces):
             async for piece in pieces:
                 yield piece
+
+    async def download(
+        self, kind: JobKind, job_id: str, file_format: ExportFormat, path: Path
+    ) -> int:
+        """Write an export to a file, which appears whole or not at all; return its bytes.
+
+        Raises
+        ------
+        Expired, NotFound, ConnectionFailed
+            As `export`; a file that was there before stays as it is.
+        OSError
+            The file cannot be written.
+        """
+        stream = self.export(kind, job_id, file_format)
+        async with contextlib.aclosing(stream):
+            return await to_file(path, stream)
 
     async def events(
         self, kind: JobKind, job_id: str, *, last_event_id: str | None = None

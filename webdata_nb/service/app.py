@@ -23,7 +23,16 @@ from webdata_nb import __version__
 from webdata_nb.service.errors import ServiceError
 from webdata_nb.service.gate import AccountOf, Gate, key_hash, local_accounts
 from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.routes import crawl, events, health, jobs, local, search, unbuilt
+from webdata_nb.service.routes import (
+    crawl,
+    events,
+    exports,
+    health,
+    jobs,
+    local,
+    search,
+    unbuilt,
+)
 from webdata_nb.service.routes import credits as prices
 from webdata_nb.service.routes.problems import HANDLERS
 from webdata_nb.service.routes.starts import Desk
@@ -123,7 +132,7 @@ async def service(
 
 
 def _application(mode: Mode, desk: Desk, lifetime: Lifetime, stop: Callable[[], None]) -> ASGIApp:
-    groups = [crawl, search, jobs, events]
+    groups = [crawl, search, jobs, events, exports]
     routes = [route for group in groups for route in group.routes(desk)]
     routes += [*unbuilt.ROUTES, *prices.ROUTES, *health.ROUTES]
     if mode == "local":

@@ -150,8 +150,6 @@ async def test_the_catalog_of_weights(api: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/v1/search/x/export"),
-        ("GET", "/v1/crawl/x/export"),
         ("GET", "/v1/crawl/x/receipt"),
         ("POST", "/v1/data/partner-ads/transparency/creatives"),
         ("GET", "/v1/usage"),

@@ -44,8 +44,6 @@ async def _refused(request: Request) -> JSONResponse:
 
 
 ROUTES = [
-    Route(paths.SEARCH_EXPORT, _refused),
-    Route(paths.CRAWL_EXPORT, _refused),
     Route(paths.CRAWL_RECEIPT, _refused),
     Route(paths.CREATIVES, _refused, methods=["POST"]),
     Route(paths.USAGE, _refused),

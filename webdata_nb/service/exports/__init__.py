@@ -1,0 +1,1 @@
+"""A job's visible rows as one file, written while it is sent: JSON, CSV or ZIP."""

@@ -1,0 +1,72 @@
+"""A job's rows as CSV (RFC 4180, UTF-8): columns by the request, cells that compute nothing.
+
+The columns are documented in the guide. Lists and objects are JSON text, an absent value is an
+empty cell, and `contract.cells` tells how a neutralised cell is read back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.contract.cells import neutralised
+from webdata_nb.contract.fields import FORMATS
+from webdata_nb.service.exports.source import Rows
+from webdata_nb.service.store.records import Job
+
+_SEARCH: Final = ("id", "rank", "url", "title", "snippet", "success", "scraped", "error")
+_CRAWL: Final = (
+    "url",
+    "title",
+    "status",
+    "status_code",
+    "success",
+    "error",
+    "depth",
+    "time_taken",
+    "quality",
+    "content_hash",
+    "fetched_at",
+)
+
+
+def columns(job: Job) -> tuple[str, ...]:
+    """Return the columns of a job's CSV: a function of its request, never of its data."""
+    crawl = job.kind == "crawl"
+    options = job.request.get("scrape_options") or {} if crawl else job.request
+    asked = options.get("formats", ["markdown"])
+    formats = tuple(name for name in FORMATS if name in asked)
+    extract = ("extract",) if options.get("extract") else ()
+    metadata = ("metadata",) if crawl or formats else ()
+    return (_CRAWL if crawl else _SEARCH) + formats + extract + metadata
+
+
+async def stream(job: Job, rows: Rows) -> AsyncIterator[bytes]:
+    """Write a header line, then a line a row."""
+    names = columns(job)
+    yield _lines([names])
+    async for batch in rows:
+        yield await asyncio.to_thread(_records, names, batch)
+
+
+def _records(names: Sequence[str], batch: Sequence[bytes]) -> bytes:
+    rows: list[Mapping[str, Any]] = [orjson.loads(row) for row in batch]
+    return _lines([[_cell(row.get(name)) for name in names] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return neutralised(text)
+
+
+def _lines(records: Sequence[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(records)
+    return text.getvalue().encode()

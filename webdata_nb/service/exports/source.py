@@ -1,0 +1,36 @@
+"""The rows of an export: a few at a time, straight from the store, and exactly so many."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol
+
+from webdata_nb.service.errors import Gone
+from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.records import Job
+
+# A row may be several megabytes, so that this bounds what an export holds in memory.
+BATCH: Final = 4
+
+
+class Rows(Protocol):
+    """Rows as stored, batch after batch; each iteration begins anew."""
+
+    def __aiter__(self) -> AsyncIterator[Sequence[bytes]]: ...
+
+
+class StoredRows:
+    """The rows that a job showed when the export began; later ones are not in it."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self._job = store, job
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:
+        job = self._job
+        for start in range(0, job.published, BATCH):
+            count = min(BATCH, job.published - start)
+            rows = await self._store.pages(job.account_id, job.id, start=start, count=count)
+            if len(rows) < count:
+                # The connection breaks here, so that nobody takes a part for the whole.
+                raise Gone("the results went past their retention during the export")
+            yield rows
