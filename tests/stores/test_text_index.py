@@ -26,8 +26,10 @@ def document(position: int, title: str, text: str) -> Document:
     return Document(position, f"http://x/{position}", title, text)
 
 
-async def urls(index: TextIndex, query: str, account_id: str = ALICE) -> list[str]:
-    return [hit.url for hit in await index.find(account_id, query, limit=10)]
+async def urls(
+    index: TextIndex, query: str, account_id: str = ALICE, *, limit: int = 10
+) -> list[str]:
+    return [hit.url for hit in await index.find(account_id, query, limit=limit)]
 
 
 async def test_all_words_win_over_any_and_titles_over_text(index: TextIndex) -> None:
@@ -146,3 +148,32 @@ def test_plain_keeps_words_and_drops_marks() -> None:
         "alt",
         "x",
     ]
+
+
+def test_the_words_of_markdown_keep_their_brackets() -> None:
+    assert plain("see [![alt](s.png)](t) and `a[0]`\n---\n") == "see alt and a[0]\n\n"
+
+
+@pytest.mark.parametrize("hostile", ["[", "](", "![a", "> ", "[x](", "1. ", " \n"])
+def test_marks_without_an_end_take_no_longer(hostile: str) -> None:
+    # A pattern that looks far ahead from each of them would not come back within the hour.
+    assert len(plain(hostile * 200_000)) <= len(hostile) * 200_000
+
+
+async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: TextIndex) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        rows: list[dict[str, object]] = [
+            {"url": f"http://x/{n}", "success": True, "markdown": f"garden {n}"} for n in range(30)
+        ]
+        await _crawled(store, {}, rows)
+        asked = iter([False, True])
+
+        async def busy() -> bool:
+            return next(asked)
+
+        indexer = Indexer(store, index)
+        assert not await indexer.catch_up(busy=busy)
+        assert len(await urls(index, "garden", limit=50)) == 20
+        assert await indexer.catch_up()
+        assert len(await urls(index, "garden", limit=50)) == 30

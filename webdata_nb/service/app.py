@@ -78,10 +78,12 @@ class Background:
         while True:
             await self._due.wait()
             await asyncio.sleep(INDEX_AFTER_S)
-            if await self._store.active_jobs():
-                continue
             self._due.clear()
-            await self._indexer.catch_up()
+            if not await self._indexer.catch_up(busy=self._busy):
+                self._due.set()
+
+    async def _busy(self) -> bool:
+        return await self._store.active_jobs() > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from webdata_nb.service.store.writer import Writer
 
 T = TypeVar("T")
 READERS: Final = 2
+# Rows are pages of 50 to 100 kB: in SQLite's own 4 kB a commit of them takes twice the time.
+PAGE_BYTES: Final = 16_384
 _Q: Final = queries()
 
 
@@ -79,7 +81,12 @@ class Database:
             self._path, timeout=30, isolation_level=None, check_same_thread=False
         )
         connection.row_factory = sqlite3.Row
-        for pragma in ("journal_mode=wal", "synchronous=full", "foreign_keys=on"):
+        for pragma in (
+            f"page_size={PAGE_BYTES}",
+            "journal_mode=wal",
+            "synchronous=full",
+            "foreign_keys=on",
+        ):
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
