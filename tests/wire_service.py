@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,7 +18,7 @@ import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from webdata_nb.contract import paths
@@ -133,6 +133,7 @@ class WireService:
         self.creatives_cursor: str | None = None
         self.fault: Callable[[str, dict[str, str]], Response | None] = lambda _path, _query: None
         self.silent = False
+        self.cut_exports = False
         self.jobs: dict[str, Job] = {}
         self.asked: list[Asked] = []
         self.polled = threading.Event()
@@ -169,7 +170,10 @@ class WireService:
             ("POST", paths.CRAWL): self._start_crawl,
             ("GET", paths.SEARCH_JOB): self._search_status,
             ("GET", paths.CRAWL_JOB): self._crawl_status,
+            ("GET", paths.SEARCH_EXPORT): self._export,
+            ("GET", paths.CRAWL_EXPORT): self._export,
             ("POST", paths.JOB_CANCEL): self._cancel,
+            ("POST", paths.JOB_RETRY): self._retry,
             ("POST", paths.CREATIVES): self._creatives,
             ("GET", paths.JOBS): self._jobs,
             ("GET", paths.WEIGHTS): self._weights,
@@ -225,7 +229,7 @@ class WireService:
         return self._start("crawl", CrawlRequest, body, self.crawl)
 
     def _search_status(self, request: Request, _body: Any) -> Response:
-        job_id, job = self._job(request)
+        job_id, job = self._job(request, "search")
         script = job.script
         total = len(script.rows) if script.total is None else script.total
         reply = {
@@ -255,7 +259,7 @@ class WireService:
         return JSONResponse(reply)
 
     def _crawl_status(self, request: Request, _body: Any) -> Response:
-        job_id, job = self._job(request)
+        job_id, job = self._job(request, "crawl")
         script = job.script
         page = 1 if script.ignores_page else int(request.query_params.get("page", "1"))
         per_page = int(request.query_params.get("per_page", "100"))
@@ -279,8 +283,31 @@ class WireService:
 
     def _cancel(self, request: Request, _body: Any) -> Response:
         job_id, job = self._job(request)
+        if job.status not in {"running", "cancelled"}:
+            return JSONResponse({"detail": f"the job is {job.status}"}, 400)
         job.cancelled = True
         return JSONResponse({"success": True, "job_id": job_id, "status": "cancelled"})
+
+    def _retry(self, request: Request, _body: Any) -> Response:
+        job_id, job = self._job(request)
+        if job.status not in {"failed", "cancelled"}:
+            return JSONResponse({"detail": f"the job is {job.status}"}, 400)
+        script = self.search if job.kind == "search" else self.crawl
+        new = str(uuid.uuid4())
+        self.jobs[new] = Job(job.kind, job.body, script)
+        return JSONResponse({"success": True, "original_job_id": job_id, "new_job_id": new})
+
+    def _export(self, request: Request, _body: Any) -> Response:
+        self._job(request)
+        body = f'{{"format": "{request.query_params["format"]}"}}'.encode()
+        if not self.cut_exports:
+            return Response(body, media_type="application/octet-stream")
+
+        async def half() -> AsyncIterator[bytes]:
+            yield body
+            raise ConnectionResetError
+
+        return StreamingResponse(half())
 
     def _creatives(self, _request: Request, body: Any) -> Response:
         asked = CreativesRequest.model_validate(body)
@@ -319,9 +346,11 @@ class WireService:
     def _weights(self, _request: Request, _body: Any) -> Response:
         return JSONResponse(self.weights)
 
-    def _job(self, request: Request) -> tuple[str, Job]:
+    def _job(self, request: Request, kind: str | None = None) -> tuple[str, Job]:
         job_id: str = request.path_params["job_id"]
         job = self.jobs[job_id]
+        if kind not in (None, job.kind):
+            raise KeyError(job_id)
         self.polled.set()
         return job_id, job
 

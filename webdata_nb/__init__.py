@@ -20,17 +20,26 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from webdata_nb import errors
     from webdata_nb.functions import (
+        Job,
         Session,
         acrawl_df,
+        acrawl_job,
         acreatives_df,
+        aexport_df,
+        ajob,
         ajobs_df,
         asearch_df,
+        asearch_job,
         aweights_df,
         connect,
         crawl_df,
+        crawl_job,
         creatives_df,
+        export_df,
+        job,
         jobs_df,
         search_df,
+        search_job,
         weights_df,
     )
     from webdata_nb.settings import options
@@ -40,22 +49,31 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Job",
     "Session",
     "__version__",
     "acrawl_df",
+    "acrawl_job",
     "acreatives_df",
+    "aexport_df",
+    "ajob",
     "ajobs_df",
     "asearch_df",
+    "asearch_job",
     "aweights_df",
     "cache",
     "connect",
     "crawl_df",
+    "crawl_job",
     "creatives_df",
     "errors",
+    "export_df",
+    "job",
     "jobs_df",
     "options",
     "read_csv_export",
     "search_df",
+    "search_job",
     "weights_df",
 ]
 

@@ -240,6 +240,10 @@ class Portal:
         call.start()
         return call
 
+    def soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Call `callback` on the portal's loop, from any thread; returns at once."""
+        self._running_loop().call_soon_threadsafe(callback, *args)
+
     def run(
         self,
         coro: Coroutine[Any, Any, T],
@@ -266,12 +270,11 @@ class Portal:
             Whatever interrupts the wait (KeyboardInterrupt first of all) cancels the task,
             waits up to 3 s for its clean-up, and is raised again.
         """
-        if threading.current_thread() is self._thread:
+        try:
+            self.refuse_own_thread()
+        except RuntimeError:
             coro.close()
-            raise RuntimeError(
-                "a blocking call on webdata's own loop would wait for ever: "
-                "await the async twin instead, such as asearch_df for search_df"
-            )
+            raise
         call = Call(self._running_loop(), coro)
         if tick is not None:
             call.ticks.add(functools.partial(tick, call))
@@ -281,10 +284,18 @@ class Portal:
             call.start()
             return self._wait(call, caller)
         except BaseException:
-            _settle(call)
+            settle(call)
             raise
         finally:
             call.ticks.run()
+
+    def refuse_own_thread(self) -> None:
+        """Raise RuntimeError on the portal's own thread, where waiting would be for ever."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "a blocking call on webdata's own loop would wait for ever: "
+                "await the async twin instead, such as asearch_df for search_df"
+            )
 
     def _wait(self, call: Call[T], caller: Caller) -> T:
         nested = _nestable(caller.loop) if caller.loop is not None and self.nest() else None
@@ -351,7 +362,7 @@ async def _until_done(call: Call[Any], caller: Caller) -> None:
             await asyncio.wait_for(done.wait(), TICK_S)
 
 
-def _settle(call: Call[Any]) -> None:
+def settle(call: Call[Any]) -> None:
     """Cancel the task and give its clean-up the time to reach the service."""
     if call.cancel():
         concurrent.futures.wait([call], timeout=SETTLE_S)
@@ -371,7 +382,8 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     Parameters
     ----------
     afunction : Callable
-        An async function whose name starts with `a`.
+        An async function whose name starts with `a`; a `_` at its end is dropped as well, so
+        that `await_` has the twin `wait`.
 
     Returns
     -------
@@ -391,9 +403,9 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         return PORTAL.run(afunction(*args, **kwargs))
 
-    twin.__name__ = afunction.__name__.removeprefix("a")
-    head, dot, name = afunction.__qualname__.rpartition(".")
-    twin.__qualname__ = head + dot + name.removeprefix("a")
+    twin.__name__ = afunction.__name__.removeprefix("a").rstrip("_")
+    head, dot, _ = afunction.__qualname__.rpartition(".")
+    twin.__qualname__ = head + dot + twin.__name__
     twin.__signature__ = inspect.signature(afunction)  # type: ignore[attr-defined]
     # Else inspect and the type checkers' runtime twins would follow it back to the coroutine.
     del twin.__wrapped__

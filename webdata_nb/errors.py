@@ -4,7 +4,10 @@
 
     WebdataError
     ├── InvalidArgument          also a ValueError; refused before anything was sent
+    ├── MissingExtra             also an ImportError; names the extra to install
+    ├── OverBudget               the estimate exceeds `budget`; nothing was started
     ├── OfflineError             offline mode, and the cache has no answer
+    │   └── NotRecorded          replaying, and the recording has no answer
     ├── LocalServiceError        the local service cannot start
     ├── ConnectionFailed         unreachable, reset, or no answer in time
     ├── UnknownOutcome           the answer to a start was lost: the job may exist
@@ -53,6 +56,29 @@ class InvalidArgument(WebdataError, ValueError):
 
 class OfflineError(WebdataError):
     """Offline mode is on, and the cache has no answer for this call."""
+
+
+class NotRecorded(OfflineError):
+    """A recording is replayed, and it has no answer for this call."""
+
+
+class MissingExtra(WebdataError, ImportError):
+    """A library is missing that only some users need; the message names the extra."""
+
+
+class OverBudget(WebdataError):
+    """The call may cost more than `budget`; nothing was started.
+
+    Attributes
+    ----------
+    estimate, budget : float
+        Credits that the call may cost at most, and that were allowed.
+    """
+
+    def __init__(self, message: str, *, estimate: float, budget: float) -> None:
+        super().__init__(message)
+        self.estimate = estimate
+        self.budget = budget
 
 
 class LocalServiceError(WebdataError):

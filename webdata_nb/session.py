@@ -246,8 +246,18 @@ class Connection:
     ) -> None:
         await self.aclose()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle what names the service, key included, and nothing that is open."""
+        key = self._named.get("api_key")
+        revealed = key.reveal() if isinstance(key, Secret) else key
+        return _restored, (type(self), self._named["base_url"], revealed)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._named['base_url']!r})"
+
+
+def _restored(kind: type[Connection], base_url: str | None, api_key: str | None) -> Connection:
+    return kind(base_url=base_url, api_key=api_key)
 
 
 def _text(name: str, value: object) -> str:

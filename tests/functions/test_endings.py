@@ -42,7 +42,7 @@ def test_a_failed_job_raises_its_reason_with_the_rows_so_far(
     service.search = Script([], status="failed")
     with pytest.raises(JobFailed, match="no reason"):
         search_df("q")
-    assert not cached.exists()
+    assert list(cached.rglob("*.parquet")) == []
 
 
 @pytest.mark.parametrize("function", [search_df, crawl_df])
@@ -61,7 +61,7 @@ def test_missing_rows_are_an_error_that_carries_what_came(
     ignored = function(SITE, on_incomplete="ignore")
     assert len(warned) == len(ignored) == 3
     assert told(ignored)["counts"]["total"] == 5
-    assert not cached.exists()
+    assert list(cached.rglob("*.parquet")) == []
 
 
 @pytest.mark.usefixtures("connected")
@@ -110,7 +110,7 @@ def test_no_rows_are_a_typed_frame_and_a_word_about_why(service: WireService, ca
     assert found.dtypes.equals(full[0].dtypes)
     assert crawled.dtypes.equals(full[1].dtypes)
     # Perhaps an engine was blocked: the next call should ask again.
-    assert not cached.exists()
+    assert list(cached.rglob("*.parquet")) == []
 
 
 @pytest.mark.usefixtures("connected")
@@ -123,7 +123,7 @@ def test_pages_that_failed_are_rows_and_a_site_that_is_down_is_not_kept(
     assert df["success"].tolist() == [False, False]
     assert df["error"].tolist() == ["dns", "dns"]
     assert told(df)["line"].startswith(f"crawl {SITE}: completed, 2 rows (0 ok, 2 failed)")
-    assert not cached.exists()
+    assert list(cached.rglob("*.parquet")) == []
 
 
 @pytest.mark.usefixtures("connected")

@@ -15,6 +15,7 @@ from tests.functions.receipts import SITE
 from tests.wire_service import KEY, WireService
 from webdata_nb import functions, session
 from webdata_nb.functions import (
+    Job,
     Session,
     connect,
 )
@@ -27,7 +28,7 @@ TWINS = [
 
 
 def test_every_function_has_its_twin() -> None:
-    assert len(TWINS) == 5
+    assert len(TWINS) == 9
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), TWINS)
@@ -69,7 +70,7 @@ def test_every_parameter_is_documented(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "documented", [*(blocking for blocking, _ in TWINS), Session, connect, webdata_nb.cache]
+    "documented", [*(blocking for blocking, _ in TWINS), Session, Job, connect, webdata_nb.cache]
 )
 def test_the_examples_run(
     service: WireService, documented: object, monkeypatch: pytest.MonkeyPatch

@@ -13,21 +13,27 @@ import pandas as pd
 
 from webdata_nb import (
     acrawl_df,
+    acrawl_job,
     acreatives_df,
     ajobs_df,
     asearch_df,
     aweights_df,
     connect,
     crawl_df,
+    crawl_job,
     creatives_df,
     errors,
+    export_df,
+    job,
     jobs_df,
     options,
     search_df,
+    search_job,
     weights_df,
 )
 from webdata_nb.bridge import synced
-from webdata_nb.functions import Session
+from webdata_nb.contract.events import Event, Progress
+from webdata_nb.functions import Job, Session
 
 
 async def acount(word: str, *, times: int = 1) -> list[int]:
@@ -58,6 +64,28 @@ async def async_calls_return_frames() -> None:
     assert_type(await acreatives_df("AR1", dtype_backend="pyarrow"), pd.DataFrame)
     assert_type(await ajobs_df(), pd.DataFrame)
     assert_type(await aweights_df(), pd.DataFrame)
+
+
+def jobs_are_objects() -> None:
+    begun = search_job("q", num_results=5)
+    assert_type(begun, Job)
+    assert_type(crawl_job("http://site.test").cancel(), Job)
+    assert_type(job("id").retry(), Job)
+    assert_type(begun.df(dtype_backend="pyarrow"), pd.DataFrame)
+    assert_type(export_df("id"), pd.DataFrame)
+    assert_type(begun.wait(timeout=5), str)
+    assert_type(begun.progress, Progress)
+    for event in begun.events():
+        assert_type(event, Event)
+    begun.export("xlsx", "x")  # type: ignore[arg-type]
+    search_job(["a", "b"])  # type: ignore[arg-type]
+
+
+async def a_job_can_be_awaited() -> None:
+    begun = await acrawl_job("http://site.test")
+    assert_type(await begun, pd.DataFrame)
+    async for event in begun.events():
+        assert_type(event, Event)
 
 
 def wrong_calls_are_refused() -> None:

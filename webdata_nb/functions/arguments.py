@@ -173,13 +173,19 @@ def out_path(value: object) -> Path | None:
     """Return where the rows are to be written besides being returned."""
     if value is None:
         return None
-    if not isinstance(value, str | Path):
-        raise InvalidArgument("out must be a path, as a string or a pathlib.Path")
-    path = Path(value).expanduser().absolute()
+    path = file_path("out", value)
     if path.suffix not in exports.SUFFIXES:
         raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")
+    return path
+
+
+def file_path(name: str, value: object) -> Path:
+    """Return a file that can be written: whole, and in a directory that exists."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise InvalidArgument(f"{name} must be a path, as a string or a pathlib.Path")
+    path = Path(value).expanduser().absolute()
     if not path.parent.is_dir():
-        raise InvalidArgument("out must be in a directory that exists")
+        raise InvalidArgument(f"{name} must be in a directory that exists")
     if path.is_dir():
-        raise InvalidArgument("out must name a file, not a directory")
+        raise InvalidArgument(f"{name} must name a file, not a directory")
     return path

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.functions import arguments, job
-from webdata_nb.functions.answer import Ask, answer
+from webdata_nb.functions.answer import answer
+from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
-from webdata_nb.tables import schemas
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-    from webdata_nb.client.client import Client
     from webdata_nb.contract.fields import Strategy
-    from webdata_nb.display.progress import Listener
-    from webdata_nb.functions.job import Fetched
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -165,8 +160,7 @@ async def acrawl_df(
     >>> df["success"].all()
     np.True_
     """
-    request = arguments.request(
-        CrawlRequest,
+    ask = Ask.crawl(
         url=url,
         max_pages=max_pages,
         max_depth=max_depth,
@@ -193,20 +187,7 @@ async def acrawl_df(
         dtype_backend=dtype_backend,
         out=out,
     )
-    return await answer(_ask(request), call)
+    return await answer(ask, call)
 
 
 crawl_df = blocking(acrawl_df)
-
-
-def _ask(request: CrawlRequest) -> Ask:
-    body = arguments.body(request)
-
-    async def fetch(client: Client, call: Call, listener: Listener) -> Fetched:
-        return await job.crawl(client, body, call, listener.report)
-
-    scraped = request.scrape_options
-    shown = schemas.shown(
-        "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
-    )
-    return Ask("crawl", request, arguments.unlocked(request.url), shown, fetch)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from webdata_nb.client import paging
-from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.errors import IncompleteResult, WebdataError
-from webdata_nb.functions import arguments
-from webdata_nb.functions.answer import Ask, answer
+from webdata_nb.functions.answer import answer
+from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
-from webdata_nb.functions.job import Fetched, within
-from webdata_nb.tables import schemas
-from webdata_nb.tables.receipt import of_creatives
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-    from webdata_nb.client.client import Client
-    from webdata_nb.contract.replies import CreativesReply
-    from webdata_nb.display.progress import Listener
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -136,9 +125,9 @@ async def acreatives_df(
     >>> list(df.columns)
     ['position', 'advertiser_id', 'creative_id', 'preview_url', 'extra']
     """
-    request = arguments.request(
-        CreativesRequest,
-        **_named(advertiser),
+    ask = Ask.creatives(
+        advertiser,
+        max_rows,
         region=region,
         date_range=date_range,
         limit=limit,
@@ -148,7 +137,6 @@ async def acreatives_df(
         ocr=ocr,
         timeout_ms=timeout_ms,
     )
-    most = None if max_rows is None else arguments.whole("max_rows", max_rows, least=1)
     call = Call.of(
         session=session,
         progress=progress,
@@ -162,72 +150,7 @@ async def acreatives_df(
         dtype_backend=dtype_backend,
         out=out,
     )
-    return await answer(_ask(request, most), call)
+    return await answer(ask, call)
 
 
 creatives_df = blocking(acreatives_df)
-
-
-def _named(advertiser: object) -> dict[str, object]:
-    """Return the contract's field for what names the advertiser."""
-    is_url = isinstance(advertiser, str) and "://" in advertiser
-    return {"url": advertiser} if is_url else {"advertiser_id": advertiser}
-
-
-def _ask(request: CreativesRequest, max_rows: int | None) -> Ask:
-    body = arguments.body(request)
-    advertiser = request.advertiser
-
-    async def fetch(client: Client, call: Call, listener: Listener) -> Fetched:
-        listing = _Listing(advertiser, max_rows)
-        try:
-            await within(call.timeout_s, listing.read(client, body, listener))
-        except asyncio.CancelledError:
-            if call.on_cancel != "partial":
-                raise
-            return listing.fetched(interrupted=True)
-        return listing.fetched()
-
-    shown = schemas.shown("creatives")
-    extent = () if max_rows is None else (("max_rows", max_rows),)
-    return Ask("creatives", request, advertiser, shown, fetch, total=max_rows, extent=extent)
-
-
-class _Listing:
-    """The pages of one advertiser, as they come in."""
-
-    def __init__(self, advertiser: str, max_rows: int | None) -> None:
-        self._advertiser = advertiser
-        self._max_rows = max_rows
-        self._replies: list[CreativesReply] = []
-        self._shortfall: IncompleteResult | None = None
-
-    @property
-    def _rows(self) -> list[dict[str, Any]]:
-        rows = [row for reply in self._replies for row in reply.creatives]
-        return rows[: self._max_rows]
-
-    async def read(self, client: Client, body: dict[str, Any], listener: Listener) -> None:
-        """Read every page; one that cannot be read costs the rest, not what came before."""
-        try:
-            async with aclosing(
-                paging.creative_pages(client, body, max_rows=self._max_rows)
-            ) as pages:
-                async for reply in pages:
-                    self._replies.append(reply)
-                    listener.count(len(self._rows))
-        except IncompleteResult as error:
-            self._shortfall = error
-        except WebdataError as error:
-            if not self._replies:
-                raise
-            self._shortfall = IncompleteResult(None, len(self._rows), why=str(error))
-            self._shortfall.__cause__ = error
-
-    def fetched(self, *, interrupted: bool = False) -> Fetched:
-        """Return what was read."""
-        rows = self._rows
-        outcome = of_creatives(self._replies, rows, advertiser=self._advertiser)
-        if len(rows) == self._max_rows:
-            self._shortfall = None  # the rows that were asked for are there
-        return Fetched(rows, outcome, shortfall=self._shortfall, interrupted=interrupted)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import OfflineError
-from webdata_nb.tables import snapshots
+from webdata_nb.functions import arguments
+from webdata_nb.tables import snapshots, tickets
 from webdata_nb.tables.snapshots import Question, Snapshot
+from webdata_nb.tables.tickets import Ticket
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from webdata_nb.functions.ask import Ask
     from webdata_nb.functions.call import Call
     from webdata_nb.session import Scope
-    from webdata_nb.tables.schemas import TableName
 
 # The provider that searches the pages crawled here, and the mark that a crawl leaves for it.
 _LOCAL_INDEX: Final = "local"
@@ -37,9 +39,20 @@ class Memory:
     call: Call
 
     @classmethod
-    def of(cls, op: TableName, scope: Scope, params: Mapping[str, Any], call: Call) -> Memory:
-        """Return the memory of a call with these parameters, secret ones included."""
-        question = Question.of(op, base_url=scope.service, identity=scope.identity, params=params)
+    def of(cls, question: Question, call: Call) -> Memory:
+        """Return the memory of a call about a question that is known."""
+        return cls(call.settings.cache_dir, question, call.connection.scope(call.settings), call)
+
+    @classmethod
+    def of_ask(cls, ask: Ask, call: Call) -> Memory:
+        """Return the memory of a call that asks `ask`, secret parameters included."""
+        scope = call.connection.scope(call.settings)
+        question = Question.of(
+            ask.op,
+            base_url=scope.service,
+            identity=scope.identity,
+            params=ask.params(local=scope.local),
+        )
         return cls(call.settings.cache_dir, question, scope, call)
 
     def find(self, shown: Sequence[str]) -> Snapshot | None:
@@ -71,6 +84,35 @@ class Memory:
             return False
         crawled = snapshots.marked(self.root, _CRAWLED) if self.scope.local else None
         return crawled is not None and crawled >= found.at
+
+    def started(self, ask: Ask, job_id: str) -> None:
+        """Remember a job that was just started, so that it can be attached to again."""
+        if self.call.cache:
+            public = arguments.public(ask.request)
+            digest = self.question.digest
+            self.note(Ticket(job_id, ask.op, ask.subject, digest, ask.shown, public))
+
+    def ticket(self, job_id: str) -> Ticket | None:
+        """Return what is remembered of a job."""
+        return tickets.find(self.root, self.scope.service, self.scope.identity, job_id)
+
+    @staticmethod
+    def remembered(job_id: str, call: Call) -> Ticket | None:
+        """Return what is remembered of a job that was started with the service of `call`."""
+        scope = call.connection.scope(call.settings)
+        return tickets.find(call.settings.cache_dir, scope.service, scope.identity, job_id)
+
+    def note(self, ticket: Ticket) -> None:
+        """Write a ticket."""
+        tickets.keep(self.root, self.scope.service, self.scope.identity, ticket)
+
+    def collected(self, job_id: str | None, path: Path | None) -> None:
+        """Remember where the rows of a job are."""
+        if job_id is None or path is None:
+            return
+        ticket = self.ticket(job_id)
+        if ticket is not None:
+            self.note(replace(ticket, file=str(path)))
 
     def keep(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path | None:
         """Store an answer; where the cache cannot be written, warn once and go on without."""

@@ -12,6 +12,16 @@ from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
 from webdata_nb.functions.search import asearch_df, search_df
+from webdata_nb.functions.starting import (
+    acrawl_job,
+    aexport_df,
+    ajob,
+    asearch_job,
+    crawl_job,
+    export_df,
+    job,
+    search_job,
+)
 from webdata_nb.session import Connection
 
 P = ParamSpec("P")
@@ -55,6 +65,14 @@ class Session(Connection):
     acrawl_df = _method(acrawl_df)
     creatives_df = _method(creatives_df)
     acreatives_df = _method(acreatives_df)
+    search_job = _method(search_job)
+    asearch_job = _method(asearch_job)
+    crawl_job = _method(crawl_job)
+    acrawl_job = _method(acrawl_job)
+    job = _method(job)
+    ajob = _method(ajob)
+    export_df = _method(export_df)
+    aexport_df = _method(aexport_df)
     jobs_df = _method(jobs_df)
     ajobs_df = _method(ajobs_df)
     weights_df = _method(weights_df)

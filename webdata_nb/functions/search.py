@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.functions import arguments, job
-from webdata_nb.functions.answer import Ask, answer
+from webdata_nb.functions.answer import answer
+from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
-from webdata_nb.tables import schemas
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-    from webdata_nb.client.client import Client
     from webdata_nb.contract.fields import Engine, Format
-    from webdata_nb.display.progress import Listener
-    from webdata_nb.functions.job import Fetched
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
-
-_FOR_PAGES: Final = (
-    "format_options",
-    "only_main_content",
-    "mobile",
-    "mobile_device",
-    "headers",
-    "cookies",
-    "extract",
-)
 
 
 async def asearch_df(
@@ -174,8 +158,7 @@ async def asearch_df(
     >>> df.attrs["webdata"]["status"]
     'completed'
     """
-    request = arguments.request(
-        SearchRequest,
+    ask = Ask.search(
         query=query,
         num_results=num_results,
         engine=engine,
@@ -204,35 +187,7 @@ async def asearch_df(
         dtype_backend=dtype_backend,
         out=out,
     )
-    return await answer(_ask(request), call)
+    return await answer(ask, call)
 
 
 search_df = blocking(asearch_df)
-
-
-def _ask(request: SearchRequest) -> Ask:
-    _warn_without_effect(request)
-    body = arguments.body(request)
-
-    async def fetch(client: Client, call: Call, listener: Listener) -> Fetched:
-        return await job.search(client, body, call, listener.report)
-
-    visits = bool(request.formats)
-    shown = schemas.shown(
-        "search",
-        formats=request.formats,
-        extract=visits and request.extract is not None,
-        metadata=visits,
-    )
-    # The contract states every default of a search, so they hold wherever it runs.
-    return Ask(
-        "search", request, request.query, shown, fetch, total=request.num_results, assumed=True
-    )
-
-
-def _warn_without_effect(request: SearchRequest) -> None:
-    idle = [name for name in _FOR_PAGES if name in request.model_fields_set]
-    if idle and not request.formats:
-        warnings.warn(
-            f"{', '.join(idle)} without effect: formats=[] visits no result page", stacklevel=2
-        )

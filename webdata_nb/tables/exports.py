@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Mapping
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +19,8 @@ from webdata_nb.tables import parquet, schemas
 SUFFIXES: Final = (".parquet", ".jsonl")
 
 
-def write(path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> None:
-    """Write `table` in the form that the suffix of `path` names.
+def write(path: Path, table: pa.Table, attrs: Mapping[str, Any], form: str | None = None) -> None:
+    """Write `table` as `form` (`parquet` or `jsonl`), or as the suffix of `path` says.
 
     Parquet carries the receipt, which `pandas.read_parquet(path).attrs` gives back. In JSON lines
     each row is an object with every column; images are base64, times ISO 8601 in UTC.
@@ -26,10 +30,24 @@ def write(path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> None:
     OSError
         The file cannot be written.
     """
-    if path.suffix == ".parquet":
+    if (form or path.suffix.removeprefix(".")) == "parquet":
         parquet.write_atomically(path, parquet.encode(table, own={}, attrs=attrs))
     else:
         parquet.write_atomically(path, _lines(table))
+
+
+async def write_pieces(path: Path, pieces: AsyncIterator[bytes]) -> None:
+    """Write what arrives beside `path`, and rename it into place once it is whole."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{parquet.TEMPORARY}")
+    try:
+        with temporary.open("xb") as file:
+            async for piece in pieces:
+                await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(os.fsync, file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _lines(table: pa.Table) -> bytes:

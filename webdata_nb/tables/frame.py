@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 import pandas as pd
 import pyarrow as pa
 
+from webdata_nb.errors import MissingExtra
 from webdata_nb.tables import schemas
+
+if TYPE_CHECKING:
+    from polars import DataFrame as PolarsFrame
 
 DtypeBackend = Literal["pandas", "pyarrow"]
 ATTRS: Final = "webdata"
@@ -51,6 +57,34 @@ def build(
     if attrs is not None:
         frame.attrs = {ATTRS: dict(attrs)}
     return frame
+
+
+def with_attrs(table: pa.Table, attrs: Mapping[str, Any]) -> pa.Table:
+    """Return `table` with the receipt in its metadata, where pandas looks for attrs."""
+    told = orjson.dumps({ATTRS: dict(attrs)})
+    return table.replace_schema_metadata({b"PANDAS_ATTRS": told})
+
+
+def require_polars() -> ModuleType:
+    """Return polars.
+
+    Raises
+    ------
+    MissingExtra
+        It is not installed.
+    """
+    try:
+        return import_module("polars")
+    except ImportError:
+        raise MissingExtra(
+            "polars is not installed: pip install 'webdata_nb[polars]', or use df() or arrow()"
+        ) from None
+
+
+def to_polars(table: pa.Table) -> PolarsFrame:
+    """Return the same buffers as a polars frame."""
+    made: PolarsFrame = require_polars().from_arrow(_bare(table), rechunk=False)
+    return made
 
 
 def _arrow_backed(table: pa.Table) -> pd.DataFrame:

@@ -67,14 +67,15 @@ class Document:
         return self._file.read(columns=wanted).select(wanted).replace_schema_metadata(None)
 
 
-def write_atomically(path: Path, data: pa.Buffer | bytes) -> None:
-    """Write `data` beside `path`, force it to the disk, and rename it into place."""
+def write_atomically(path: Path, data: pa.Buffer | bytes, *, durable: bool = True) -> None:
+    """Write `data` beside `path`, force it to the disk if `durable`, and rename it into place."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):

@@ -92,7 +92,7 @@ def put(
     OSError
         The cache directory cannot be written.
     """
-    _prepare(root)
+    prepare(root)
     own = {"schema": schemas.schema_id(question.op), "digest": question.digest}
     data = parquet.encode(table, own=own, attrs=attrs)
     folder = question.folder(root)
@@ -123,6 +123,14 @@ def newest(
     return None
 
 
+def at_path(
+    path: Path, question: Question, columns: Sequence[str] | None = None
+) -> Snapshot | None:
+    """Return the snapshot in one file, if it is there, sound, and answers `question`."""
+    at = stamp_of(path)
+    return None if at is None else _read(path, at, question, columns)
+
+
 def stamp_of(path: Path) -> datetime | None:
     """Return when the snapshot in a file of this name was taken; None for any other name."""
     stamp, dash, _ = path.name.partition("-")
@@ -136,7 +144,7 @@ def stamp_of(path: Path) -> datetime | None:
 
 def mark(root: Path, name: str) -> None:
     """Note that something happened now which makes older results doubtful."""
-    _prepare(root)
+    prepare(root)
     (root / _LAYOUT / name).touch()
 
 
@@ -196,7 +204,7 @@ def _check(data: pa.Buffer | bytes) -> str:
     return f"{zlib.crc32(data):08x}"[-_CHECK_DIGITS:]
 
 
-def _prepare(root: Path) -> None:
+def prepare(root: Path) -> None:
     """Mark a new cache for backup programs and git; drop what a killed writer left behind."""
     # Below our own folder: a user may point the cache at a directory with other things in it.
     ours = root / _LAYOUT

@@ -1,0 +1,261 @@
+"""A job in hand: watched, cancelled, retried, collected once, and found again."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from tests.functions.receipts import SECRET, SITE, same, told
+from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from webdata_nb.contract import paths
+from webdata_nb.contract.events import Done, Progress
+from webdata_nb.errors import (
+    ConnectionFailed,
+    Expired,
+    InvalidArgument,
+    JobCancelled,
+    JobTimeout,
+    MissingExtra,
+    NotFound,
+    WrongState,
+)
+from webdata_nb.functions import (
+    Job,
+    Session,
+    ajob,
+    asearch_job,
+    crawl_df,
+    crawl_job,
+    export_df,
+    job,
+    search_df,
+    search_job,
+)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_gives_the_frame_of_the_call_and_answers_it_later(service: WireService) -> None:
+    begun = crawl_job(SITE, max_pages=5, scrape_options={"formats": ["links"]})
+    assert begun.wait() == begun.status == "completed"
+    assert (begun.kind, begun.subject, begun.progress.completed) == ("crawl", SITE, 5)
+    df = begun.df()
+    assert told(df)["job_id"] == begun.job_id
+    # The same question, asked by the function: the cache knows it already.
+    asked = crawl_df(SITE, max_pages=5, scrape_options={"formats": ["links"]})
+    assert same(df, asked)
+    assert told(asked)["cache"] == "hit"
+    assert len(service.jobs) == 1
+
+
+@pytest.mark.usefixtures("connected")
+def test_starting_returns_at_once_and_cancelling_ends_it(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(2), running=True)
+    begun = crawl_job(SITE)
+    assert begun.status == "running"
+    with pytest.raises(JobTimeout):
+        begun.wait(timeout=0.2)
+    assert service.jobs[begun.job_id].status == "running"
+    assert begun.cancel() is begun
+    assert begun.cancel().status == service.jobs[begun.job_id].status == "cancelled"
+    with pytest.raises(JobCancelled) as raised:
+        begun.df()
+    assert len(raised.value.partial) == 2
+    assert len(begun.df(on_cancel="partial")) == 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_that_has_ended_is_not_cancelled_and_only_a_failed_one_is_retried(
+    service: WireService,
+) -> None:
+    done = search_job("q")
+    with pytest.raises(WrongState):
+        done.cancel()
+    with pytest.raises(WrongState):
+        done.retry()
+    service.search = Script([], status="failed")
+    failed = search_job("q", headers={"X-Key": SECRET})
+    service.search = Script(search_rows(3))
+    again = failed.retry()
+    assert again.job_id != failed.job_id
+    assert len(again.df()) == 3
+    assert len(export_df(again.job_id)) == 3
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_is_found_again_after_the_kernel_is_gone(service: WireService, cached: Path) -> None:
+    begun = search_job("q", formats=["links"], headers={"X-Key": SECRET})
+    found = job(begun.job_id)
+    assert (found.kind, found.subject, found.status) == ("search", "q", "completed")
+    df = found.df()
+    assert list(df.columns) == list(search_df("q", formats=["links"], cache=False).columns)
+    # Collected once: later on nobody needs the service.
+    before = len(service.asked)
+    assert same(df, export_df(begun.job_id))
+    assert told(export_df(begun.job_id))["cache"] == "hit"
+    assert len(service.asked) == before
+    told_files = b"".join(path.read_bytes() for path in cached.rglob("*.json"))
+    assert b"links" in told_files
+    assert SECRET.encode() not in told_files
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_of_elsewhere_shows_every_column(service: WireService, cached: Path) -> None:
+    begun = crawl_job(SITE)
+    for ticket in cached.rglob("*.json"):
+        ticket.unlink()
+    df = job(begun.job_id).df()
+    assert {"markdown", "links", "screenshot", "extra"} <= set(df.columns)
+    assert df["url"].tolist() == [row["url"] for row in service.crawl.rows]
+    before = len(service.asked)
+    assert same(df, export_df(begun.job_id))
+    assert len(service.asked) == before
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_damaged_ticket_is_as_good_as_none(cached: Path) -> None:
+    begun = crawl_job(SITE)
+    for ticket in cached.rglob("*.json"):
+        ticket.write_text("{")
+    assert len(export_df(begun.job_id)) == 5
+
+
+@pytest.mark.usefixtures("connected")
+def test_jobs_that_are_not_there(service: WireService) -> None:
+    with pytest.raises(NotFound):
+        job("5c8d4a48-9d33-4d52-8c1c-3a5d1f0b0a11")
+    with pytest.raises(NotFound):
+        export_df("5c8d4a48-9d33-4d52-8c1c-3a5d1f0b0a11")
+    for wrong in ("", 5, None):
+        with pytest.raises(InvalidArgument, match="job_id"):
+            job(wrong)  # type: ignore[arg-type]
+    service.search = Script([], total=3, told={"result_expired": True, "retention_hours": 48})
+    with pytest.raises(Expired, match="48 hours"):
+        search_job("q").df()
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_as_arrow_and_polars() -> None:
+    begun = crawl_job(SITE, max_pages=5)
+    table = begun.arrow()
+    df = begun.df()
+    assert table.column_names == list(df.columns)
+    assert b"PANDAS_ATTRS" in (table.schema.metadata or {})
+    made = begun.pl()
+    assert isinstance(made, pl.DataFrame)
+    assert made["url"].to_list() == df["url"].tolist()
+    assert made.schema["depth"] == pl.Int16
+
+
+@pytest.mark.usefixtures("connected")
+def test_without_polars_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtra, match=r"webdata_nb\[polars\]") as raised:
+        crawl_job(SITE).pl()
+    assert isinstance(raised.value, ImportError)
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_export_is_a_file_that_is_whole(service: WireService, tmp_path: Path) -> None:
+    begun = crawl_job(SITE)
+    file = begun.export("json", tmp_path / "pages.json")
+    assert file.read_bytes() == b'{"format": "json"}'
+    begun.export("parquet", tmp_path / "pages")
+    assert len(pd.read_parquet(tmp_path / "pages")) == 5
+    begun.export("jsonl", tmp_path / "lines.txt")
+    assert len((tmp_path / "lines.txt").read_text().splitlines()) == 5
+    with pytest.raises(InvalidArgument, match="'parquet'"):
+        begun.export("xlsx", tmp_path / "x.xlsx")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="directory that exists"):
+        begun.export("csv", tmp_path / "nowhere" / "x.csv")
+    service.cut_exports = True
+    with pytest.raises(ConnectionFailed):
+        begun.export("zip", tmp_path / "half.zip")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        "lines.txt",
+        "pages",
+        "pages.json",
+    ]
+
+
+@pytest.mark.usefixtures("connected")
+def test_events_come_to_a_plain_loop_and_end_with_done(service: WireService) -> None:
+    begun = crawl_job(SITE)
+    events = list(begun.events())
+    assert isinstance(events[0], Progress)
+    assert isinstance(events[-1], Done)
+    service.crawl = Script(crawl_rows(2), running=True)
+    running = crawl_job(SITE)
+    for _ in running.events():
+        break
+    assert service.jobs[running.job_id].status == "running"
+
+
+async def test_in_async_code_everything_can_be_awaited(connected: Session) -> None:
+    begun = await connected.acrawl_job(SITE)
+    assert [event async for event in begun.events()]
+    assert await begun.await_() == (await begun.apoll()).status == "completed"
+    df = await begun
+    assert same(df, await begun.adf())
+    assert same(df, await (await ajob(begun.job_id, session=connected)).adf())
+    both = await asyncio.gather(
+        asearch_job("a", session=connected), asearch_job("b", session=connected)
+    )
+    assert [await each.await_() for each in both] == ["completed"] * 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_look_sends_nothing_and_shows_no_markup(service: WireService) -> None:
+    begun = search_job("<script>alert(1)</script>")
+    before = len(service.asked)
+    bundle: dict[str, Any] = begun._repr_mimebundle_()
+    assert begun.job_id in repr(begun)
+    assert bundle["text/plain"] == repr(begun)
+    assert "<script>" not in bundle["text/html"]
+    assert "&lt;script&gt;" in bundle["text/html"]
+    assert len(service.asked) == before
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_pickles_and_its_copy_is_the_same_job() -> None:
+    begun = crawl_job(SITE)
+    copy: Job = pickle.loads(pickle.dumps(begun))
+    assert copy.job_id == begun.job_id
+    assert same(copy.df(), begun.df())
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_interrupted_wait_leaves_the_job_running(service: WireService) -> None:
+    import _thread  # noqa: PLC0415 - the one test that needs it
+
+    service.crawl = Script(crawl_rows(2), running=True)
+    begun = crawl_job(SITE)
+
+    def press() -> None:
+        if service.polled.wait(30):
+            _thread.interrupt_main()
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        begun.wait()
+    thread.join()
+    assert service.jobs[begun.job_id].status == "running"
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_service_that_refuses_a_start_says_so(service: WireService) -> None:
+    def full(path: str, _query: dict[str, str]) -> Response | None:
+        return JSONResponse({"detail": "no"}, 422) if path == paths.CRAWL else None
+
+    service.fault = full
+    with pytest.raises(Exception, match="422"):
+        crawl_job(SITE)

@@ -1,0 +1,102 @@
+"""What a call asks of the service: a request of the contract, and what its answer shows."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from webdata_nb.contract.fields import Strict
+from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+from webdata_nb.functions import arguments
+from webdata_nb.tables import schemas
+
+if TYPE_CHECKING:
+    from webdata_nb.tables.schemas import TableName
+
+# Options of a search that say how result pages are visited.
+FOR_PAGES: Final = (
+    "format_options",
+    "only_main_content",
+    "mobile",
+    "mobile_device",
+    "headers",
+    "cookies",
+    "extract",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of the service; it pickles.
+
+    `shown` are the frame's columns. `assumed` says whether every service shares our defaults,
+    so that an argument left out and its default are one question to the cache. `total` is the
+    number of rows expected, as far as known, `max_rows` how many creatives are wanted.
+    """
+
+    op: TableName
+    request: Strict
+    subject: str
+    shown: tuple[str, ...]
+    total: int | None = None
+    assumed: bool = False
+    max_rows: int | None = None
+
+    @classmethod
+    def search(cls, **given: Any) -> Self:
+        """Return the search that these arguments make; raises as `arguments.request`."""
+        request = arguments.request(SearchRequest, **given)
+        _warn_without_effect(request)
+        visits = bool(request.formats)
+        shown = schemas.shown(
+            "search",
+            formats=request.formats,
+            extract=visits and request.extract is not None,
+            metadata=visits,
+        )
+        # The contract states every default of a search, so they hold wherever it runs.
+        return cls("search", request, request.query, shown, request.num_results, assumed=True)
+
+    @classmethod
+    def crawl(cls, **given: Any) -> Self:
+        """Return the crawl that these arguments make; raises as `arguments.request`."""
+        request = arguments.request(CrawlRequest, **given)
+        scraped = request.scrape_options
+        shown = schemas.shown(
+            "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
+        )
+        return cls("crawl", request, arguments.unlocked(request.url), shown)
+
+    @classmethod
+    def creatives(cls, advertiser: object, max_rows: int | None = None, **given: Any) -> Self:
+        """Return the listing that these arguments make; raises as `arguments.request`."""
+        request = arguments.request(CreativesRequest, **_named(advertiser), **given)
+        most = None if max_rows is None else arguments.whole("max_rows", max_rows, least=1)
+        shown = schemas.shown("creatives")
+        return cls("creatives", request, request.advertiser, shown, most, max_rows=most)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What goes over the wire."""
+        return arguments.body(self.request)
+
+    def params(self, *, local: bool) -> dict[str, Any]:
+        """Return what decides the answer, secret parts included."""
+        whole = self.assumed or local
+        params = arguments.resolved(self.request) if whole else self.body
+        return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def _named(advertiser: object) -> dict[str, object]:
+    """Return the contract's field for what names the advertiser."""
+    is_url = isinstance(advertiser, str) and "://" in advertiser
+    return {"url": advertiser} if is_url else {"advertiser_id": advertiser}
+
+
+def _warn_without_effect(request: SearchRequest) -> None:
+    idle = [name for name in FOR_PAGES if name in request.model_fields_set]
+    if idle and not request.formats:
+        warnings.warn(
+            f"{', '.join(idle)} without effect: formats=[] visits no result page", stacklevel=2
+        )

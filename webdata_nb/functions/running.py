@@ -1,0 +1,162 @@
+"""Runs a search or a crawl at the service: start, wait, collect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from webdata_nb.client import paging, waiting
+from webdata_nb.client.client import Client
+from webdata_nb.contract.replies import StartReply
+from webdata_nb.contract.states import JobKind
+from webdata_nb.errors import (
+    ConnectionFailed,
+    Expired,
+    IncompleteResult,
+    JobTimeout,
+    WebdataError,
+)
+from webdata_nb.functions.ask import Ask
+from webdata_nb.functions.call import Call
+from webdata_nb.functions.fetched import Fetched
+from webdata_nb.tables.receipt import of_crawl, of_search
+
+# Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
+_SALVAGE_S: Final = 2.0
+
+
+async def run(
+    client: Client,
+    ask: Ask,
+    call: Call,
+    report: waiting.Report,
+    started: Callable[[str], object],
+) -> Fetched:
+    """Run a search or a crawl to its end; `started` is told the job's id at once."""
+    kind = kind_of(ask)
+    job_id = (await within(call.timeout_s, start(client, ask))).job_id
+    started(job_id)
+    return await follow(client, kind, job_id, ask.subject, call=call, report=report)
+
+
+def kind_of(ask: Ask) -> JobKind:
+    """Return the kind of job that `ask` starts."""
+    return "search" if ask.op == "search" else "crawl"
+
+
+async def start(client: Client, ask: Ask) -> StartReply:
+    """Start the job that `ask` stands for."""
+    begin = client.start_search if ask.op == "search" else client.start_crawl
+    return await begin(ask.body)
+
+
+async def follow(
+    client: Client,
+    kind: JobKind,
+    job_id: str,
+    subject: str,
+    *,
+    call: Call,
+    report: waiting.Report,
+    cancel_remote: bool = True,
+) -> Fetched:
+    """Wait for a job's end and collect its rows; `subject` is what a crawl started from."""
+    try:
+        await waiting.wait(
+            client,
+            kind,
+            job_id,
+            report=report,
+            deadline_s=call.timeout_s,
+            cancel_remote=cancel_remote,
+        )
+    except asyncio.CancelledError:
+        # `wait` has cancelled the job at the service by now; its rows so far are still there.
+        if call.on_cancel != "partial":
+            raise
+        fetched = await _salvaged(collect(client, kind, job_id, subject))
+        if fetched is None:
+            raise
+        return replace(fetched, shortfall=None, interrupted=True)
+    except JobTimeout as error:
+        fetched = await _salvaged(collect(client, kind, job_id, subject))
+        if fetched is None:
+            raise
+        return replace(fetched, shortfall=None, late=error)
+    return await collect(client, kind, job_id, subject)
+
+
+async def collect(client: Client, kind: JobKind, job_id: str, subject: str) -> Fetched:
+    """Return a job's rows as they are now.
+
+    Raises
+    ------
+    Expired
+        The service no longer keeps them.
+    """
+    if kind == "search":
+        found = await client.search_status(job_id)
+        if found.result_expired:
+            raise _expired(found.retention_hours)
+        missing = _missing(found.total_results, len(found.data))
+        return Fetched(found.data, of_search(found, found.data), found.error or "", missing)
+    told = await client.crawl_status(job_id, per_page=1, include_data=False)
+    pages = paging.crawl_rows(client, job_id, total=told.total_results)
+    rows, missing = await gathered(pages, expected=told.total_results)
+    return Fetched(rows, of_crawl(told, rows, url=subject), told.error or "", missing)
+
+
+def _expired(hours: float | None) -> Expired:
+    kept = "a while" if hours is None else f"{hours:g} hours"
+    return Expired(
+        f"the service keeps raw results for {kept}, and these are gone: start a new job",
+        status=HTTPStatus.GONE,
+    )
+
+
+async def within(seconds: float | None, work: Awaitable[Any]) -> Any:
+    """Wait for `work`, at most `seconds`."""
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            return await work
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise ConnectionFailed(f"the service gave no answer within timeout={seconds:g} s") from None
+
+
+async def _salvaged(collecting: Awaitable[Fetched]) -> Fetched | None:
+    """Collect the rows of a job that nobody waits for any more, if they come at once."""
+    try:
+        async with asyncio.timeout(_SALVAGE_S):
+            return await collecting
+    except (WebdataError, TimeoutError):
+        return None
+
+
+async def gathered(
+    pages: AsyncGenerator[paging.Rows, None], *, expected: int | None
+) -> tuple[paging.Rows, IncompleteResult | None]:
+    """Collect every page; a page that cannot be read costs the rest, not what came before."""
+    rows: paging.Rows = []
+    try:
+        async with aclosing(pages):
+            async for page in pages:
+                rows += page
+    except IncompleteResult as error:
+        return rows, error
+    except WebdataError as error:
+        if not rows:
+            raise
+        shortfall = IncompleteResult(expected, len(rows), why=str(error))
+        shortfall.__cause__ = error
+        return rows, shortfall
+    return rows, None
+
+
+def _missing(expected: int, arrived: int) -> IncompleteResult | None:
+    return IncompleteResult(expected, arrived) if arrived < expected else None
