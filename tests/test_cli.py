@@ -190,9 +190,10 @@ def test_crawl_flags_become_the_contracts_fields(shell: Shell, service: Site) ->
     flags = shlex.split(
         "--max-pages 7 --max-depth 2 --concurrency 3 --crawl-strategy dfs --allow-external-links "
         "--no-respect-robots-txt --include-path /a/** --include-path /b --exclude-path /a/x "
-        "--filter-faceted-urls --sitemap --formats markdown,links --no-only-main-content "
-        "--wait-for '#done' --page-timeout 5000 --mobile --mobile-device phone --include-tag main "
-        "--exclude-tag nav --exclude-tag .ad --render --cookie a=b=c --header X-A:1"
+        "--filter-faceted-urls --sitemap --respect-nofollow --formats markdown,links "
+        "--no-only-main-content --wait-for '#done' --page-timeout 5000 --mobile "
+        "--mobile-device phone --include-tag main --exclude-tag nav --exclude-tag .ad "
+        "--render --cookie a=b=c --header X-A:1"
     )
     more = ("--header", "X-B: two words", "--extract", f"@{schema}")
     options = ("--format-options", '{"markdown": {"mode": "full"}}')
@@ -215,6 +216,7 @@ def test_crawl_flags_become_the_contracts_fields(shell: Shell, service: Site) ->
         "exclude_paths": ["/a/x"],
         "filter_faceted_urls": True,
         "sitemap": True,
+        "respect_nofollow": True,
         "scrape_options": {
             "formats": ["markdown", "links"],
             "only_main_content": False,

@@ -55,6 +55,7 @@ _CRAWL: Final = (
     "exclude_paths",
     "filter_faceted_urls",
     "sitemap",
+    "respect_nofollow",
 )
 _SEARCH: Final = ("num_results", "engine", "language", "country", "safe_search")
 _CALL: Final = ("out", "timeout", "cache", "refresh", "offline", "ttl", "on_incomplete")
@@ -155,6 +156,7 @@ def _crawl(commands: _Commands) -> None:
     _switch(add, "--respect-robots-txt", "obey robots.txt (the default)")
     _switch(add, "--filter-faceted-urls", "fetch one of a page's facet and sort variants")
     _switch(add, "--sitemap", "start from the site's sitemaps as well")
+    _switch(add, "--respect-nofollow", "leave links out that say rel=nofollow")
     add = _scrape_flags(parser)
     add("--wait-for", type=_number_or_text, metavar="MS|SELECTOR", help="render, then wait")
     add("--page-timeout", type=int, metavar="MS", help="milliseconds a page (default 30000)")

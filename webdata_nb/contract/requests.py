@@ -134,7 +134,11 @@ class SearchRequest(Strict):
 
 
 class CrawlRequest(Strict):
-    """POST /v1/crawl. `sitemap` is ours: seed the crawl from the site's sitemaps as well."""
+    """POST /v1/crawl.
+
+    Ours: `sitemap` seeds the crawl from the site's sitemaps as well, and `respect_nofollow`
+    leaves links out that say `rel=nofollow`, or whose page says so of all of them.
+    """
 
     url: HttpUrl
     max_pages: MaxPages = limits.MAX_PAGES_DEFAULT
@@ -148,6 +152,7 @@ class CrawlRequest(Strict):
     scrape_options: ScrapeOptions = ScrapeOptions()
     filter_faceted_urls: Flag = False
     sitemap: Flag = False
+    respect_nofollow: Flag = False
     webhook_url: HttpUrl | None = None
     webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
 

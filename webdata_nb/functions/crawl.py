@@ -34,6 +34,7 @@ async def acrawl_df(
     scrape_options: Mapping[str, Any] | None = None,
     filter_faceted_urls: bool | None = None,
     sitemap: bool | None = None,
+    respect_nofollow: bool | None = None,
     session: Connection | None = None,
     progress: bool | str | None = None,
     cache: bool = True,
@@ -62,7 +63,9 @@ async def acrawl_df(
     concurrency
         Pages fetched at a time, 1 to 10 (default 5).
     crawl_strategy
-        `"bfs"` (breadth first, default), `"dfs"` (depth first) or `"bff"` (best first).
+        `"bfs"` (breadth first, default), `"dfs"` (depth first) or `"bff"` (best first: the page
+        that most links lead to, as far as the crawl can tell; `metadata["crawl_score"]` says how
+        much).
     allow_external_links
         Follow links to other sites (default False).
     respect_robots_txt
@@ -79,6 +82,10 @@ async def acrawl_df(
         Visit only one of many URLs that differ in sorting or filters (default False).
     sitemap
         Start from the site's sitemaps as well (default False; not every service offers it).
+    respect_nofollow
+        Leave links out that say `rel=nofollow`, and all links of a page whose robots directives
+        do (default False: such a link says what its author vouches for, robots.txt what may be
+        read; not every service offers it).
     session
         What `connect()` returned; the default session when None.
     progress
@@ -173,6 +180,7 @@ async def acrawl_df(
         scrape_options=scrape_options,
         filter_faceted_urls=filter_faceted_urls,
         sitemap=sitemap,
+        respect_nofollow=respect_nofollow,
     )
     call = Call.of(
         session=session,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webdata_nb.service.crawl.best_first import BestFirst
+from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Target
@@ -18,10 +20,12 @@ from webdata_nb.service.web.urls import dedupe_key
 
 Site = dict[str, Result]
 BASE = "http://x.test"
+STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 
 
 def page(*links: str, body: str | None = None) -> Result:
-    return Result("page", "", content_hash=body, links=tuple(_url(link) for link in links))
+    urls = tuple(_url(link) for link in links)
+    return Result("page", "", content_hash=body, links=urls, grades=grades(links))
 
 
 def _url(path: str) -> str:
@@ -48,12 +52,13 @@ def crawl(
     seed: int = 0,
     external: bool = False,
     stored: dict[int, tuple[str, Result]] | None = None,
+    obey_nofollow: bool = False,
 ) -> Crawled:
     """Drive a plan over a site; results come back in a random order."""
     chance = random.Random(seed)
     plan = Plan(
         _url("/"), Limits(max_pages, max_depth), Scope(frozenset({"x.test"}), external),
-        frontier(), dedupe_key,
+        frontier(), dedupe_key, obey_nofollow=obey_nofollow,
     )  # fmt: skip
     done, flying = Crawled(), list[Target]()
     while not plan.over:
@@ -80,9 +85,7 @@ def _fetch(
         return result
     done.fetched.append(target.url.removeprefix(BASE))
     result = site[target.url.removeprefix(BASE)]
-    return result if result.final_url else Result(
-        result.ending, target.url, result.reason, result.content_hash, result.links
-    )  # fmt: skip
+    return result if result.final_url else replace(result, final_url=target.url)
 
 
 TREE: Site = {
@@ -217,7 +220,7 @@ def _web(seed: int) -> Site:
     timing=st.integers(0, 10**6),
     concurrency=st.integers(2, 10),
     max_pages=st.sampled_from([1, 3, 10, 25]),
-    frontier=st.sampled_from([BreadthFirst, DepthFirst]),
+    frontier=st.sampled_from(STRATEGIES),
 )
 def test_order_rows_and_receipt_do_not_depend_on_timing_or_concurrency(
     seed: int, timing: int, concurrency: int, max_pages: int, frontier: Callable[[], Frontier]
@@ -231,24 +234,72 @@ def test_order_rows_and_receipt_do_not_depend_on_timing_or_concurrency(
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 10**6), kept=st.sets(st.integers(0, 40)))
-def test_a_plan_fed_its_journal_ends_where_it_would_have(seed: int, kept: set[int]) -> None:
+@given(
+    seed=st.integers(0, 10**6),
+    kept=st.sets(st.integers(0, 40)),
+    frontier=st.sampled_from(STRATEGIES),
+)
+def test_a_plan_fed_its_journal_ends_where_it_would_have(
+    seed: int, kept: set[int], frontier: Callable[[], Frontier]
+) -> None:
     site = _web(seed)
-    whole = crawl(site)
-    order = crawl(site).fetched
+    whole = crawl(site, frontier=frontier)
+    order = whole.fetched
     stored = {
         ordinal: decode(encode(Target(ordinal, _url(path), 0), _resolved(site, path), None))
         for ordinal, path in enumerate(order)
         if ordinal in kept
     }
-    again = crawl(site, stored=stored, concurrency=5, seed=seed)
+    again = crawl(site, frontier=frontier, stored=stored, concurrency=5, seed=seed)
     assert (again.rows, again.receipt) == (whole.rows, whole.receipt)
     assert set(again.fetched) == set(order) - {order[n] for n in stored}
 
 
 def _resolved(site: Site, path: str) -> Result:
     result = site[path]
-    return Result(
-        result.ending, result.final_url or _url(path), result.reason, result.content_hash,
-        result.links,
+    return replace(result, final_url=result.final_url or _url(path))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("wanted", [10, 25, 50, 100, 1000])
+def test_the_number_of_rows_is_exact(wanted: int, strategy: Callable[[], Frontier]) -> None:
+    chance = random.Random(wanted)
+    links = {f"/p{n}": [f"/p{chance.randrange(1500)}" for _ in range(6)] for n in range(1500)}
+    site = {path: page(f"/p{(int(path[2:]) * 7 + 1) % 1500}", *to) for path, to in links.items()}
+    for n in range(0, 1500, 20):
+        site[f"/p{n}"] = Result("page", _url(f"/p{n + 1}"))
+        site[f"/p{n + 7}"] = page("/p1", "/p2", body="the same")
+    site["/"] = page("/p1", "/p2", "/p3", "/p5", "/p11")
+    done = crawl(site, frontier=strategy, max_pages=wanted, max_depth=1000, concurrency=10)
+    assert len(done.rows) == wanted
+    assert len(set(done.fetched)) == len(done.fetched)
+
+
+def test_nofollow_links_are_left_out_where_that_is_asked_for() -> None:
+    front = page("/a", "/ad", "/late")
+    site = {
+        "/": replace(front, nofollow=(1, 2)),
+        "/a": page("/late", "/sealed"),
+        "/ad": page(),
+        "/late": page(),
+        "/sealed": replace(page("/secret", "/a"), sealed=True),
+        "/secret": page(),
+    }
+    assert crawl(site).rows == ["/", "/a", "/ad", "/late", "/sealed", "/secret"]
+    done = crawl(site, obey_nofollow=True)
+    assert done.rows == ["/", "/a", "/late", "/sealed"]
+    assert (done.receipt["/ad"], done.receipt["/secret"]) == ("nofollow", "nofollow")
+    assert len(done.receipt) == 6
+
+
+def test_the_journal_gives_back_what_it_was_given() -> None:
+    links = ("http://x.test/a", "https://x.test/b", "http://x.testing/", "http://x.test/?q")
+    full = Result(
+        "page", "http://x.test/b", content_hash="h", links=links, grades="0120",
+        nofollow=(0, 3), sealed=True,
     )  # fmt: skip
+    entry = encode(Target(0, "http://x.test/", 0), full, "text")
+    assert decode(entry) == ("http://x.test/", full)
+    assert entry.count(b"http://x.test/") == 2
+    for short in (Result("failed", "http://x.test/", reason="dns"), Result("robots", "http://x/")):
+        assert decode(encode(Target(1, "u", 0), short, None)) == ("u", short)

@@ -111,7 +111,6 @@ async def test_bodies_that_are_no_json_object_are_422(api: Api, raw: bytes) -> N
 @pytest.mark.parametrize(
     "option",
     [
-        {"crawl_strategy": "bff"},
         {"filter_faceted_urls": True},
         {"sitemap": True},
         {"webhook_url": "https://x/"},
@@ -170,6 +169,35 @@ async def test_redirects_are_followed_within_scope_only(api: Api, site: Site) ->
     assert reply["data"][1]["metadata"]["final_url"] == site.at("/new")
     counts = reply["receipt"]["counts"]
     assert counts == {"fetched": 2, "scope": 1, "redirect": 1}
+
+
+async def test_best_first_says_how_much_each_page_weighed(api: Api, site: Site) -> None:
+    rooms = [f"/room{n}" for n in range(10)]
+    site.page("/", page("Home", *rooms, "/hall"))
+    for path in rooms:
+        site.page(path, page(path, "/hall"))
+    site.page("/hall", page("Hall", "/"))
+    rows = (await api.done("crawl", url=site.url, crawl_strategy="bff"))["data"]
+    assert [row["title"] for row in rows][9] == "Hall"
+    scores = [row["metadata"]["crawl_score"] for row in rows]
+    assert scores[0] == 1.0
+    assert scores[9] > scores[10] > 0
+    for strategy in ("bfs", "dfs"):
+        rows = (await api.done("crawl", url=site.url, crawl_strategy=strategy))["data"]
+        assert not any("crawl_score" in row["metadata"] for row in rows)
+
+
+async def test_nofollow_is_obeyed_where_that_is_asked_for(api: Api, site: Site) -> None:
+    site.page("/", '<title>Home</title><a href="/a">A</a> <a rel="nofollow" href="/ad">Ad</a>')
+    site.page("/a", page("A", "/b"), headers={"X-Robots-Tag": "nofollow"})
+    for path in ("/ad", "/b"):
+        site.page(path, page(path))
+    reply = await api.done("crawl", url=site.url)
+    assert reply["receipt"]["counts"] == {"fetched": 4}
+    reply = await api.done("crawl", url=site.url, respect_nofollow=True)
+    assert [row["title"] for row in reply["data"]] == ["Home", "A"]
+    assert reply["receipt"]["counts"] == {"fetched": 2, "nofollow": 2}
+    assert reply["receipt"]["examples"]["nofollow"] == [site.at("/ad"), site.at("/b")]
 
 
 async def test_rows_stay_while_the_crawl_goes_on_and_cancel_keeps_them(

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# Pages that a depth-first crawl pops before it looks at their links. A constant, so that the
+# Pages that a crawl in rounds pops before it looks at their links. A constant, so that the
 # order does not depend on `concurrency`.
 ROUND: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A URL that may be fetched; `depth` is link depth from the start page."""
+    """A URL that may be fetched; `depth` is link depth from the start page.
+
+    `key` is what makes it one with its other spellings; `score` is why it was chosen, where the
+    strategy weighs pages.
+    """
 
     url: str
     depth: int
+    key: str = ""
+    score: float | None = None
 
 
 class Frontier(Protocol):
-    """A queue of candidates. `ahead` tells how many may be popped before results are known."""
+    """A queue of candidates.
+
+    `ahead` tells how many may be popped before results are known, None that nothing learnt later
+    changes what comes next. `weighs` tells whether the strategy wants to hear of links to URLs
+    that were offered before.
+    """
 
     ahead: int | None
+    weighs: bool
 
     def offer(self, candidates: Iterable[Candidate]) -> None:
         """Add the candidates of one page, in document order."""
 
     def pop(self) -> Candidate:
         """Take the next candidate; raises IndexError when there is none."""
+
+    def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
+        """Hear of all the links of a page: the keys they lead to, each with its weight."""
 
     def __len__(self) -> int: ...
 
@@ -40,6 +55,7 @@ class BreadthFirst:
     """First in, first out: later offers cannot change what is popped next, so it may run ahead."""
 
     ahead: int | None = None
+    weighs = False
 
     def __init__(self) -> None:
         self._queue: deque[Candidate] = deque()
@@ -52,6 +68,9 @@ class BreadthFirst:
         """Take the oldest."""
         return self._queue.popleft()
 
+    def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
+        """Learn nothing: the order is that of the offers."""
+
     def __len__(self) -> int:
         return len(self._queue)
 
@@ -63,6 +82,7 @@ class DepthFirst:
     """Last in, first out, the links of one page in document order; popped in rounds."""
 
     ahead: int | None = ROUND
+    weighs = False
 
     def __init__(self) -> None:
         self._stack: list[Candidate] = []
@@ -74,6 +94,9 @@ class DepthFirst:
     def pop(self) -> Candidate:
         """Take the newest."""
         return self._stack.pop()
+
+    def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
+        """Learn nothing: the order is that of the offers."""
 
     def __len__(self) -> int:
         return len(self._stack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -12,20 +13,40 @@ from webdata_nb.service.crawl.plan import Result, Target
 def encode(target: Target, result: Result, text: str | None) -> bytes:
     """Return the journal entry of a target; `text` serves the index where the row has none."""
     entry: dict[str, Any] = {"url": target.url, "ending": result.ending, "final": result.final_url}
-    optional = {"reason": result.reason, "hash": result.content_hash, "links": result.links}
-    entry |= {name: value for name, value in optional.items() if value}
-    if text:
-        entry["text"] = text
-    return orjson.dumps(entry)
+    optional: dict[str, Any] = {
+        "reason": result.reason,
+        "hash": result.content_hash,
+        "links": list(_shortened(result.links, _origin(result.final_url))),
+        "grades": result.grades,
+        "nofollow": result.nofollow,
+        "sealed": result.sealed,
+        "text": text,
+    }
+    return orjson.dumps(entry | {name: value for name, value in optional.items() if value})
 
 
 def decode(entry: bytes) -> tuple[str, Result]:
     """Return the URL that an entry is about, and its result."""
     data = orjson.loads(entry)
+    origin = _origin(data["final"])
     return data["url"], Result(
         ending=data["ending"],
         final_url=data["final"],
         reason=data.get("reason", ""),
         content_hash=data.get("hash"),
-        links=tuple(data.get("links", ())),
+        links=tuple(f"{origin}{url}" if url[0] == "/" else url for url in data.get("links", ())),
+        grades=data.get("grades", ""),
+        nofollow=tuple(data.get("nofollow", ())),
+        sealed=data.get("sealed", False),
     )
+
+
+def _origin(url: str) -> str:
+    """Return a canonical URL up to its path."""
+    return "/".join(url.split("/", 3)[:3])
+
+
+def _shortened(links: Iterable[str], origin: str) -> Iterator[str]:
+    """Leave out what the links share with their page: most of what they are made of."""
+    inside, cut = f"{origin}/", len(origin)
+    return (url[cut:] if url.startswith(inside) else url for url in links)

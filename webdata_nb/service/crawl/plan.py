@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from webdata_nb.service.crawl.evidence import WEIGHTS
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.store.records import Seen
@@ -39,11 +40,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL to fetch, at its place in the crawl's order."""
+    """A URL to fetch, at its place in the crawl's order; `score` is why, for best first."""
 
     ordinal: int
     url: str
     depth: int
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class Result:
     """What a target came to; all that the plan needs to know, and to know again after a kill.
 
     `ending`: a `page`; `failed` with `reason` its kind; kept out by `robots`; or `stopped` at a
-    redirect to `final_url`, `reason` being why that is left out.
+    redirect to `final_url`, `reason` being why that is left out. `grades` has a digit for each of
+    the `links`, what its text tells, where the strategy wants to know; `nofollow` are the indices
+    of the links that say so, and `sealed` is a page that says so of all of them.
     """
 
     ending: Ending
@@ -59,6 +63,9 @@ class Result:
     reason: str = ""
     content_hash: str | None = None
     links: tuple[str, ...] = ()
+    grades: str = ""
+    nofollow: tuple[int, ...] = ()
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +87,25 @@ class Plan:
         scope: Scope,
         frontier: Frontier,
         key: Callable[[str], str],
+        *,
+        obey_nofollow: bool = False,
     ) -> None:
+        self._obey_nofollow = obey_nofollow
         self._limits, self._scope, self._frontier, self._key = limits, scope, frontier, key
         self._known: set[str] = {key(start)}
         # Links met before, as written: most links of a site, told without computing their key.
         self._met: set[str] = {start}
         self._bodies: dict[str, str] = {}
+        # Left out for now: a shorter way, or a link that may be followed, can yet turn up.
         self._too_deep: dict[str, str] = {}
+        self._unfollowed: dict[str, tuple[str, str]] = {}
         self._outstanding: dict[int, Target] = {}
         self._results: dict[int, Result] = {}
         self._drawn: deque[Target] = deque()
         self._popped = 0
         self._settled = 0
         self.rows = 0
-        frontier.offer([Candidate(start, 0)])
+        frontier.offer([Candidate(start, 0, key(start))])
 
     @property
     def scope(self) -> Scope:
@@ -133,6 +145,9 @@ class Plan:
             yield Seen(candidate.url, "over_budget")
         for url in self._too_deep.values():
             yield Seen(url, "depth")
+        for key, (url, detail) in self._unfollowed.items():
+            if key not in self._too_deep:
+                yield Seen(url, "nofollow", detail)
 
     def _draw(self) -> None:
         """Pop what may be popped without knowing more: one URL, or a strategy's whole round.
@@ -145,7 +160,7 @@ class Plan:
             return
         while len(self._drawn) < (ahead or 1) and self._may_draw():
             candidate = self._frontier.pop()
-            target = Target(self._popped, candidate.url, candidate.depth)
+            target = Target(self._popped, candidate.url, candidate.depth, candidate.score)
             self._outstanding[target.ordinal] = target
             self._drawn.append(target)
             self._popped += 1
@@ -171,7 +186,9 @@ class Plan:
             return Settled(target, None, tuple(seen))
         position, self.rows = self.rows, self.rows + 1
         if result.ending == "page":
-            seen.extend(self._offer(result.links, target.depth + 1))
+            seen.extend(self._offer(self._followed(target, result), target.depth + 1))
+            if self._frontier.weighs:
+                self._frontier.cite(self._key(target.url), self._cited(result))
         return Settled(target, position, tuple(seen))
 
     def _outcome(self, target: Target, result: Result) -> tuple[str, str]:
@@ -204,6 +221,28 @@ class Plan:
             old.sites | {site_of(final_url)}, old.external, old.include, old.exclude
         )
 
+    def _followed(self, target: Target, result: Result) -> Iterable[str]:
+        """Return the links that may be followed; note those that ask not to be."""
+        if not self._obey_nofollow or not (result.sealed or result.nofollow):
+            return result.links
+        how = "robots directive" if result.sealed else "rel"
+        shunned = range(len(result.links)) if result.sealed else result.nofollow
+        for index in shunned:
+            url = result.links[index]
+            if (key := self._key(url)) not in self._known:
+                self._unfollowed.setdefault(key, (url, f"{how} of {target.url}"))
+        left = frozenset(shunned)
+        return [url for index, url in enumerate(result.links) if index not in left]
+
+    def _cited(self, result: Result) -> list[tuple[str, float]]:
+        """Return the pages of the crawl that a page links to; a nofollow link vouches for none."""
+        left = frozenset(range(len(result.links)) if result.sealed else result.nofollow)
+        return [
+            (key, WEIGHTS[grade])
+            for index, (url, grade) in enumerate(zip(result.links, result.grades, strict=True))
+            if index not in left and (key := self._key(url)) in self._known
+        ]
+
     def _offer(self, links: Iterable[str], depth: int) -> Iterator[Seen]:
         fresh: list[Candidate] = []
         for url in links:
@@ -214,13 +253,17 @@ class Plan:
                 self._met.add(url)
                 continue
             if (reason := self._scope.verdict(url)) is not None:
-                self._known.add(key)
+                self._settle_late(key)
                 yield Seen(url, reason)
             elif depth > self._limits.max_depth:
-                # Not final: a shorter way to it may yet turn up.
                 self._too_deep.setdefault(key, url)
             else:
-                self._known.add(key)
-                self._too_deep.pop(key, None)
-                fresh.append(Candidate(url, depth))
+                self._settle_late(key)
+                fresh.append(Candidate(url, depth, key))
         self._frontier.offer(fresh)
+
+    def _settle_late(self, key: str) -> None:
+        """Mark a URL as accounted for, whatever kept it out so far."""
+        self._known.add(key)
+        self._too_deep.pop(key, None)
+        self._unfollowed.pop(key, None)

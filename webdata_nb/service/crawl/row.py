@@ -7,13 +7,15 @@ from typing import Any
 
 import orjson
 
+from webdata_nb.service.crawl.plan import Target
 from webdata_nb.service.scrape.visit import Visit
 
 
-def row(visit: Visit, depth: int, content: Mapping[str, Any]) -> bytes:
+def row(visit: Visit, target: Target, content: Mapping[str, Any]) -> bytes:
     """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
 
-    `content` is what was made of the page: its formats and metadata, by their names.
+    `content` is what was made of the page: its formats and metadata, by their names. Where the
+    strategy weighs pages, the metadata tells the page's weight as `crawl_score`.
     """
     scraped = visit.scraped
     failed = str(visit.error) if visit.error else None
@@ -24,13 +26,16 @@ def row(visit: Visit, depth: int, content: Mapping[str, Any]) -> bytes:
         "status_code": visit.status,
         "success": failed is None,
         "error": failed,
-        "depth": depth,
+        "depth": target.depth,
         "time_taken": round(visit.elapsed_s, 6),
         "quality": None if scraped is None else scraped.quality,
         "content_hash": None if scraped is None else scraped.content_hash,
         "fetched_at": visit.fetched_at,
     }
-    return orjson.dumps({**page, **(content or {"metadata": _failed_metadata(visit)})})
+    content = content or {"metadata": _failed_metadata(visit)}
+    if target.score is not None:
+        content = {**content, "metadata": {**content["metadata"], "crawl_score": target.score}}
+    return orjson.dumps({**page, **content})
 
 
 def _failed_metadata(visit: Visit) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.service.crawl.best_first import BestFirst
+from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
 from webdata_nb.service.crawl.robots import Answer, Robots
 from webdata_nb.service.crawl.row import row
 from webdata_nb.service.crawl.scope import Scope, site_of
-from webdata_nb.service.errors import JobFailed, NotYetBuilt
+from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import Extractor, extractor
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
 from webdata_nb.service.scrape.scraped import Scraped
@@ -25,7 +27,11 @@ from webdata_nb.service.store.records import Batch, Entry, Seen
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.urls import canonical, canonical_key
 
-FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {"bfs": BreadthFirst, "dfs": DepthFirst}
+FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
+    "bfs": BreadthFirst,
+    "dfs": DepthFirst,
+    "bff": BestFirst,
+}
 # Beyond this, a page's text is of no use to the local index and only weighs the journal down.
 INDEXED_TEXT: Final = 100_000
 
@@ -65,8 +71,6 @@ class _Crawl:
     def __init__(
         self, context: JobContext, request: CrawlRequest, tools: Tools, robots: Robots
     ) -> None:
-        if request.crawl_strategy not in FRONTIERS:
-            raise NotYetBuilt(f"crawl_strategy {request.crawl_strategy!r} is not available yet")
         self._context, self._request, self._tools = context, request, tools
         self._robots = robots
         wanted = request.scrape_options
@@ -85,6 +89,8 @@ class _Crawl:
         self._start = canonical(request.url)
         self._failure: str | None = None
         self._changed = asyncio.Condition()
+        frontier = FRONTIERS[request.crawl_strategy]()
+        self._weighs = frontier.weighs
         self._plan = Plan(
             self._start,
             Limits(request.max_pages, request.max_depth),
@@ -94,8 +100,9 @@ class _Crawl:
                 request.include_paths,
                 request.exclude_paths,
             ),
-            FRONTIERS[request.crawl_strategy](),
+            frontier,
             canonical_key,
+            obey_nofollow=request.respect_nofollow,
         )
 
     async def replay(self) -> None:
@@ -143,7 +150,7 @@ class _Crawl:
             await self._judge_start(result, visit)
         page = None
         if visit is not None and not visit.stopped:
-            page = row(visit, target.depth, await self._content(visit.scraped))
+            page = row(visit, target, await self._content(visit.scraped))
         journal = encode(target, result, self._text(visit))
         entry = Entry(target.ordinal, target.url, result.ending == "page", journal, page)
         await self._commit(self._plan.settle(target.ordinal, result), entry)
@@ -173,7 +180,7 @@ class _Crawl:
         visit = await self._tools.visitor.visit(
             errand, allow_hop=self._robots_only if start else self._allow_hop
         )
-        return _result(visit), visit
+        return _result(visit, graded=self._weighs), visit
 
     def _own(self, url: str, given: dict[str, str] | None) -> dict[str, str]:
         """Keep custom headers and cookies to the crawled site, away from others it links to."""
@@ -230,16 +237,21 @@ def _refusal(answer: Answer) -> str:
     return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
 
 
-def _result(visit: Visit) -> Result:
+def _result(visit: Visit, *, graded: bool) -> Result:
     if visit.stopped is not None:
         return Result("stopped", visit.final_url, reason=visit.stopped)
     if visit.error is not None:
         return Result("failed", visit.final_url, reason=visit.error.kind)
     scraped = visit.scraped
-    links: tuple[Any, ...] = () if scraped is None else scraped.outlinks
+    if scraped is None:
+        return Result("page", visit.final_url)
+    links = scraped.outlinks
     return Result(
         "page",
         visit.final_url,
-        content_hash=None if scraped is None else scraped.content_hash,
+        content_hash=scraped.content_hash,
         links=tuple(link.url for link in links),
+        grades=grades(link.anchor for link in links) if graded else "",
+        nofollow=tuple(index for index, link in enumerate(links) if link.nofollow),
+        sealed="nofollow" in scraped.robots,
     )

@@ -25,8 +25,6 @@ def _search(request: SearchRequest) -> Iterator[str]:
 
 
 def _crawl(request: CrawlRequest) -> Iterator[str]:
-    if request.crawl_strategy == "bff":
-        yield "crawl_strategy bff"
     if request.filter_faceted_urls:
         yield "filter_faceted_urls"
     if request.sitemap:
