@@ -146,6 +146,7 @@ def test_wrong_usage_is_exit_code_2(shell: Shell, words: tuple[str, ...]) -> Non
         (("cache", "clear", "--older-than", "-1"), "older_than must"),
         (("jobs", "--limit", "0"), "limit must"),
         (("crawl", "http://a.test/", "--base-url", "ftp://x"), "base_url"),
+        (("serve", "--user-agent", "/1.0"), "user_agent (WEBDATA_USER_AGENT) must begin"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_says_what_is_allowed(

@@ -354,6 +354,11 @@ def _serve(commands: _Commands) -> None:
         metavar="CIDR",
         help="a private network that a team's jobs may fetch from; repeatable",
     )
+    add(
+        "--user-agent",
+        metavar="TEXT",
+        help="how the service names itself to web sites (default: WEBDATA_USER_AGENT, or its own)",
+    )
     # Set by a toolkit that starts the service on demand: exit when nobody needs it.
     add("--managed", action="store_true", help=argparse.SUPPRESS)
 
@@ -361,6 +366,7 @@ def _serve(commands: _Commands) -> None:
 def _run_serve(args: argparse.Namespace) -> int:
     from webdata_nb.service.app import serve
 
+    user_agent = _settings(user_agent=args.user_agent).user_agent  # before anything is made
     return serve(
         host=args.host,
         port=args.port if args.port is not None else _usual_port(args.mode),
@@ -369,6 +375,7 @@ def _run_serve(args: argparse.Namespace) -> int:
         mode=args.mode,
         allow_networks=tuple(args.allow_networks),
         managed=args.managed,
+        user_agent=user_agent,
     )
 
 

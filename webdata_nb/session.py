@@ -268,7 +268,8 @@ def _text(name: str, value: object) -> str:
 
 def _local_identity(chosen: Settings) -> str:
     """Return what the local service's answers depend on, keys included; it is only ever hashed."""
-    parts = [str(chosen.data_dir), chosen.engines, chosen.providers, chosen.llm, chosen.proxy]
+    told = [chosen.engines, chosen.providers, chosen.llm, chosen.proxy, chosen.user_agent]
+    parts = [str(chosen.data_dir), *told]
     return orjson.dumps(parts, default=Secret.reveal, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -17,6 +17,7 @@ WEBDATA_LOG                 the log level, such as `debug`
 WEBDATA_NEST                1: a caller's own running loop lives on while a blocking call waits
 WEBDATA_PROXY               the proxy towards the web and the service
 WEBDATA_CA_BUNDLE           a file of certificate authorities to trust
+WEBDATA_USER_AGENT          how the local service names itself to web sites and robots.txt
 WEBDATA_ENGINE_ONE          provider names of `engine_one`, comma-separated (also _TWO, _THREE)
 WEBDATA_<NAME>_URL, _KEY    address and key of a search provider
 WEBDATA_LLM_<NAME>_URL, _KEY  address and key of a language model provider
@@ -36,7 +37,7 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
-from webdata_nb.contract.fields import ENGINES, http_url
+from webdata_nb.contract.fields import ENGINES, http_url, user_agent
 
 _APP: Final = "webdata"
 _YES: Final = frozenset({"1", "on", "yes", "true"})
@@ -102,6 +103,7 @@ class Overrides(TypedDict, total=False):
     llm: Mapping[str, Provider] | None
     proxy: str | None
     ca_bundle: str | None
+    user_agent: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,6 +136,7 @@ class Options:
     llm: dict[str, Provider] = field(default_factory=dict)
     proxy: str | None = None
     ca_bundle: str | None = None
+    user_agent: str | None = None
 
 
 options: Final = Options()
@@ -169,6 +172,9 @@ class Settings:
         Address and key of each provider, by lower-case name.
     proxy, ca_bundle : str or None
         The way through a corporate proxy, and the authorities to trust.
+    user_agent : str or None
+        How the local service names itself to web sites; its product name is the one that
+        robots.txt files address.
     """
 
     base_url: str | None = None
@@ -187,6 +193,7 @@ class Settings:
     llm: dict[str, Provider] = field(default_factory=dict)
     proxy: str | None = None
     ca_bundle: str | None = None
+    user_agent: str | None = None
 
 
 def current(**overrides: Unpack[Overrides]) -> Settings:
@@ -269,6 +276,7 @@ _VARIABLES: Final = {
     "WEBDATA_NEST": ("nest", _flag),
     "WEBDATA_PROXY": ("proxy", _text),
     "WEBDATA_CA_BUNDLE": ("ca_bundle", _text),
+    "WEBDATA_USER_AGENT": ("user_agent", _text),
 }
 
 
@@ -311,6 +319,7 @@ def _checked(chosen: dict[str, Any]) -> Settings:
             "base_url": _base_url(chosen.get("base_url")),
             "api_key": _secret(chosen.get("api_key")),
             "ttl": _ttl(chosen.get("ttl")),
+            "user_agent": _user_agent(chosen.get("user_agent")),
             "engines": _known_engines(chosen["engines"]),
         }
     )
@@ -343,6 +352,13 @@ def _base_url(value: str | None) -> str | None:
             "a key goes into api_key (WEBDATA_API_KEY)"
         )
     return url
+
+
+def _user_agent(value: str | None) -> str | None:
+    try:
+        return None if value is None else user_agent(value)
+    except ValueError as error:
+        raise ValueError(f"user_agent (WEBDATA_USER_AGENT) {error}") from None
 
 
 def _ttl(value: float | None) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser import png
+from tests.browser.conftest import POLICY, look_up
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.service.errors import BadInput, ScrapeError
@@ -188,6 +189,16 @@ async def test_a_device_changes_screen_and_user_agent(browser: Browser, site: Si
     assert png.size_of(phone.screenshot) == (393, 659)
     assert "iPhone" in site.requests[1].headers["User-Agent"]
     assert site.requests[0].headers["User-Agent"] == "webdata-tests/1.0"
+
+
+async def test_a_service_with_a_name_renders_under_it(fetcher: Fetcher, site: Site) -> None:
+    url = site.page("/", "<p id=p></p><script>p.textContent = navigator.userAgent</script>")
+    named = "ExampleBot/1.0"
+    async with Browser(POLICY, fetcher, lookup=look_up, user_agent=named) as opened:
+        plain = await opened.render(RenderRequest(url))
+        phone = await opened.render(RenderRequest(url, mobile=True))
+    assert b'<p id="p">ExampleBot/1.0</p>' in plain.html
+    assert b"Android" in phone.html
 
 
 async def test_an_unknown_device_is_told_what_is_like_it(browser: Browser, site: Site) -> None:

@@ -15,7 +15,7 @@ import pytest
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import service
 from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.settings import Mode, ServiceSettings
+from webdata_nb.service.settings import USER_AGENT, Mode, ServiceSettings
 
 BASE = "http://127.0.0.1"
 
@@ -56,10 +56,12 @@ class Api:
 
 
 @asynccontextmanager
-async def opened(data_dir: Path, mode: Mode = "local") -> AsyncIterator[Api]:
+async def opened(
+    data_dir: Path, mode: Mode = "local", *, user_agent: str = USER_AGENT
+) -> AsyncIterator[Api]:
     """Open a service over a data directory."""
     lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
-    settings = ServiceSettings(data_dir, mode)
+    settings = ServiceSettings(data_dir, mode, user_agent=user_agent)
     async with service(settings, 1, lifetime, lambda: None) as running:
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}

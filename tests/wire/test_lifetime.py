@@ -355,6 +355,7 @@ async def test_settings_are_handed_over(service: tuple[StandIn, httpx.AsyncClien
         "llm": {"here": {"url": "http://127.0.0.1:1", "key": None}},
         "proxy": None,
         "ca_bundle": "/etc/ca.pem",
+        "user_agent": "ExampleBot/1.0",
     }
     assert (await client.put(SETTINGS, json=body)).status_code == 404
     await client.put(LEASE)

@@ -314,6 +314,7 @@ async def test_settings_are_bound_to_the_lease(chosen: Settings) -> None:
         llm={"here": Provider(None, "k4y")},
         proxy="http://me:pw@proxy.test",
         ca_bundle="/etc/ca.pem",
+        user_agent="ExampleBot/1.0",
     )
     async with in_process(chosen, Timing()) as lifetime:
         service = await local.ensure(mine)
@@ -325,6 +326,7 @@ async def test_settings_are_bound_to_the_lease(chosen: Settings) -> None:
             "llm": {"here": {"url": None, "key": "k4y"}},
             "proxy": "http://me:pw@proxy.test",
             "ca_bundle": "/etc/ca.pem",
+            "user_agent": "ExampleBot/1.0",
         }
         assert lifetime.settings_of(other.lease_id) == SessionSettings()
         assert service.token not in repr(service)

@@ -63,6 +63,8 @@ _FORBIDDEN_HEADERS: Final = frozenset(
 )
 
 
+_USER_AGENT_LENGTH: Final = 500
+_PRODUCT: Final = re.compile(r"[A-Za-z_-]+(?:[/ ]|$)")
 # NUL ends a text in PostgreSQL, and a lone surrogate has no UTF-8.
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
@@ -109,6 +111,21 @@ def _between(bounds: tuple[int, int]) -> Callable[[int], int]:
         return value
 
     return check
+
+
+def user_agent(value: str) -> str:
+    """Check how the service names itself to web sites.
+
+    Raises
+    ------
+    ValueError
+        It cannot be sent, or has no product name that a robots.txt could address.
+    """
+    if not (value.isascii() and value.isprintable() and value == value.strip()):
+        raise ValueError("must be printable ASCII without spaces at its ends")
+    if len(value) > _USER_AGENT_LENGTH or not _PRODUCT.match(value):
+        raise ValueError('must begin with a product name, such as "ExampleBot/1.0", and be short')
+    return value
 
 
 def http_url(value: str) -> str:
@@ -240,6 +257,7 @@ Integral = BeforeValidator(_integral)
 Flag = StrictBool
 Text = StrictStr
 HttpUrl = Annotated[str, AfterValidator(http_url)]
+UserAgent = Annotated[str, AfterValidator(user_agent)]
 Query = Annotated[str, AfterValidator(_query)]
 Country = Annotated[str, AfterValidator(_country)]
 Language = Annotated[str, AfterValidator(_language)]

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from webdata_nb.contract.fields import Engine, Flag, Strict
+from webdata_nb.contract.fields import Engine, Flag, Strict, UserAgent
 
 SERVICE: Final = "webdata_nb"
 # Raised when a client and a service that differ in it would misunderstand each other.
@@ -100,6 +100,7 @@ class SessionSettings(Strict):
     llm: dict[str, Access] = Field(default_factory=dict)
     proxy: Annotated[str | None, Field(repr=False)] = None
     ca_bundle: str | None = None
+    user_agent: UserAgent | None = None
 
 
 class StopRequest(Strict):

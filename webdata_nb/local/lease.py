@@ -152,6 +152,7 @@ def handed_over(settings: Settings) -> SessionSettings:
             "llm": _access(settings.llm),
             "proxy": settings.proxy,
             "ca_bundle": settings.ca_bundle,
+            "user_agent": settings.user_agent,
         }
     )
 

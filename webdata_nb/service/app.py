@@ -244,6 +244,7 @@ def serve(
     mode: Mode,
     allow_networks: tuple[str, ...],
     managed: bool,
+    user_agent: str | None = None,
 ) -> int:
     """Run the service in the foreground until it is asked to stop.
 
@@ -261,6 +262,8 @@ def serve(
         Private networks, as CIDR texts, that a team's jobs may fetch from.
     managed
         Whether to end by itself once no client needs the service.
+    user_agent
+        How the service names itself to web sites, where a job's session says nothing else.
 
     Returns
     -------
@@ -278,6 +281,7 @@ def serve(
             store=store,
             mode=mode,
             allow_networks=allow_networks,
+            user_agent=user_agent,
         )
         lifetime = Lifetime(data_dir, version=__version__, schema=schema_version(), managed=managed)
         lifetime.hold()

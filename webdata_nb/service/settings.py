@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from webdata_nb import __version__
+from webdata_nb.contract import fields
 
 Mode = Literal["local", "team"]
 LOCAL_ACCOUNT: Final = "local"
@@ -41,6 +42,7 @@ class ServiceSettings:
         store: str | None,
         mode: Mode,
         allow_networks: tuple[str, ...],
+        user_agent: str | None = None,
     ) -> ServiceSettings:
         """Return settings from a command's options; raises `BadSetting`."""
         if store not in {None, "sqlite"}:
@@ -53,7 +55,15 @@ class ServiceSettings:
                 "others, with keys"
             )
         listen = "127.0.0.1" if host in {None, "localhost"} else host
-        return cls(data_dir, mode, listen, port, _networks(allow_networks))
+        networks, agent = _networks(allow_networks), _user_agent(user_agent)
+        return cls(data_dir, mode, listen, port, networks, agent)
+
+
+def _user_agent(text: str | None) -> str:
+    try:
+        return USER_AGENT if text is None else fields.user_agent(text)
+    except ValueError as error:
+        raise BadSetting(f"--user-agent {error}") from None
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:

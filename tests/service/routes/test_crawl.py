@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.conftest import Api
+from tests.service.conftest import Api, opened
 from tests.site.graphs import link_tree
 from tests.site.server import Site
+from webdata_nb.contract.local import SessionSettings
+from webdata_nb.contract.paths import LEASE_HEADER
+from webdata_nb.service.settings import USER_AGENT
 
 LINKED = "<title>{t}</title><body><main><h1>{t}</h1><p>All about {t}.</p>{links}</main>"
 
@@ -150,12 +154,39 @@ async def test_robots_are_obeyed_and_can_be_overridden(api: Api, site: Site) -> 
 
 async def test_a_start_page_behind_robots_fails_the_job(api: Api, site: Site) -> None:
     site.page("/", page("Home"))
-    site.robots("User-agent: *\nDisallow: /\n")
+    at_once = {"Cache-Control": "no-cache"}
+    site.page("/robots.txt", "User-agent: *\nDisallow: /\n", headers=at_once)
     reply = await api.done("crawl", url=site.url)
     assert reply["status"] == "failed"
     assert "robots.txt does not allow" in reply["error"]
     site.robots("", status=503)
     assert "HTTP 503" in (await api.done("crawl", url=site.url))["error"]
+
+
+async def test_the_user_agent_is_sent_and_decides_the_rules(tmp_path: Path, site: Site) -> None:
+    three_pages(site)
+    site.robots("User-agent: ExampleBot\nDisallow: /a\n\nUser-agent: OtherBot\nDisallow: /b\n")
+    async with opened(tmp_path, user_agent="ExampleBot/2.0 (+http://example.test)") as api:
+        reply = await api.done("crawl", url=site.url)
+        assert reply["receipt"]["examples"]["robots"] == [site.at("/a")]
+        sent = {hit.headers["User-Agent"] for hit in site.requests}
+        assert sent == {"ExampleBot/2.0 (+http://example.test)"}
+        site.forget()
+        own = {"headers": {"user-agent": "OtherBot/1"}}
+        reply = await api.done("crawl", url=site.url, scrape_options=own)
+        assert reply["receipt"]["examples"]["robots"] == [site.at("/b")]
+        assert {hit.headers["User-Agent"] for hit in site.requests} == {"OtherBot/1"}
+
+
+async def test_a_sessions_user_agent_is_its_own(api: Api, site: Site) -> None:
+    three_pages(site)
+    api.lifetime.renew("mine")
+    api.lifetime.bind("mine", SessionSettings(user_agent="MineBot/1"))
+    for lease, agent in (("mine", "MineBot/1"), ("another", USER_AGENT)):
+        site.forget()
+        job_id = await api.started("crawl", {"url": site.url}, headers={LEASE_HEADER: lease})
+        await api.ended("crawl", job_id)
+        assert {hit.headers["User-Agent"] for hit in site.requests} == {agent}
 
 
 async def test_redirects_are_followed_within_scope_only(api: Api, site: Site) -> None:
@@ -226,7 +257,8 @@ async def test_rows_stay_while_the_crawl_goes_on_and_cancel_keeps_them(
 
 async def test_retry_makes_a_new_job_with_the_saved_request(api: Api, site: Site) -> None:
     body = {"url": site.url, "max_pages": 2}
-    site.robots("User-agent: *\nDisallow: /\n")
+    at_once = {"Cache-Control": "no-cache"}
+    site.page("/robots.txt", "User-agent: *\nDisallow: /\n", headers=at_once)
     failed = await api.ended("crawl", await api.started("crawl", body))
     three_pages(site)
     site.robots("")

@@ -193,7 +193,7 @@ class Plan:
 
     def _outcome(self, target: Target, result: Result) -> tuple[str, str]:
         if result.ending == "robots":
-            return "robots", ""
+            return "robots", result.reason
         if result.ending == "stopped":
             return result.reason, f"redirects to {result.final_url}"
         if self._redirected_to_known(target, result.final_url):

@@ -1,29 +1,40 @@
-"""robots.txt by RFC 9309: fetched once a job and origin, frozen with the job."""
+"""robots.txt by RFC 9309: asked for once a day and origin, frozen with each job."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
 import orjson
-from protego import Protego
 
+from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.scrape.visit import wait_before_retry
 from webdata_nb.service.web.charset import Charset, to_text
-from webdata_nb.service.web.fetch import Fetcher, FetchRequest
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest, Limits
+from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.urls import origin
 
-AGENT: Final = "webdata_nb"
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
 READ: Final = 500 * 1024
 TIMEOUT_S: Final = 20.0
 MAX_DELAY_S: Final = 30.0
+# RFC 9309, 2.4: an answer may be used for a day; one that keeps us out is soon asked for again.
+FRESH_S: Final = 24 * 3600.0
+UNREACHABLE_S: Final = 60.0
+KEPT_BYTES: Final = 16 * 1024 * 1024
 # The RFC fixes the encoding; no header or guess changes it.
 UTF_8: Final = Charset("UTF-8", "default")
+# Five hops (2.3.1.2); a file that unpacks to more than this is no robots.txt.
+LIMITS: Final = Limits(wire_bytes=10 * READ, decoded_bytes=10 * READ, redirects=5)
 _PREFIX: Final = "robots:"
+_MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +47,135 @@ class Answer:
 
     @property
     def unreachable(self) -> bool:
-        """Whether RFC 9309 (2.3.1.4) asks to assume a complete disallow."""
-        return self.status == 0 or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        """Whether to assume a complete disallow: 2.3.1.4, and 429, which is no "not found"."""
+        return (
+            self.status in {0, HTTPStatus.TOO_MANY_REQUESTS}
+            or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        )
 
     @property
     def rules(self) -> str:
         """The rules in force: none at all where the file is unavailable (2.3.1.3)."""
         return self.body if self.status < HTTPStatus.MULTIPLE_CHOICES else ""
 
+    @property
+    def refusal(self) -> str:
+        """Why the site keeps everybody out; "" where it answered."""
+        if not self.unreachable:
+            return ""
+        return f"robots.txt answered HTTP {self.status}" if self.status else self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One attempt: the answer, or the kind of its failure, and what the headers said of time."""
+
+    answer: Answer
+    kind: str = ""
+    retry_after_s: float | None = None
+    most_s: float = FRESH_S
+
+    @property
+    def fresh_s(self) -> float:
+        """For how many seconds the answer is good."""
+        if self.answer.unreachable:
+            return max(UNREACHABLE_S, self.retry_after_s or 0.0)
+        return min(FRESH_S, self.most_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: Answer
+    until: float
+
+
+class RobotsCache:
+    """What sites answered, for all jobs that go out one way.
+
+    Requests carry nothing of a job's own, neither headers nor cookies, so that jobs may share
+    the answers.
+    """
+
+    def __init__(self, fetcher: Fetcher, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._fetcher, self._clock = fetcher, clock
+        self._kept: dict[str, _Kept] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def answer(self, site: str) -> Answer:
+        """Return the answer of an origin, which is asked unless it answered a short while ago."""
+        lock = self._locks.setdefault(site, asyncio.Lock())
+        try:
+            async with lock:
+                kept = self._kept.get(site)
+                if kept is None or self._clock() >= kept.until:
+                    answer, fresh_s = await self._ask(site)
+                    kept = self._keep(site, _Kept(answer, self._clock() + fresh_s))
+                return kept.answer
+        finally:
+            if not lock.locked():
+                self._locks.pop(site, None)
+
+    def _keep(self, site: str, kept: _Kept) -> _Kept:
+        self._kept.pop(site, None)
+        self._kept[site] = kept
+        weight = sum(_weight(each.answer) for each in self._kept.values())
+        while weight > KEPT_BYTES:
+            weight -= _weight(self._kept.pop(next(iter(self._kept))).answer)
+        return kept
+
+    async def _ask(self, site: str) -> tuple[Answer, float]:
+        """Ask, again where that may help; return the answer and how long to keep it."""
+        deadline = time.monotonic() + TIMEOUT_S
+        attempt = 0
+        while True:
+            attempt += 1
+            asked = await self._attempt(site, deadline - time.monotonic())
+            wait = wait_before_retry(
+                attempt,
+                status=asked.answer.status or None,
+                kind=asked.kind,
+                retry_after_s=asked.retry_after_s,
+                left_s=deadline - time.monotonic(),
+            )
+            if wait is None:
+                return asked.answer, asked.fresh_s
+            await asyncio.sleep(wait)
+
+    async def _attempt(self, site: str, left_s: float) -> _Asked:
+        try:
+            request = FetchRequest(
+                f"{site}/robots.txt", timeout_s=max(0.001, left_s), limits=LIMITS
+            )
+            fetched = await self._fetcher.fetch(request)
+        except FetchError as error:
+            # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
+            status = HTTPStatus.FOUND if error.kind == "redirects" else 0
+            return _Asked(Answer(status, "", str(error)), kind=error.kind)
+        after_s = parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
+        text = to_text(fetched.body[:READ], UTF_8)
+        most_s = _most_s(fetched.header("cache-control") or "")
+        return _Asked(Answer(fetched.status, text), retry_after_s=after_s, most_s=most_s)
+
+
+def _most_s(cache_control: str) -> float:
+    """Return for how long a site lets its answer be kept."""
+    if "no-cache" in cache_control or "no-store" in cache_control:
+        return 0.0
+    found = _MAX_AGE.search(cache_control)
+    return float(found[1]) if found else FRESH_S
+
+
+def _weight(answer: Answer) -> int:
+    return len(answer.body) + 1024
+
 
 class Robots:
-    """The robots files of one job."""
+    """The robots files of one job, as they were when it first asked."""
 
-    def __init__(self, fetcher: Fetcher, frozen: Mapping[str, bytes]) -> None:
-        self._fetcher = fetcher
+    def __init__(self, cache: RobotsCache, token: str, frozen: Mapping[str, bytes]) -> None:
+        self._cache, self._token = cache, token
         self._answers: dict[str, Answer] = {}
-        self._rules: dict[str, Protego] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._rules: dict[str, RobotsRules] = {}
         self._unsaved: list[tuple[str, bytes]] = []
         for name, body in frozen.items():
             if name.startswith(_PREFIX):
@@ -60,22 +183,25 @@ class Robots:
 
     async def allowed(self, url: str) -> bool:
         """Tell whether the site lets us fetch `url`."""
-        answer = await self.answer(url)
-        if answer.unreachable:
-            return False
-        return bool(self._rules[origin(url)].can_fetch(url, AGENT))
+        rules = await self.rules(url)
+        return not self._answers[origin(url)].unreachable and rules.allows(url)
 
     async def delay_s(self, url: str) -> float:
         """Return the crawl-delay that the site asks for, up to a bound."""
+        return min((await self.rules(url)).delay_s or 0.0, MAX_DELAY_S)
+
+    async def rules(self, url: str) -> RobotsRules:
+        """Return what the file says to us."""
         await self.answer(url)
-        return min(float(self._rules[origin(url)].crawl_delay(AGENT) or 0.0), MAX_DELAY_S)
+        return self._rules[origin(url)]
 
     async def answer(self, url: str) -> Answer:
-        """Return the site's answer, asked for once."""
+        """Return the site's answer, asked for once a job."""
         site = origin(url)
-        async with self._locks.setdefault(site, asyncio.Lock()):
+        if site not in self._answers:
+            answer = await self._cache.answer(site)
+            # Another worker of this job may have been quicker; the first answer holds.
             if site not in self._answers:
-                answer = await self._ask(site)
                 self._keep(site, answer)
                 frozen = {"status": answer.status, "body": answer.body, "problem": answer.problem}
                 self._unsaved.append((_PREFIX + site, orjson.dumps(frozen)))
@@ -88,12 +214,4 @@ class Robots:
 
     def _keep(self, site: str, answer: Answer) -> None:
         self._answers[site] = answer
-        self._rules[site] = Protego.parse(answer.rules)
-
-    async def _ask(self, site: str) -> Answer:
-        try:
-            request = FetchRequest(f"{site}/robots.txt", timeout_s=TIMEOUT_S)
-            fetched = await self._fetcher.fetch(request)
-        except FetchError as error:
-            return Answer(0, "", str(error))
-        return Answer(fetched.status, to_text(fetched.body[:READ], UTF_8))
+        self._rules[site] = RobotsRules.parse(answer.rules, self._token)

@@ -13,7 +13,8 @@ from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
-from webdata_nb.service.crawl.robots import Answer, Robots
+from webdata_nb.service.crawl.robots import Answer, Robots, RobotsCache
+from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import row
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.errors import JobFailed
@@ -42,6 +43,8 @@ class Tools:
 
     visitor: Visitor
     fetcher: Fetcher
+    robots: RobotsCache
+    user_agent: str
 
 
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
@@ -59,10 +62,19 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOp
 
 async def run(context: JobContext, request: CrawlRequest, tools: Tools) -> Batch:
     """Crawl to the end; return what is left to account for. Raises `JobFailed`, `LeaseLost`."""
-    crawl = _Crawl(context, request, tools, Robots(tools.fetcher, await context.snapshots()))
+    token = product_token(_user_agent(request, tools))
+    robots = Robots(tools.robots, token, await context.snapshots())
+    crawl = _Crawl(context, request, tools, robots)
     await crawl.replay()
     await crawl.work()
     return crawl.closing()
+
+
+def _user_agent(request: CrawlRequest, tools: Tools) -> str:
+    """Return the name that pages are asked under: the job's own header, or the service's."""
+    given = request.scrape_options.headers or {}
+    named = (value for name, value in given.items() if name.lower() == "user-agent")
+    return next(named, tools.user_agent)
 
 
 class _Crawl:
@@ -164,7 +176,8 @@ class _Crawl:
 
     async def _fetch(self, target: Target) -> tuple[Result, Visit | None]:
         if not await self._allowed(target.url):
-            return Result("robots", target.url), None
+            answer = await self._robots.answer(target.url)
+            return Result("robots", target.url, reason=answer.refusal), None
         polite = self._request.respect_robots_txt
         wanted = self._request.scrape_options
         errand = Errand(

@@ -58,6 +58,9 @@ class Browser:
         What the traffic of one page may cost.
     lookup, upstream, ca_bundle : optional
         As `ForwardProxy` takes them.
+    user_agent : str, optional
+        What the browser calls itself where neither a device nor a header says otherwise; by
+        default its own name.
 
     Examples
     --------
@@ -83,8 +86,10 @@ class Browser:
         lookup: Lookup | None = None,
         upstream: str | None = None,
         ca_bundle: Path | None = None,
+        user_agent: str | None = None,
     ) -> None:
         self._fetcher = fetcher
+        self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
         self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
         self._pages_a_life = pages_a_life
@@ -170,7 +175,7 @@ class Browser:
         progress.what = "waiting for a free browser"
         async with self._slots, self._living() as life:
             with life.proxy.admit(self._allowance) as granted:
-                options = request.context_options(screen)
+                options = {**self._defaults, **request.context_options(screen)}
                 proxy = {
                     "server": life.proxy.url,
                     "username": granted.username,

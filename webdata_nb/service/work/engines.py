@@ -34,7 +34,7 @@ class Engines:
         job = context.job
         way = await self.ways.of(job.context)
         if job.kind == "crawl":
-            tools = crawl.Tools(way.visitor, way.fetcher)
+            tools = crawl.Tools(way.visitor, way.fetcher, way.robots, way.user_agent)
             return await crawl.run(context, CrawlRequest.model_validate(job.request), tools)
         engines = engines_of(job.context)
         request = SearchRequest.model_validate(job.request)

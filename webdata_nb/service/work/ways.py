@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.scrape.render import Browser
 from webdata_nb.service.scrape.visit import Pages, Visitor
 from webdata_nb.service.web.fetch import Fetcher
@@ -19,22 +20,24 @@ from webdata_nb.service.web.throttle import Throttle
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A fetcher, and the visitor that goes through it."""
+    """A fetcher, what goes out through it, and how it names itself."""
 
     fetcher: Fetcher
     visitor: Visitor
     browser: Browser
+    robots: RobotsCache
+    user_agent: str
 
 
 class Ways:
-    """One fetcher a (proxy, CA bundle), opened on first use and kept."""
+    """One fetcher a (proxy, CA bundle, user agent), opened on first use and kept."""
 
     def __init__(
         self, policy: EgressPolicy, user_agent: str, throttle: Throttle, pages: Pages
     ) -> None:
         self._policy, self._user_agent = policy, user_agent
         self._throttle, self._pages = throttle, pages
-        self._open: dict[tuple[str | None, str | None], Way] = {}
+        self._open: dict[tuple[str | None, str | None, str], Way] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
 
@@ -51,22 +54,24 @@ class Ways:
 
     async def of(self, context: Mapping[str, Any]) -> Way:
         """Return the way out for a job with this context."""
-        proxy, ca_bundle = context.get("proxy"), context.get("ca_bundle")
+        user_agent = context.get("user_agent") or self._user_agent
+        key = (context.get("proxy"), context.get("ca_bundle"), user_agent)
         async with self._lock:
-            if (proxy, ca_bundle) not in self._open:
-                self._open[proxy, ca_bundle] = await self._make(proxy, ca_bundle)
-        return self._open[proxy, ca_bundle]
+            if key not in self._open:
+                self._open[key] = await self._make(*key)
+        return self._open[key]
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset; raises `BadInput` with the closest names."""
         await (await self.of({})).browser.check_device(name)
 
-    async def _make(self, proxy: str | None, ca_bundle: str | None) -> Way:
+    async def _make(self, proxy: str | None, ca_bundle: str | None, user_agent: str) -> Way:
         bundle = Path(ca_bundle) if ca_bundle else None
         fetcher = await self._stack.enter_async_context(
-            Fetcher(self._policy, user_agent=self._user_agent, proxy=proxy, ca_bundle=bundle)
+            Fetcher(self._policy, user_agent=user_agent, proxy=proxy, ca_bundle=bundle)
         )
         browser = await self._stack.enter_async_context(
-            Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle)
+            Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle, user_agent=user_agent)
         )
-        return Way(fetcher, Visitor(fetcher, self._throttle, self._pages, browser), browser)
+        visitor = Visitor(fetcher, self._throttle, self._pages, browser)
+        return Way(fetcher, visitor, browser, RobotsCache(fetcher), user_agent)

@@ -1,0 +1,148 @@
+"""What a robots.txt says: own vectors, laws, and Google's vectors where the corpora are."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.requirements import require
+from webdata_nb.contract import fields
+from webdata_nb.service.crawl.robots_rules import SITEMAPS, RobotsRules, Rule, product_token
+from webdata_nb.service.settings import USER_AGENT
+
+SITE = "http://site.test"
+
+
+def allowed(robots: str, path: str, token: str = "webdata_nb") -> bool:
+    return RobotsRules.parse(robots, token).allows(SITE + path)
+
+
+def test_googles_vectors() -> None:
+    corpora = require("corpora")
+    vectors: list[Any] = json.loads((corpora / "robots/google_rfc9309_vectors.json").read_text())
+    wrong = [
+        vector
+        for vector in vectors
+        if RobotsRules.parse(vector["robots"], vector["agent"]).allows(vector["url"])
+        != vector["allowed"]
+    ]
+    assert wrong == []
+    assert len(vectors) == 145
+
+
+@pytest.mark.parametrize(
+    ("robots", "path", "expected"),
+    [
+        ("", "/", True),
+        ("User-agent: *\nDisallow: /", "/x", False),
+        ("User-agent: *\nDisallow:", "/x", True),
+        ("User-agent: other\nDisallow: /", "/x", True),
+        ("User-agent: WebData_NB\nDisallow: /", "/x", False),
+        ("User-agent: webdata_nb/1.0 bot\nDisallow: /", "/x", False),
+        ("User-agent: webdata\nDisallow: /", "/x", True),
+        ("User-agent: *\nDisallow: /\n\nUser-agent: webdata_nb\nDisallow: /a", "/b", True),
+        ("User-agent: *\nDisallow: /\n\nUser-agent: webdata_nb", "/b", True),
+        ("User-agent: a\nUser-agent: webdata_nb\nDisallow: /", "/b", False),
+        ("User-agent: webdata_nb\nSitemap: /s\nUser-agent: b\nDisallow: /", "/b", False),
+        ("User-agent: webdata_nb\nDisallow: /a\nUser-agent: webdata_nb\nDisallow: /b", "/a", False),
+        ("Disallow: /\nUser-agent: *", "/b", True),
+        ("user-agent *\ndisallow /", "/b", False),
+        ("User-agent: *\rDisallow: /", "/b", False),
+        ("\ufeffUser-agent: *\nDisallow: /", "/b", False),
+        ("User-agent: * # all\nDisallow: /p # private", "/p", False),
+        ("User-agent: *\nDisallow: /p\nAllow: /p", "/p", True),
+        ("User-agent: *\nDisallow: /p\nAllow: /page", "/page", True),
+        ("User-agent: *\nAllow: /p\nDisallow: /page", "/page", False),
+        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf", False),
+        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf?x", True),
+        ("User-agent: *\nDisallow: /a$b", "/a$b", False),
+        ("User-agent: *\nDisallow: /*?sort=", "/list?sort=up", False),
+        ("User-agent: *\nDisallow: /\nAllow: /docs/index.html", "/docs/", True),
+        ("User-agent: *\nDisallow: /\nAllow: /docs/index.html", "/docs/x", False),
+        ("User-agent: *\nDisallow: /caf\u00e9", "/caf%C3%A9", False),
+        ("User-agent: *\nDisallow: /caf%c3%a9", "/caf%C3%A9", False),
+        ("User-agent: *\nDisalow: /x", "/x", False),
+        ("User-agent: *\nNoindex: /x", "/x", True),
+        ("<!DOCTYPE html><title>Oops</title>Disallow: /", "/x", True),
+        ("\x00\x00User-agent\x00", "/x", True),
+    ],
+)
+def test_vectors_of_our_own(*, robots: str, path: str, expected: bool) -> None:
+    assert allowed(robots, path) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("5", 5.0),
+        ("0.5", 0.5),
+        ("-1", None),
+        ("nan", None),
+        ("1e9", None),
+        ("inf", None),
+        ("", None),
+    ],
+)
+def test_crawl_delay(value: str, expected: float | None) -> None:
+    robots = f"User-agent: *\nDisallow: /x\nCrawl-delay: {value}"
+    assert RobotsRules.parse(robots, "us").delay_s == expected
+
+
+def test_a_delay_belongs_to_the_agents_above_it() -> None:
+    robots = "User-agent: slow\nCrawl-delay: 9\n\nUser-agent: *\nDisallow: /x"
+    assert RobotsRules.parse(robots, "us").delay_s is None
+    assert RobotsRules.parse(robots, "slow").delay_s == 9.0
+
+
+def test_sitemaps_stand_outside_groups_and_are_bounded() -> None:
+    robots = "Sitemap: /first\nUser-agent: a\nSitemap: /second\nSite-map: /first\n"
+    assert RobotsRules.parse(robots, "us").sitemaps == ("/first", "/second")
+    many = "".join(f"Sitemap: /{i}\n" for i in range(10_000))
+    assert len(RobotsRules.parse(many, "us").sitemaps) == SITEMAPS
+
+
+@pytest.mark.parametrize(
+    ("agent", "token"),
+    [
+        (USER_AGENT, "webdata_nb"),
+        ("ExampleBot", "ExampleBot"),
+        ("ExampleBot/2 (+http://example.org)", "ExampleBot"),
+        ("Mozilla/5.0 (compatible; my-bot/1; +http://x)", "my-bot"),
+    ],
+)
+def test_the_product_token_of_a_user_agent(agent: str, token: str) -> None:
+    assert product_token(agent) == token
+    assert fields.user_agent(agent) == agent
+
+
+@pytest.mark.parametrize("agent", ["", " x", "x\n", "1.0", "/1", "caf\u00e9", "x" * 501])
+def test_a_user_agent_without_a_name_is_refused(agent: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        fields.user_agent(agent)
+
+
+@given(st.text(alphabet="ab*$", max_size=12), st.text(alphabet="ab$", max_size=12))
+def test_matching_is_that_of_the_regular_expression(pattern: str, path: str) -> None:
+    end = "$" if pattern.endswith("$") else ""
+    body = pattern[:-1] if end else pattern
+    pieces = ".*".join(map(re.escape, body.split("*")))
+    # \Z: the path ends, in a language where $ would allow a newline behind.
+    expected = re.match(pieces + (r"\Z" if end else ""), path) is not None
+    assert Rule(pattern, allow=False).matches(path) is expected
+
+
+@given(st.text(max_size=300), st.text(max_size=30))
+def test_no_file_breaks_the_reader(robots: str, path: str) -> None:
+    allowed(robots, f"/{path}")
+
+
+@given(st.lists(st.sampled_from(["Allow: /a", "Disallow: /ab", "Disallow: /a*", "Allow: /*b"])))
+def test_the_order_of_rules_does_not_matter(lines: list[str]) -> None:
+    forth, back = ("\n".join(["User-agent: *", *order]) for order in (lines, lines[::-1]))
+    for path in ("/a", "/ab", "/b", "/xb"):
+        assert allowed(forth, path) is allowed(back, path)
