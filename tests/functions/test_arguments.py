@@ -25,7 +25,7 @@ CYCLE["again"] = CYCLE
 
 BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], str]] = [
     (search_df, ("",), {}, "query must contain at least one character"),
-    (search_df, (["a", "b"],), {}, "query must be a string"),
+    (search_df, ([["a"]],), {}, "query must be a string"),
     (search_df, ("q",), {"num_results": 51}, "num_results must be a whole number from 1 to 50"),
     (search_df, ("q",), {"num_results": "5"}, "num_results must be a whole number"),
     (search_df, ("q",), {"num_results": True}, "num_results must be a whole number"),

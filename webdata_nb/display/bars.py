@@ -23,7 +23,7 @@ def counts(view: View) -> str:
     """Return the state in words, such as `12/25 rows, 1 failed`."""
     of = "" if view.total is None else f"/{view.total}"
     failed = f", {view.failed} failed" if view.failed else ""
-    return f"{view.completed}{of} rows{failed}"
+    return f"{view.completed}{of} {view.unit}{failed}"
 
 
 class Bar:
@@ -39,7 +39,7 @@ class Bar:
         self._bar = Quiet(
             total=view.total,
             desc=view.description,
-            unit=" rows",
+            unit=f" {view.unit}",
             file=sys.stderr,
             dynamic_ncols=True,
             leave=True,

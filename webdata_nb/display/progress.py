@@ -51,7 +51,9 @@ def check(want: object) -> None:
     raise InvalidArgument(f"progress must be True, False, None (choose by place) or one of {names}")
 
 
-def listener(description: str, total: int | None, want: str | bool | None) -> Listener:
+def listener(
+    description: str, total: int | None, want: str | bool | None, *, unit: str = "rows"
+) -> Listener:
     """Return a listener that shows the progress of one job.
 
     Parameters
@@ -60,6 +62,8 @@ def listener(description: str, total: int | None, want: str | bool | None) -> Li
         What the job does, in a few words; control characters must be gone already.
     total
         Rows expected, as far as known at the start.
+    unit
+        What is counted, where it is not rows.
     want
         False: silent. A name of `KINDS`: that way. True: a bar, whatever the place. None: by
         place: HTML in a live kernel, a bar where stderr is a terminal, the log elsewhere.
@@ -69,7 +73,7 @@ def listener(description: str, total: int | None, want: str | bool | None) -> Li
     Listener
         To be used as a context manager inside `bridge.on_tick(listener.tick)`.
     """
-    return Listener(View(description, total), want)
+    return Listener(View(description, total, unit=unit), want)
 
 
 @dataclass(slots=True)

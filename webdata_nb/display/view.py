@@ -10,7 +10,10 @@ Ending = Literal["done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a painter shows. `elapsed` is seconds; `ending` is None while the job runs."""
+    """What a painter shows. `elapsed` is seconds; `ending` is None while the job runs.
+
+    `unit` says what is counted.
+    """
 
     description: str
     total: int | None
@@ -19,6 +22,7 @@ class View:
     status: str = ""
     elapsed: float = 0.0
     ending: Ending | None = None
+    unit: str = "rows"
 
 
 class Painter(Protocol):

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb import bridge
 from webdata_nb.display import progress as display
+from webdata_nb.errors import (
+    BadAnswer,
+    ConnectionFailed,
+    IncompleteResult,
+    JobFailed,
+    LocalServiceError,
+    QuotaExhausted,
+    RateLimited,
+    ServiceFault,
+    WebdataError,
+)
 from webdata_nb.functions import arguments
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
@@ -20,6 +33,18 @@ from webdata_nb.tables import receipt
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# What may be over at the next call: an older answer may stand in for these.
+_PASSING: Final = (
+    BadAnswer,
+    ConnectionFailed,
+    IncompleteResult,
+    JobFailed,
+    LocalServiceError,
+    QuotaExhausted,
+    RateLimited,
+    ServiceFault,
+)
 
 
 async def answer(ask: Ask, call: Call) -> pd.DataFrame:
@@ -40,14 +65,43 @@ async def answer(ask: Ask, call: Call) -> pd.DataFrame:
 async def gained(ask: Ask, call: Call) -> Result:
     """Return the rows that `ask` stands for, from the cache or from the service."""
     memory = Memory.of_ask(ask, call)
+    asked_at = datetime.now(UTC)
     found = await asyncio.to_thread(memory.find, ask.shown)
     if found is not None:
         return Result.kept(found)
+    async with memory.turn():
+        found = await asyncio.to_thread(memory.find, ask.shown, since=asked_at)
+        if found is not None:
+            return Result.kept(found)
+        return await _asked(ask, call, memory)
+
+
+async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:
+    """Ask the service; an older answer stands in for an error where the call allows it."""
     began = datetime.now(UTC)
-    fetched = await _fetched(ask, call, memory)
+    try:
+        fetched = await _fetched(ask, call, memory)
+    except _PASSING as error:
+        return await _stale(ask, memory, error)
+    if isinstance(trouble := fetched.trouble(), _PASSING):
+        with suppress(WebdataError):
+            return await _stale(ask, memory, trouble)
     public = arguments.public(ask.request)
     fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=public, began=began)
     return await asyncio.to_thread(fresh)
+
+
+async def _stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
+    found = await asyncio.to_thread(memory.stale, ask.shown)
+    if found is None:
+        raise error
+    age = (datetime.now(UTC) - found.at).total_seconds()
+    warnings.warn(
+        f"{ask.op} {receipt.short(ask.subject)}: an answer that is {age:.0f} s old stands in for "
+        f"{type(error).__name__}: {error}",
+        stacklevel=2,
+    )
+    return Result.kept(found, "stale")
 
 
 async def _fetched(ask: Ask, call: Call, memory: Memory) -> Fetched:

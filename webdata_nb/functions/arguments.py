@@ -169,6 +169,33 @@ def whole(name: str, value: object, *, least: int) -> int:
     return plain
 
 
+def listed(name: str, value: object) -> list[Any] | None:
+    """Return the items of a list of inputs; None for a single value.
+
+    Raises
+    ------
+    InvalidArgument
+        An empty list, or a set, whose order is nobody's.
+    """
+    plain = _plain(value)
+    if isinstance(plain, set | frozenset):
+        raise InvalidArgument(f"{name} must be a list: a set has no order")
+    if not isinstance(plain, list):
+        return None
+    if not plain:
+        raise InvalidArgument(f"{name} must not be an empty list")
+    return plain
+
+
+def amount(name: str, value: object) -> float | None:
+    """Return an amount of credits, or None where none was given."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InvalidArgument(f"{name} must be a number of credits, 0 or more")
+    return float(value)
+
+
 def out_path(value: object) -> Path | None:
     """Return where the rows are to be written besides being returned."""
     if value is None:

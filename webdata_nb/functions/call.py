@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -34,6 +35,7 @@ class Call:
     dtype_backend: DtypeBackend = "pandas"
     cache: bool = False
     refresh: bool = False
+    stale_if_error: float | None = None
     on_incomplete: OnIncomplete = "raise"
     on_cancel: OnCancel = "raise"
     out: Path | None = None
@@ -48,6 +50,7 @@ class Call:
         ttl: float | None = None,
         refresh: bool = False,
         offline: bool | None = None,
+        stale_if_error: bool | float = False,
         timeout: float | None = None,
         on_incomplete: OnIncomplete = "raise",
         on_cancel: OnCancel = "raise",
@@ -72,6 +75,7 @@ class Call:
             dtype_backend=dtype_backend,
             cache=arguments.flag("cache", cache),
             refresh=arguments.flag("refresh", refresh),
+            stale_if_error=_stale(stale_if_error),
             on_incomplete=on_incomplete,
             on_cancel=on_cancel,
             out=arguments.out_path(out),
@@ -109,3 +113,10 @@ def _timeout(value: float | None) -> float | None:
     if seconds == 0:
         raise InvalidArgument("timeout must be more than 0 seconds, or None to wait for the end")
     return seconds
+
+
+def _stale(value: bool | float) -> float | None:
+    """Return how old an answer may be that stands in for an error; None: no such answer."""
+    if isinstance(value, bool):
+        return math.inf if value else None
+    return arguments.seconds("stale_if_error", value)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.functions.answer import answer
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
+from webdata_nb.functions.many import OnError, Spread, answers
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from pathlib import Path
 
     import pandas as pd
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
+# What may be given as a list, and the column that then tells the inputs apart.
+_LISTS: Final = {"url": "start_url"}
+
 
 async def acrawl_df(
-    url: str,
+    url: str | Sequence[str],
     *,
     max_pages: int | None = None,
     max_depth: int | None = None,
@@ -41,9 +45,13 @@ async def acrawl_df(
     ttl: float | None = None,
     refresh: bool = False,
     offline: bool | None = None,
+    stale_if_error: bool | float = False,
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     on_incomplete: OnIncomplete = "raise",
     on_cancel: OnCancel = "raise",
+    on_error: OnError = "row",
+    executor: Executor | None = None,
+    budget: float | None = None,
     dtype_backend: DtypeBackend = "pandas",
     out: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -55,7 +63,8 @@ async def acrawl_df(
     Parameters
     ----------
     url
-        Where to start: an absolute http or https URL.
+        Where to start: an absolute http or https URL. A list crawls each, and one frame tells
+        them apart by `start_url`.
     max_pages
         Pages at most, 1 to 1000 (default 100); pages that failed count.
     max_depth
@@ -98,6 +107,9 @@ async def acrawl_df(
         Crawl again, whatever the cache holds, and keep the new answer.
     offline
         Answer from the cache only, however old its answer is.
+    stale_if_error
+        Answer with an older result, and a warning, where the service cannot: True for one of
+        any age, or its greatest age in seconds.
     timeout
         Seconds to wait for the job's end; then JobTimeout, and the job goes on.
     on_incomplete
@@ -105,6 +117,15 @@ async def acrawl_df(
     on_cancel
         When the job is cancelled or the call interrupted: `"raise"`, or `"partial"` for the rows
         so far.
+    on_error
+        With several inputs: `"row"` makes an input that failed a row with `success` False and
+        its `error`; `"raise"` ends the call with it.
+    executor
+        With several inputs: a `concurrent.futures.Executor` that runs them, such as a process
+        pool; by default up to 16 run side by side here.
+    budget
+        Credits that this call may cost at most, by the service's catalog; where it may cost
+        more, OverBudget, and nothing was started.
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
@@ -145,6 +166,8 @@ async def acrawl_df(
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
     JobFailed
         The job failed; `reason` says why, `partial` holds what arrived.
     JobCancelled, JobTimeout, IncompleteResult
@@ -167,21 +190,21 @@ async def acrawl_df(
     >>> df["success"].all()
     np.True_
     """
-    ask = Ask.crawl(
-        url=url,
-        max_pages=max_pages,
-        max_depth=max_depth,
-        concurrency=concurrency,
-        crawl_strategy=crawl_strategy,
-        allow_external_links=allow_external_links,
-        respect_robots_txt=respect_robots_txt,
-        include_paths=include_paths,
-        exclude_paths=exclude_paths,
-        scrape_options=scrape_options,
-        filter_faceted_urls=filter_faceted_urls,
-        sitemap=sitemap,
-        respect_nofollow=respect_nofollow,
-    )
+    given = {
+        "url": url,
+        "max_pages": max_pages,
+        "max_depth": max_depth,
+        "concurrency": concurrency,
+        "crawl_strategy": crawl_strategy,
+        "allow_external_links": allow_external_links,
+        "respect_robots_txt": respect_robots_txt,
+        "include_paths": include_paths,
+        "exclude_paths": exclude_paths,
+        "scrape_options": scrape_options,
+        "filter_faceted_urls": filter_faceted_urls,
+        "sitemap": sitemap,
+        "respect_nofollow": respect_nofollow,
+    }
     call = Call.of(
         session=session,
         progress=progress,
@@ -189,13 +212,15 @@ async def acrawl_df(
         ttl=ttl,
         refresh=refresh,
         offline=offline,
+        stale_if_error=stale_if_error,
         timeout=timeout,
         on_incomplete=on_incomplete,
         on_cancel=on_cancel,
         dtype_backend=dtype_backend,
         out=out,
     )
-    return await answer(ask, call)
+    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
+    return await answers(Ask.crawl, given, _LISTS, call=call, spread=spread)
 
 
 crawl_df = blocking(acrawl_df)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from webdata_nb.functions.answer import answer
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
+from webdata_nb.functions.many import OnError, Spread, answers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Executor
     from pathlib import Path
 
     import pandas as pd
@@ -17,12 +19,15 @@ if TYPE_CHECKING:
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
+# What may be given as a list, and the column that then tells the inputs apart.
+_LISTS: Final = {"advertiser": "advertiser", "region": "region", "date_range": "date_range"}
+
 
 async def acreatives_df(
-    advertiser: str,
+    advertiser: str | Sequence[str],
     *,
-    region: str | None = None,
-    date_range: str | None = None,
+    region: str | Sequence[str] | None = None,
+    date_range: str | Sequence[str] | None = None,
     max_rows: int | None = None,
     limit: int | None = None,
     skip_details: bool | None = None,
@@ -36,9 +41,13 @@ async def acreatives_df(
     ttl: float | None = None,
     refresh: bool = False,
     offline: bool | None = None,
+    stale_if_error: bool | float = False,
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     on_incomplete: OnIncomplete = "raise",
     on_cancel: OnCancel = "raise",
+    on_error: OnError = "row",
+    executor: Executor | None = None,
+    budget: float | None = None,
     dtype_backend: DtypeBackend = "pandas",
     out: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -51,7 +60,9 @@ async def acreatives_df(
     Parameters
     ----------
     advertiser
-        The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page.
+        The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page. A list
+        here, and in `region` and `date_range`, asks for every combination; one frame tells them
+        apart by columns of these names, with `fetched_at`, `success` and `error`.
     region
         Where the ads were shown (default `"anywhere"`).
     date_range
@@ -78,12 +89,24 @@ async def acreatives_df(
         Ask again, whatever the cache holds, and keep the new answer.
     offline
         Answer from the cache only, however old its answer is.
+    stale_if_error
+        Answer with an older result, and a warning, where the service cannot: True for one of
+        any age, or its greatest age in seconds.
     timeout
         Seconds to wait for all pages together; then ConnectionFailed.
     on_incomplete
         Where rows are missing: `"raise"`, `"warn"` or `"ignore"`.
     on_cancel
         When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
+    on_error
+        With several inputs: `"row"` makes an input that failed a row with `success` False and
+        its `error`; `"raise"` ends the call with it.
+    executor
+        With several inputs: a `concurrent.futures.Executor` that runs them, such as a process
+        pool; by default up to 16 run side by side here.
+    budget
+        Credits that this call may cost at most, by the service's catalog; where it may cost
+        more, OverBudget, and nothing was started.
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
@@ -107,6 +130,8 @@ async def acreatives_df(
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
     IncompleteResult
         See `on_incomplete`; a cursor that repeats counts as missing rows.
     OfflineError
@@ -125,18 +150,18 @@ async def acreatives_df(
     >>> list(df.columns)
     ['position', 'advertiser_id', 'creative_id', 'preview_url', 'extra']
     """
-    ask = Ask.creatives(
-        advertiser,
-        max_rows,
-        region=region,
-        date_range=date_range,
-        limit=limit,
-        skip_details=skip_details,
-        should_download_assets=should_download_assets,
-        should_download_previews=should_download_previews,
-        ocr=ocr,
-        timeout_ms=timeout_ms,
-    )
+    given = {
+        "advertiser": advertiser,
+        "max_rows": max_rows,
+        "region": region,
+        "date_range": date_range,
+        "limit": limit,
+        "skip_details": skip_details,
+        "should_download_assets": should_download_assets,
+        "should_download_previews": should_download_previews,
+        "ocr": ocr,
+        "timeout_ms": timeout_ms,
+    }
     call = Call.of(
         session=session,
         progress=progress,
@@ -144,13 +169,15 @@ async def acreatives_df(
         ttl=ttl,
         refresh=refresh,
         offline=offline,
+        stale_if_error=stale_if_error,
         timeout=timeout,
         on_incomplete=on_incomplete,
         on_cancel=on_cancel,
         dtype_backend=dtype_backend,
         out=out,
     )
-    return await answer(ask, call)
+    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
+    return await answers(Ask.creatives, given, _LISTS, call=call, spread=spread)
 
 
 creatives_df = blocking(acreatives_df)

@@ -10,7 +10,7 @@ from webdata_nb.client import paging
 from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.fetched import Fetched
-from webdata_nb.functions.running import within
+from webdata_nb.functions.patience import within
 from webdata_nb.tables.receipt import of_creatives
 
 if TYPE_CHECKING:

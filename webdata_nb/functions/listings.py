@@ -11,7 +11,7 @@ from webdata_nb.contract import limits
 from webdata_nb.functions import arguments
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call
-from webdata_nb.functions.running import within
+from webdata_nb.functions.patience import within
 from webdata_nb.tables import frame, rows, schemas
 
 if TYPE_CHECKING:

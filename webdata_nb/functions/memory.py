@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import OfflineError
 from webdata_nb.functions import arguments
-from webdata_nb.tables import snapshots, tickets
+from webdata_nb.functions.patience import within
+from webdata_nb.tables import snapshots, tickets, turns
 from webdata_nb.tables.snapshots import Question, Snapshot
 from webdata_nb.tables.tickets import Ticket
 
@@ -55,22 +58,59 @@ class Memory:
         )
         return cls(call.settings.cache_dir, question, scope, call)
 
-    def find(self, shown: Sequence[str]) -> Snapshot | None:
+    def find(self, shown: Sequence[str], *, since: datetime | None = None) -> Snapshot | None:
         """Return the earlier answer that may stand for this call, in the columns `shown`.
+
+        An answer taken after `since` always may: somebody asked the same while this call waited.
 
         Raises
         ------
         OfflineError
             There is none, and asking is not allowed.
         """
-        found = None
-        if self.call.cache and not self.call.refresh:
-            ttl_s = self.call.ttl_s(self.question.op)
-            now = datetime.now(UTC)
-            found = snapshots.newest(self.root, self.question, now=now, ttl_s=ttl_s, columns=shown)
+        found = self._newest(shown, since)
         if found is None and self.call.settings.offline:
             raise OfflineError(self._why_offline())
         return None if found is None or self._outdated(found) else found
+
+    def _newest(self, shown: Sequence[str], since: datetime | None) -> Snapshot | None:
+        now = datetime.now(UTC)
+        ages = [(now - since).total_seconds()] if since is not None else []
+        if not self.call.refresh:
+            ages.append(inf if (ttl_s := self.call.ttl_s(self.question.op)) is None else ttl_s)
+        if not self.call.cache or not ages:
+            return None
+        return snapshots.newest(self.root, self.question, now=now, ttl_s=max(ages), columns=shown)
+
+    def has_answer(self) -> bool:
+        """Whether the cache answers this call; reads no rows."""
+        found = self._newest((), None)
+        return found is not None and not self._outdated(found)
+
+    def stale(self, shown: Sequence[str]) -> Snapshot | None:
+        """Return an answer that is too old, where the call takes one instead of an error."""
+        if not self.call.cache or self.call.stale_if_error is None:
+            return None
+        age = self.call.stale_if_error
+        now = datetime.now(UTC)
+        return snapshots.newest(self.root, self.question, now=now, ttl_s=age, columns=shown)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until nobody else asks the same question; hold that inside the block.
+
+        Raises
+        ------
+        ConnectionFailed
+            Somebody else asked for longer than this call may take.
+        """
+        if not self.call.cache:
+            yield
+            return
+        async with AsyncExitStack() as stack:
+            entering = stack.enter_async_context(turns.turn(self.root, self.question))
+            await within(self.call.timeout_s, entering)
+            yield
 
     def _why_offline(self) -> str:
         mode = "offline mode is on (offline=, WEBDATA_OFFLINE)"

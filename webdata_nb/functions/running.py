@@ -7,14 +7,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from webdata_nb.client import paging, waiting
 from webdata_nb.client.client import Client
 from webdata_nb.contract.replies import StartReply
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import (
-    ConnectionFailed,
     Expired,
     IncompleteResult,
     JobTimeout,
@@ -23,6 +22,7 @@ from webdata_nb.errors import (
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.fetched import Fetched
+from webdata_nb.functions.patience import within
 from webdata_nb.tables.receipt import of_crawl, of_search
 
 # Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
@@ -116,17 +116,6 @@ def _expired(hours: float | None) -> Expired:
         f"the service keeps raw results for {kept}, and these are gone: start a new job",
         status=HTTPStatus.GONE,
     )
-
-
-async def within(seconds: float | None, work: Awaitable[Any]) -> Any:
-    """Wait for `work`, at most `seconds`."""
-    try:
-        async with asyncio.timeout(seconds) as deadline:
-            return await work
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        raise ConnectionFailed(f"the service gave no answer within timeout={seconds:g} s") from None
 
 
 async def _salvaged(collecting: Awaitable[Fetched]) -> Fetched | None:

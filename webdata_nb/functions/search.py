@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.functions.answer import answer
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
+from webdata_nb.functions.many import OnError, Spread, answers
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from pathlib import Path
 
     import pandas as pd
@@ -19,14 +20,17 @@ if TYPE_CHECKING:
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
+# What may be given as a list, and the column that then tells the inputs apart.
+_LISTS: Final = {"query": "query", "engine": "engine", "language": "language", "country": "country"}
+
 
 async def asearch_df(
-    query: str,
+    query: str | Sequence[str],
     *,
     num_results: int | None = None,
-    engine: Engine | None = None,
-    language: str | None = None,
-    country: str | None = None,
+    engine: Engine | Sequence[Engine] | None = None,
+    language: str | Sequence[str] | None = None,
+    country: str | Sequence[str] | None = None,
     safe_search: bool | None = None,
     formats: Sequence[Format] | None = None,
     format_options: Mapping[str, Any] | None = None,
@@ -42,9 +46,13 @@ async def asearch_df(
     ttl: float | None = None,
     refresh: bool = False,
     offline: bool | None = None,
+    stale_if_error: bool | float = False,
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     on_incomplete: OnIncomplete = "raise",
     on_cancel: OnCancel = "raise",
+    on_error: OnError = "row",
+    executor: Executor | None = None,
+    budget: float | None = None,
     dtype_backend: DtypeBackend = "pandas",
     out: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -56,7 +64,8 @@ async def asearch_df(
     Parameters
     ----------
     query
-        The search terms.
+        The search terms. A list here, and in `engine`, `language` and `country`, asks for every
+        combination, in order; one frame tells them apart by columns of these names.
     num_results
         Unique results wanted, 1 to 50 (default 10); fewer come where fewer exist.
     engine
@@ -95,6 +104,9 @@ async def asearch_df(
         Ask again, whatever the cache holds, and keep the new answer.
     offline
         Answer from the cache only, however old its answer is.
+    stale_if_error
+        Answer with an older result, and a warning, where the service cannot: True for one of
+        any age, or its greatest age in seconds.
     timeout
         Seconds to wait for the job's end; then JobTimeout, and the job goes on.
     on_incomplete
@@ -102,6 +114,15 @@ async def asearch_df(
     on_cancel
         When the job is cancelled or the call interrupted: `"raise"`, or `"partial"` for the rows
         so far.
+    on_error
+        With several inputs: `"row"` makes an input that failed a row with `success` False and
+        its `error`; `"raise"` ends the call with it.
+    executor
+        With several inputs: a `concurrent.futures.Executor` that runs them, such as a process
+        pool; by default up to 16 run side by side here.
+    budget
+        Credits that this call may cost at most, by the service's catalog; where it may cost
+        more, OverBudget, and nothing was started.
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
@@ -110,7 +131,8 @@ async def asearch_df(
     Returns
     -------
     pandas.DataFrame
-        The columns depend on `formats` and `extract`, never on what was found. The receipt is
+        With lists, `query`, each other list's column and `fetched_at` come first. The other
+        columns depend on `formats` and `extract`, never on what was found. The receipt is
         `df.attrs["webdata"]`; its `line` says in one line what happened.
 
         ================= ========= ==================================================
@@ -136,6 +158,8 @@ async def asearch_df(
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
+    OverBudget
+        See `budget`.
     JobFailed
         The job failed; `reason` says why, `partial` holds what arrived.
     JobCancelled, JobTimeout, IncompleteResult
@@ -158,22 +182,22 @@ async def asearch_df(
     >>> df.attrs["webdata"]["status"]
     'completed'
     """
-    ask = Ask.search(
-        query=query,
-        num_results=num_results,
-        engine=engine,
-        language=language,
-        country=country,
-        safe_search=safe_search,
-        formats=formats,
-        format_options=format_options,
-        only_main_content=only_main_content,
-        mobile=mobile,
-        mobile_device=mobile_device,
-        headers=headers,
-        cookies=cookies,
-        extract=extract,
-    )
+    given = {
+        "query": query,
+        "num_results": num_results,
+        "engine": engine,
+        "language": language,
+        "country": country,
+        "safe_search": safe_search,
+        "formats": formats,
+        "format_options": format_options,
+        "only_main_content": only_main_content,
+        "mobile": mobile,
+        "mobile_device": mobile_device,
+        "headers": headers,
+        "cookies": cookies,
+        "extract": extract,
+    }
     call = Call.of(
         session=session,
         progress=progress,
@@ -181,13 +205,15 @@ async def asearch_df(
         ttl=ttl,
         refresh=refresh,
         offline=offline,
+        stale_if_error=stale_if_error,
         timeout=timeout,
         on_incomplete=on_incomplete,
         on_cancel=on_cancel,
         dtype_backend=dtype_backend,
         out=out,
     )
-    return await answer(ask, call)
+    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
+    return await answers(Ask.search, given, _LISTS, call=call, spread=spread)
 
 
 search_df = blocking(asearch_df)

@@ -16,6 +16,7 @@ from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
 from webdata_nb.functions.handle import Job, checked_id, started
 from webdata_nb.functions.memory import Memory
+from webdata_nb.functions.patience import within
 from webdata_nb.tables.tickets import Ticket
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ async def acrawl_job(
     scrape_options: Mapping[str, Any] | None = None,
     filter_faceted_urls: bool | None = None,
     sitemap: bool | None = None,
+    respect_nofollow: bool | None = None,
     session: Connection | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
 ) -> Job:
@@ -128,7 +130,7 @@ async def acrawl_job(
     ----------
     url, max_pages, max_depth, concurrency, crawl_strategy, allow_external_links
         Where to crawl, as in `crawl_df`; one start URL.
-    respect_robots_txt, include_paths, exclude_paths, filter_faceted_urls, sitemap
+    respect_robots_txt, include_paths, exclude_paths, filter_faceted_urls, sitemap, respect_nofollow
         What to leave out and to add, as in `crawl_df`.
     scrape_options
         How each page is read, as in `crawl_df`.
@@ -168,6 +170,7 @@ async def acrawl_job(
         scrape_options=scrape_options,
         filter_faceted_urls=filter_faceted_urls,
         sitemap=sitemap,
+        respect_nofollow=respect_nofollow,
     )
     return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
 
@@ -178,7 +181,7 @@ crawl_job = synced(acrawl_job)
 async def _started(ask: Ask, call: Call) -> Job:
     memory = Memory.of_ask(ask, call)
     async with call.connection.client(call.settings) as client:
-        job_id = (await running.within(call.timeout_s, running.start(client, ask))).job_id
+        job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
     public = arguments.public(ask.request)
     ticket = Ticket(job_id, ask.op, ask.subject, memory.question.digest, ask.shown, public)
     return await asyncio.to_thread(started, ticket, call.connection, remember=True)
@@ -229,7 +232,7 @@ async def ajob(
     known = await asyncio.to_thread(Memory.remembered, named, call)
     async with call.connection.client(call.settings) as client:
         finding = _found(client, named, known)
-        kind, last = await running.within(call.timeout_s, finding)
+        kind, last = await within(call.timeout_s, finding)
     ticket = known or Ticket.foreign(named, kind, scope.service)
     return Job(ticket, call.connection, last)
 

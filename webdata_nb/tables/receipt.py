@@ -146,6 +146,78 @@ def attrs(
     return as_read
 
 
+RUNS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One input of several: its labels, its receipt if it has one, and what went wrong."""
+
+    labels: Mapping[str, str | None]
+    attrs: Mapping[str, Any] | None
+    error: str | None = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what the whole call's receipt tells of it."""
+        attrs = self.attrs or {}
+        return {
+            **self.labels,
+            "job_id": attrs.get("job_id"),
+            "status": attrs.get("status", "failed" if self.error else "cancelled"),
+            "rows": attrs.get("counts", {}).get("rows", 0),
+            "cache": attrs.get("cache"),
+            "error": self.error,
+        }
+
+
+def of_runs(
+    kind: str,
+    runs: Sequence[Run],
+    *,
+    request: Mapping[str, Any],
+    service: str,
+    rows: int,
+    started_at: datetime,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return the receipt of several inputs: sums, and the first 50 runs one by one.
+
+    `request` is the first input's; what differs between inputs is in `runs`.
+    """
+    elapsed = (finished_at - started_at).total_seconds()
+    labels = list(runs[0].labels)
+    failed = sum(run.error is not None for run in runs)
+    cached = sum((run.attrs or {}).get("cache") == "hit" for run in runs)
+    known = [run.attrs for run in runs if run.attrs is not None]
+    told = {
+        "kind": kind,
+        "status": "completed" if len(known) == len(runs) and not failed else "partial",
+        "service": service,
+        "request": {name: value for name, value in request.items() if name not in labels},
+        "labels": labels,
+        "inputs": {"total": len(runs), "failed": failed, "cached": cached},
+        "counts": {
+            "rows": rows,
+            "ok": sum(attrs["counts"]["ok"] for attrs in known),
+            "failed": sum(attrs["counts"]["failed"] for attrs in known) + failed,
+        },
+        "timings": {
+            "elapsed_s": round(elapsed, 3),
+            "started_at": _iso(started_at),
+            "finished_at": _iso(finished_at),
+        },
+        "runs": [run.told() for run in runs[:RUNS]],
+        "cache": "hit" if cached == len(runs) else "miss",
+        "file": None,
+        "line": (
+            f"{kind} of {len(runs)} inputs: {rows} rows; {cached} from the cache, "
+            f"{failed} failed; {elapsed:.1f} s"
+        ),
+    }
+    as_read: dict[str, Any] = orjson.loads(dumps(told))
+    return as_read
+
+
 _ENGINES: Final = (
     "engine_requested",
     "engine_used",

@@ -1,0 +1,152 @@
+"""One run for one question: threads and processes that ask the same wait for one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from starlette.responses import JSONResponse
+
+from tests.functions.receipts import SITE, told
+from tests.wire.waiting import until
+from tests.wire_service import KEY, Script, WireService, crawl_rows
+from webdata_nb.contract import paths
+from webdata_nb.errors import ConnectionFailed, InvalidArgument, JobFailed, OverBudget
+from webdata_nb.functions import Session, acrawl_df, crawl_df, creatives_df, search_df
+
+ASK = """
+import sys
+from webdata_nb import connect
+df = connect(base_url=sys.argv[1], api_key=sys.argv[2]).crawl_df("https://site.test/")
+print(len(df), df.attrs["webdata"]["cache"])
+"""
+
+
+@pytest.mark.usefixtures("connected")
+def test_threads_that_ask_the_same_share_one_job(service: WireService) -> None:
+    together = threading.Barrier(4)
+
+    def ask(refresh: bool) -> str:
+        together.wait(30)
+        return str(told(crawl_df(SITE, refresh=refresh))["cache"])
+
+    for refresh in (False, True):
+        service.jobs.clear()
+        with ThreadPoolExecutor(4) as threads:
+            states = list(threads.map(ask, [refresh] * 4))
+        assert len(service.jobs) == 1
+        assert sorted(states) == ["hit", "hit", "hit", "miss"]
+
+
+def test_processes_that_ask_the_same_share_one_job(service: WireService) -> None:
+    command = [sys.executable, "-c", ASK, service.url, KEY]
+    asked = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    told_by = [process.communicate(timeout=120) for process in asked]
+    assert [process.returncode for process in asked] == [0] * 4, told_by
+    assert sorted(out.strip() for out, _ in told_by) == ["5 hit", "5 hit", "5 hit", "5 miss"]
+    assert len(service.jobs) == 1
+
+
+async def test_who_waits_for_another_ones_answer_waits_no_longer_than_he_may(
+    service: WireService, connected: Session
+) -> None:
+    service.crawl = Script(crawl_rows(1), running=True)
+    first = asyncio.create_task(connected.acrawl_df(SITE))
+    await until(service.polled.is_set)
+    with pytest.raises(ConnectionFailed, match=r"timeout=0\.2 s"):
+        await acrawl_df(SITE, session=connected, timeout=0.2)
+    assert len(service.jobs) == 1
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+@pytest.mark.usefixtures("connected")
+def test_who_waited_for_a_failure_asks_himself(service: WireService) -> None:
+    together = threading.Barrier(2)
+    service.crawl = Script([], status="failed", error="down")
+
+    def ask() -> type[Exception] | None:
+        together.wait(30)
+        try:
+            crawl_df(SITE)
+        except JobFailed as error:
+            return type(error)
+        return None
+
+    with ThreadPoolExecutor(2) as threads:
+        assert [each.result() for each in [threads.submit(ask), threads.submit(ask)]] == [
+            JobFailed
+        ] * 2
+    assert len(service.jobs) == 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_older_answer_may_stand_in_for_an_error(service: WireService) -> None:
+    fresh = crawl_df(SITE)
+    service.fault = lambda path, _query: (
+        JSONResponse({"detail": "down"}, 501) if path == paths.CRAWL else None
+    )
+    with pytest.raises(Exception, match="501"):
+        crawl_df(SITE, ttl=0, stale_if_error=True)  # what it does not offer will not pass
+
+    service.fault = lambda _path, _query: None
+    service.crawl = Script([], status="failed", error="the site is down")
+    with pytest.raises(JobFailed):
+        crawl_df(SITE, ttl=0)
+    with pytest.warns(UserWarning, match=r"s old stands in for JobFailed.*the site is down"):
+        stale = crawl_df(SITE, ttl=0, stale_if_error=True)
+    assert stale.equals(fresh)
+    assert told(stale)["cache"] == "stale"
+    with pytest.raises(JobFailed):
+        crawl_df(SITE, ttl=0, stale_if_error=0)
+    with pytest.raises(JobFailed):
+        crawl_df(SITE + "other", stale_if_error=True)
+    with pytest.raises(InvalidArgument, match="stale_if_error"):
+        crawl_df(SITE, stale_if_error=-1)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_budget_stops_a_call_before_anything_is_started(
+    service: WireService, tmp_path: Path
+) -> None:
+    service.weights = [
+        {"platform": "search", "operation": "discovery", "weight": 1},
+        {"platform": "search", "operation": "scrape", "weight": 0.5},
+        {"platform": "crawl", "operation": "page", "weight": 1},
+        {"platform": "partner_ads_transparency", "operation": "creatives", "weight": 1},
+    ]
+    with pytest.raises(OverBudget, match=r"at most 24 credits .*budget=23") as stopped:
+        search_df(["a", "b"], country=["us", "de"], budget=23)
+    assert (stopped.value.estimate, stopped.value.budget) == (24, 23)
+    assert service.jobs == {}
+    assert len(search_df(["a", "b"], country=["us", "de"], budget=24)) == 12
+    # What the cache answers costs nothing.
+    assert len(search_df(["a", "b"], country=["us", "de"], budget=0)) == 12
+    # Another service's default is not known, but the contract's greatest number is.
+    with pytest.raises(OverBudget, match="1000"):
+        crawl_df(SITE, budget=999)
+    assert len(crawl_df(SITE, max_pages=5, budget=5, out=tmp_path / "x.parquet")) == 5
+    with pytest.raises(InvalidArgument, match="max_rows"):
+        creatives_df("AR1", budget=100)
+    assert len(creatives_df("AR1", max_rows=2, budget=2)) == 2
+    with pytest.raises(InvalidArgument, match="budget"):
+        search_df("q", budget=-1)
+
+
+@pytest.mark.usefixtures("connected")
+def test_no_answer_of_a_service_that_recovers_is_stale(service: WireService) -> None:
+    crawl_df(SITE)
+    service.crawl = Script(crawl_rows(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(crawl_df(SITE, ttl=0, stale_if_error=True)) == 2

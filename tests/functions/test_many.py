@@ -1,0 +1,241 @@
+"""Lists multiply into one tidy frame: in order, side by side, and without losing an input."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from tests.functions.receipts import SITE, told
+from tests.wire.waiting import until
+from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
+from webdata_nb.contract import paths
+from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault
+from webdata_nb.functions import Session, connect, crawl_df, creatives_df, search_df
+
+
+@pytest.mark.usefixtures("connected")
+def test_lists_multiply_in_order_and_become_columns(service: WireService) -> None:
+    df = search_df(["a", "b"], country=["us", "de"], engine=["engine_one", "engine_two"])
+    asked = list(df[["query", "engine", "country"]].drop_duplicates().itertuples(index=False))
+    assert [tuple(row) for row in asked] == [
+        (query, engine, country)
+        for query in ("a", "b")
+        for engine in ("engine_one", "engine_two")
+        for country in ("us", "de")
+    ]
+    assert df["rank"].tolist() == [1, 2, 3] * 8
+    assert list(df.columns)[:5] == ["query", "engine", "country", "fetched_at", "rank"]
+    assert str(df["fetched_at"].dtype) == "datetime64[us, UTC]"
+    assert len(service.posted(paths.SEARCH)) == 8
+    receipt = told(df)
+    assert receipt["inputs"] == {"total": 8, "failed": 0, "cached": 0}
+    assert receipt["counts"]["rows"] == len(df) == 24
+    assert {run["job_id"] for run in receipt["runs"]} == set(service.jobs)
+
+
+@pytest.mark.usefixtures("connected")
+def test_each_input_has_an_answer_of_its_own_in_the_cache(service: WireService) -> None:
+    search_df("b")
+    first = search_df(["a", "b"])
+    assert told(first)["inputs"]["cached"] == 1
+    again = search_df(["a", "b"])
+    assert first.equals(again)
+    assert first.dtypes.equals(again.dtypes)
+    assert told(again)["cache"] == "hit"
+    assert len(service.posted(paths.SEARCH)) == 2
+    # A single one is the same question as one of a list.
+    assert told(search_df("a"))["cache"] == "hit"
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_input_twice_is_asked_once_and_shown_twice(service: WireService) -> None:
+    df = search_df(["a", "a", "b"])
+    assert df["query"].tolist() == ["a"] * 6 + ["b"] * 3
+    assert len(service.posted(paths.SEARCH)) == 2
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_input_that_fails_is_a_row_with_its_error(service: WireService) -> None:
+    def broken(path: str, query: dict[str, str]) -> Response | None:
+        _ = query
+        failing = service.asked[-1].body or {}
+        if path == paths.SEARCH and failing.get("query") == "b":
+            return JSONResponse({"detail": "a bad day"}, 422)
+        return None
+
+    service.fault = broken
+    df = search_df(["a", "b", "c"])
+    assert df["query"].tolist() == ["a"] * 3 + ["b"] + ["c"] * 3
+    row = df[df["query"] == "b"].iloc[0]
+    assert row["success"] is False or not row["success"]
+    assert row["error"].startswith("InvalidRequest: ")
+    assert "a bad day" in row["error"]
+    assert pd.isna(row["rank"])
+    assert told(df)["inputs"]["failed"] == 1
+    assert told(df)["status"] == "partial"
+    assert df.dtypes.equals(search_df(["a", "c"]).dtypes)
+    with pytest.raises(Exception, match="a bad day"):
+        search_df(["a", "b", "c"], on_error="raise")
+
+
+@pytest.mark.usefixtures("connected")
+def test_rows_before_a_failure_are_kept_beside_it(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(2), status="failed", error="gone")
+    df = crawl_df([SITE, SITE + "b"])
+    assert df["start_url"].tolist() == [SITE] * 3 + [SITE + "b"] * 3
+    assert df["success"].tolist() == [True, True, False] * 2
+    assert df["error"].tolist()[2].endswith("gone")
+    with pytest.raises(JobFailed):
+        crawl_df([SITE, SITE + "b"], on_error="raise")
+    service.crawl = Script(crawl_rows(2), total=5)
+    short = crawl_df([SITE, SITE + "b"])
+    assert short["error"].tolist()[2].startswith("IncompleteResult: 2 of 5 rows")
+    with pytest.warns(UserWarning, match="2 of 5 rows"):
+        assert len(crawl_df([SITE, SITE + "b"], on_incomplete="warn")) == 4
+
+
+def test_a_wrong_key_ends_the_call(service: WireService) -> None:
+    with connect(base_url=service.url, api_key="wrong") as stranger, pytest.raises(AuthError):
+        stranger.search_df(["a", "b"])
+
+
+@pytest.mark.usefixtures("connected")
+def test_creatives_of_several_advertisers_and_regions(service: WireService) -> None:
+    service.creatives = creative_rows(3)
+    df = creatives_df(["AR1", "AR2"], region=["US", "DE"], max_rows=2)
+    assert list(df.columns)[:6] == [
+        "advertiser",
+        "region",
+        "fetched_at",
+        "success",
+        "error",
+        "position",
+    ]
+    assert df["region"].tolist() == ["US", "US", "DE", "DE"] * 2
+    assert df["success"].all()
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_input_that_is_wrong_is_refused_before_anything_is_sent(service: WireService) -> None:
+    for wrong in ([], ["a", ""], {"a", "b"}, ["a", 5]):
+        with pytest.raises(InvalidArgument, match="query"):
+            search_df(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="executor"):
+        search_df(["a"], executor="threads")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="on_error"):
+        search_df(["a"], on_error="ignore")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="inputs"):
+        search_df([f"q{n}" for n in range(200)], country=[f"{n}" for n in range(200)])
+    assert service.asked == []
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_column_of_a_frame_is_a_list() -> None:
+    table = pd.DataFrame({"q": ["x", "y"]})
+    df = search_df(table["q"])  # type: ignore[arg-type]
+    assert df["query"].unique().tolist() == ["x", "y"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_nothing_found_is_said_once_and_typed(service: WireService) -> None:
+    full = search_df(["a", "b"], cache=False)
+    service.search = Script([])
+    with pytest.warns(UserWarning, match="2 of 2 inputs gave no rows") as caught:
+        empty = search_df(["a", "b"])
+    assert len(caught) == 1
+    assert empty.dtypes.equals(full.dtypes)
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_rows_go_to_a_file_as_well(tmp_path: Path) -> None:
+    df = search_df(["a", "b"], out=tmp_path / "all.parquet", dtype_backend="pyarrow")
+    assert pd.read_parquet(tmp_path / "all.parquet")["query"].tolist() == df["query"].tolist()
+
+
+def test_a_full_plan_makes_inputs_queue(service: WireService, connected: Session) -> None:
+    turned_away = threading.Event()
+
+    def full(path: str, _query: dict[str, str]) -> Response | None:
+        if path == paths.SEARCH and not turned_away.is_set():
+            turned_away.set()
+            headers = {
+                "Retry-After": "0",
+                "X-Concurrency-Limit": "2",
+                "X-Concurrency-Active": "2",
+            }
+            return JSONResponse({"detail": "2 of 2 active jobs"}, 429, headers)
+        return None
+
+    service.fault = full
+    df = connected.search_df(["a", "b", "c"])
+    assert turned_away.is_set()
+    assert df["success"].all()
+    assert len(df) == 9
+
+
+def pool(kind: str) -> Executor:
+    if kind == "threads":
+        return concurrent.futures.ThreadPoolExecutor(2)
+    spawn = multiprocessing.get_context("spawn")
+    return concurrent.futures.ProcessPoolExecutor(2, mp_context=spawn)
+
+
+@pytest.fixture(params=["threads", "processes"])
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    with pool(request.param) as made:
+        yield made
+
+
+def test_an_executor_gives_the_same_frame(
+    service: WireService, connected: Session, executor: Executor
+) -> None:
+    plain = connected.search_df(["a", "b", "c"], cache=False)
+    spread = connected.search_df(["a", "b", "c"], executor=executor)
+    assert spread.drop(columns="fetched_at").equals(plain.drop(columns="fetched_at"))
+
+    def broken(path: str, _query: dict[str, str]) -> Response | None:
+        return JSONResponse({"detail": "no"}, 422) if path == paths.SEARCH else None
+
+    service.fault = broken
+    failed = connected.search_df(["x", "y"], executor=executor)
+    assert failed["success"].tolist() == [False, False]
+    assert failed["error"].str.contains("422").all()
+
+
+@pytest.mark.parametrize("on_cancel", ["raise", "partial"])
+async def test_cancelling_cancels_every_job(
+    service: WireService, connected: Session, on_cancel: Any
+) -> None:
+    service.search = Script(search_rows(2), running=True)
+    task = asyncio.create_task(connected.asearch_df(["a", "b"], on_cancel=on_cancel))
+    await until(lambda: len(service.jobs) == 2 and service.polled.is_set())
+    task.cancel()
+    if on_cancel == "partial":
+        df = await task
+        assert set(df["query"]) <= {"a", "b"}
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_fault_of_the_service_for_one_input_is_a_row(service: WireService) -> None:
+    def down(path: str, _query: dict[str, str]) -> Response | None:
+        return JSONResponse({"detail": "down"}, 501) if path == paths.CRAWL else None
+
+    service.fault = down
+    df = crawl_df([SITE])
+    assert df["success"].tolist() == [False]
+    with pytest.raises((ServiceFault, Exception), match="501"):
+        crawl_df(SITE)

@@ -1,0 +1,296 @@
+"""Several inputs in one call: run side by side, answered by one tidy frame in a fixed order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from webdata_nb import bridge
+from webdata_nb.bridge import PORTAL
+from webdata_nb.display import progress as display
+from webdata_nb.errors import (
+    AuthError,
+    IncompleteResult,
+    InvalidArgument,
+    JobCancelled,
+    LocalServiceError,
+    WebdataError,
+)
+from webdata_nb.functions import arguments, budget
+from webdata_nb.functions.answer import answer, gained
+from webdata_nb.functions.ask import Ask
+from webdata_nb.functions.blocking import salvage
+from webdata_nb.functions.call import Call
+from webdata_nb.functions.result import Result, delivered
+from webdata_nb.tables import receipt, stacked
+from webdata_nb.tables.stacked import Label, Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnError = Literal["row", "raise"]
+Outcome = Result | WebdataError
+
+# Inputs under way at a time; the service's own cap is the limiter's matter.
+ABREAST: Final = 16
+MOST: Final = 10_000
+_ABSENT: Final = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One combination of what was given in lists: its labels, which become columns."""
+
+    labels: Mapping[str, Label]
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How several inputs are carried out."""
+
+    on_error: OnError = "row"
+    executor: Executor | None = None
+    budget: float | None = None
+
+    @classmethod
+    def of(
+        cls, *, on_error: object = "row", executor: object = None, budget: float | None = None
+    ) -> Spread:
+        """Check the arguments as a user gave them."""
+        arguments.one_of("on_error", on_error, get_args(OnError))
+        if executor is not None and not isinstance(executor, Executor):
+            raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
+        chosen: Any = on_error
+        return cls(chosen, executor, arguments.amount("budget", budget))
+
+
+async def answers(
+    make: Callable[..., Ask],
+    given: Mapping[str, Any],
+    multiplying: Mapping[str, str],
+    *,
+    call: Call,
+    spread: Spread,
+) -> pd.DataFrame:
+    """Return the frame of one input, or of every combination of what was given in lists.
+
+    `multiplying` maps each argument that may be a list to the column that tells it apart; the
+    first one is always shown.
+    """
+    inputs = combined(make, given, multiplying)
+    asks = [make(**given)] if inputs is None else [each.ask for each in inputs]
+    await budget.check(asks, call, spread.budget)
+    if inputs is None:
+        return await answer(asks[0], call)
+    return await together(inputs, call, spread)
+
+
+def combined(
+    make: Callable[..., Ask], given: Mapping[str, Any], multiplying: Mapping[str, str]
+) -> list[Input] | None:
+    """Return each combination of the lists among `given`, in order; None where there is none.
+
+    Raises
+    ------
+    InvalidArgument
+        A list that is empty, or an input that the contract does not allow; nothing was sent.
+    """
+    lists = {name: arguments.listed(name, given.get(name)) for name in multiplying}
+    several = {name: values for name, values in lists.items() if values is not None}
+    if not several:
+        return None
+    first = next(iter(multiplying))
+    axes = {first: several.get(first, [given.get(first)]), **several}
+    count = 1
+    for values in axes.values():
+        count *= len(values)
+    if count > MOST:
+        raise InvalidArgument(f"the lists make {count} inputs: {MOST} at most in one call")
+    return [
+        Input(
+            {multiplying[name]: _label(value) for name, value in zip(axes, chosen, strict=True)},
+            make(**{**given, **dict(zip(axes, chosen, strict=True))}),
+        )
+        for chosen in itertools.product(*axes.values())
+    ]
+
+
+def _label(value: object) -> Label:
+    return None if value is None else arguments.unlocked(str(value))
+
+
+async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.DataFrame:
+    """Run every input and return their rows as one frame."""
+    began = datetime.now(UTC)
+    run = _on_executor(spread.executor) if spread.executor is not None else _here
+    outcomes, interrupted = await _gathered(inputs, call, run, spread)
+    parts = [_part(each, got, call) for each, got in zip(inputs, outcomes, strict=True)]
+    result = await asyncio.to_thread(_stacked, inputs, parts, outcomes, call, began)
+    if not interrupted:
+        _warn_of_empty(inputs, outcomes)
+    framed = await delivered(result, call)
+    if interrupted:
+        salvage(framed)
+    return framed
+
+
+# ------------------------------------------------------------------------------------- running
+
+Run = Callable[[Ask, Call], Awaitable[Outcome]]
+
+
+async def _gathered(
+    inputs: Sequence[Input], call: Call, run: Run, spread: Spread
+) -> tuple[list[Outcome | None], bool]:
+    """Return each input's outcome, None where an interrupt came first."""
+    ask = inputs[0].ask
+    # Each input keeps still; the bar of the whole call counts inputs.
+    quiet = replace(call, out=None, settings=replace(call.settings, progress=False))
+    listener = display.listener(
+        f"{ask.op} of {len(inputs)} inputs", len(inputs), call.settings.progress, unit="inputs"
+    )
+    places = asyncio.Semaphore(ABREAST if spread.executor is None else len(inputs))
+    finished = itertools.count(1)
+
+    async def one(each: Input) -> Outcome:
+        async with places:
+            outcome = await run(each.ask, quiet)
+        listener.count(next(finished))
+        await _raise_what_ends_all(outcome, call, spread)
+        return outcome
+
+    with bridge.on_tick(listener.tick), listener:
+        tasks = [asyncio.create_task(one(each)) for each in inputs]
+        try:
+            return list(await asyncio.gather(*tasks)), False
+        except BaseException as error:
+            await _ended(tasks)
+            stopped = isinstance(error, asyncio.CancelledError) and call.on_cancel == "partial"
+            if not stopped:
+                raise
+            return [_result_of(task) for task in tasks], True
+
+
+async def _ended(tasks: Sequence[asyncio.Task[Outcome]]) -> None:
+    for task in tasks:
+        # Once only: a second cancellation would cut short what the first one began.
+        if not task.cancelling():
+            task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _result_of(task: asyncio.Task[Outcome]) -> Outcome | None:
+    return None if task.cancelled() or task.exception() is not None else task.result()
+
+
+async def _raise_what_ends_all(outcome: Outcome, call: Call, spread: Spread) -> None:
+    """Raise where the others need not be tried: by wish, or since they would meet the same."""
+    if isinstance(outcome, AuthError | LocalServiceError):
+        raise outcome
+    if spread.on_error == "row":
+        return
+    if isinstance(outcome, WebdataError):
+        raise outcome
+    await delivered(outcome, replace(call, out=None))  # raises as a single call would
+
+
+async def _here(ask: Ask, call: Call) -> Outcome:
+    try:
+        result = await gained(ask, call)
+    except WebdataError as error:
+        return error
+    trouble = None if result.fetched is None else result.fetched.trouble()
+    if trouble is not None and result.table.num_rows == 0 and not isinstance(trouble, JobCancelled):
+        return trouble
+    return result
+
+
+def _on_executor(executor: Executor) -> Run:
+    async def run(ask: Ask, call: Call) -> Outcome:
+        return await asyncio.wrap_future(executor.submit(_work, ask, call))
+
+    return run
+
+
+def _work(ask: Ask, call: Call) -> Outcome:
+    """Run one input in another thread or process; whatever it returns pickles."""
+    outcome = PORTAL.run(_here(ask, call))
+    return outcome if isinstance(outcome, WebdataError) else replace(outcome, objects={})
+
+
+# ------------------------------------------------------------------------------------- stacking
+
+
+def _part(each: Input, outcome: Outcome | None, call: Call) -> Part:
+    if outcome is None:
+        return Part(each.labels, None, None)
+    if isinstance(outcome, WebdataError):
+        return Part(each.labels, None, datetime.now(UTC), _words(outcome))
+    trouble = None if outcome.fetched is None else outcome.fetched.trouble()
+    at = datetime.fromisoformat(outcome.attrs["timings"]["finished_at"])
+    return Part(each.labels, outcome.table, at, _complaint(trouble, call))
+
+
+def _complaint(trouble: WebdataError | None, call: Call) -> str | None:
+    """Return what a row is to say about an input whose rows are not all there."""
+    if trouble is None or (isinstance(trouble, JobCancelled) and call.on_cancel == "partial"):
+        return None
+    if isinstance(trouble, IncompleteResult) and call.on_incomplete != "raise":
+        if call.on_incomplete == "warn":
+            warnings.warn(f"incomplete result: {trouble}", stacklevel=2)
+        return None
+    return _words(trouble)
+
+
+def _words(error: WebdataError) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _stacked(
+    inputs: Sequence[Input],
+    parts: Sequence[Part],
+    outcomes: Sequence[Outcome | None],
+    call: Call,
+    began: datetime,
+) -> Result:
+    ask = inputs[0].ask
+    table = stacked.stack(ask.op, ask.shown, parts)
+    runs = [
+        receipt.Run(
+            labels=dict(part.labels),
+            attrs=outcome.attrs if isinstance(outcome, Result) else None,
+            error=part.error,
+        )
+        for part, outcome in zip(parts, outcomes, strict=True)
+    ]
+    attrs = receipt.of_runs(
+        ask.op,
+        runs,
+        request=arguments.public(ask.request),
+        service=call.connection.scope(call.settings).service,
+        rows=table.num_rows,
+        started_at=began,
+        finished_at=datetime.now(UTC),
+    )
+    return Result(table, attrs)
+
+
+def _warn_of_empty(inputs: Sequence[Input], outcomes: Sequence[Outcome | None]) -> None:
+    empty = [
+        each.ask.subject
+        for each, got in zip(inputs, outcomes, strict=True)
+        if isinstance(got, Result) and got.table.num_rows == 0
+    ]
+    if empty:
+        warnings.warn(
+            f"{len(empty)} of {len(inputs)} inputs gave no rows, such as "
+            f"{receipt.short(empty[0]) or _ABSENT}",
+            stacklevel=2,
+        )
