@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,16 @@ class Api:
 
 @asynccontextmanager
 async def opened(
-    data_dir: Path, mode: Mode = "local", *, user_agent: str = USER_AGENT
+    data_dir: Path,
+    mode: Mode = "local",
+    *,
+    user_agent: str = USER_AGENT,
+    networks: tuple[str, ...] = (),
 ) -> AsyncIterator[Api]:
-    """Open a service over a data directory."""
+    """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
-    settings = ServiceSettings(data_dir, mode, user_agent=user_agent)
+    allowed = tuple(map(ip_network, networks))
+    settings = ServiceSettings(data_dir, mode, allow_networks=allowed, user_agent=user_agent)
     async with service(settings, 1, lifetime, lambda: None) as running:
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}

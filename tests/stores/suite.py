@@ -22,9 +22,9 @@ def new_job(account_id: str = ALICE, **fields: Any) -> NewJob:
     return NewJob(id=str(uuid.uuid4()), account_id=account_id, **values)
 
 
-def entry(ordinal: int, *, position: int | None = None, page: bytes = b'{"n":1}') -> Entry:
-    return Entry(ordinal, f"http://x/{ordinal}", success=True, journal=b"{}", page=page,
-                 position=position)  # fmt: skip
+def entry(ordinal: int, *, page: bytes = b'{"n":1}', **fields: Any) -> Entry:
+    values = {"success": True, "journal": b"{}", "page": page, **fields}
+    return Entry(ordinal, f"http://x/{ordinal}", **values)
 
 
 async def accounts(store: Store) -> None:
@@ -226,12 +226,6 @@ class StoreSuite:
         with pytest.raises(LeaseLost):
             await store.commit(lease, Batch(entries=(entry(1, position=1),)))
         assert len(await store.pages(ALICE, running.id, start=0, count=9)) == 1
-
-    async def test_a_key_opens_its_account(self, store: Store) -> None:
-        await accounts(store)
-        await store.add_key("k1", ALICE, "laptop", "hash-1", now=NOW)
-        assert await store.account_of_key("hash-1") == ALICE
-        assert await store.account_of_key("hash-2") is None
 
     async def test_unindexed_rows_come_with_their_journal(self, store: Store) -> None:
         await accounts(store)

@@ -205,6 +205,37 @@ class Weight(Reply):
     weight: float
 
 
+class UsedCredits(Reply):
+    """What was charged for one operation in the present billing period."""
+
+    platform: str
+    operation: str
+    units: int
+    credits: float
+
+
+class UsageReply(Reply):
+    """GET /v1/usage (ours): credits and active work of the caller's account.
+
+    `monthly` is what each billing period grants, `monthly_left` and `topup` what can still be
+    reserved, `reserved` what jobs under way hold, `used` what was charged since `period_start`.
+    `monthly`, `monthly_left` and `limit` are null where there is no limit.
+    """
+
+    success: bool = True
+    plan: str
+    monthly: float | None = None
+    monthly_left: float | None = None
+    topup: float = 0
+    reserved: float = 0
+    used: float = 0
+    period_start: datetime
+    period_end: datetime
+    active: int = 0
+    limit: int | None = None
+    operations: list[UsedCredits] = Field(default_factory=list)
+
+
 class JobSummary(Reply):
     """One of the caller's jobs (ours). `completed` and `total` count rows."""
 

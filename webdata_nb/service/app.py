@@ -21,7 +21,8 @@ from starlette.types import ASGIApp
 
 from webdata_nb import __version__
 from webdata_nb.service.errors import ServiceError
-from webdata_nb.service.gate import AccountOf, Gate, key_hash, local_accounts
+from webdata_nb.service.gate import AccountOf, Gate, local_accounts
+from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.routes import (
     crawl,
@@ -33,12 +34,13 @@ from webdata_nb.service.routes import (
     search,
     unbuilt,
 )
-from webdata_nb.service.routes import credits as prices
+from webdata_nb.service.routes import credits as credit
 from webdata_nb.service.routes.problems import HANDLERS
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.scrape.pool import PagePool, default_workers
 from webdata_nb.service.search.providers.local import Local
 from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
+from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.queries import schema_version
@@ -115,7 +117,9 @@ async def service(
         store = await stack.enter_async_context(SqliteStore(settings.data_dir / "jobs.sqlite"))
         index = await stack.enter_async_context(TextIndex(settings.data_dir / "index.sqlite"))
         await store.void_leases()
-        await store.add_account(LOCAL_ACCOUNT, "the user of this machine", now=time())
+        accounts = Accounts(store)
+        if settings.mode == "local":
+            await store.add_account(LOCAL_ACCOUNT, "the user of this machine", now=time())
         policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
         pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
         throttle = HostThrottle()
@@ -126,7 +130,7 @@ async def service(
         hub = Hub()
         runner = LocalRunner(store, hub, engines.run, finished=background.finished)
         sessions = LeasedSettings(lifetime)
-        desk = Desk(store, runner, hub, policy, sessions, ways.check_device)
+        desk = Desk(store, accounts, runner, hub, policy, sessions, ways.check_device)
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
         await runner.start()
         stack.push_async_callback(runner.close)
@@ -134,21 +138,21 @@ async def service(
 
 
 def _application(mode: Mode, desk: Desk, lifetime: Lifetime, stop: Callable[[], None]) -> ASGIApp:
-    groups = [crawl, search, jobs, events, exports]
+    groups = [crawl, search, jobs, events, exports, credit]
     routes = [route for group in groups for route in group.routes(desk)]
-    routes += [*unbuilt.ROUTES, *prices.ROUTES, *health.ROUTES]
+    routes += [*unbuilt.ROUTES, *health.ROUTES]
     if mode == "local":
         routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
     app = Starlette(routes=routes, exception_handlers=HANDLERS)
     accounts = (
-        local_accounts(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.store)
+        local_accounts(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
     )
     return Gate(app, account_of=accounts, loopback_only=mode == "local")
 
 
-def _keys(store: Store) -> AccountOf:
+def _keys(accounts: Accounts) -> AccountOf:
     async def account_of(key: str) -> str | None:
-        return await store.account_of_key(key_hash(key)) if key else None
+        return await accounts.owner(key_hash(key), now=time()) if key else None
 
     return account_of
 

@@ -9,8 +9,12 @@
     ├── Gone                    410  past retention
     ├── WrongState              400  cancel or retry that the present state does not allow
     ├── Conflict                409  the same Idempotency-Key with another body
+    ├── OverLimit               429  the account's limits; carries what the reply's headers say
+    │   ├── ConcurrencyReached       as many active jobs and calls as the plan allows
+    │   └── CreditsUsedUp            fewer credits left than the start may cost
     ├── NotYetBuilt             501  an option that this version does not carry out
     ├── NewerSchema             -    a newer release wrote the database; it alone may open it
+    ├── NoSuchAccount           -    no account or key of that name, for the operator
     ├── JobFailed               -    the whole job failed; the text is its `error`
     ├── LeaseLost               -    another worker owns the job now; stop without a trace
     └── PageError               -    one page failed: its row carries `kind` and the text
@@ -56,6 +60,46 @@ class WrongState(ServiceError):
 
 class Conflict(ServiceError):
     """The caller's Idempotency-Key was used before, with another body."""
+
+
+class OverLimit(ServiceError):
+    """The account may not start more now; `retry_after` is in whole seconds."""
+
+    def __init__(self, message: str, *, limit: int | None, active: int, retry_after: int) -> None:
+        super().__init__(message)
+        self.limit, self.active, self.retry_after = limit, active, retry_after
+
+
+class ConcurrencyReached(OverLimit):
+    """All the active jobs and calls that the plan allows at once are under way."""
+
+    def __init__(self, *, limit: int, active: int, retry_after: int) -> None:
+        super().__init__(
+            f"concurrency limit reached: {active} active of {limit} that the plan allows",
+            limit=limit,
+            active=active,
+            retry_after=retry_after,
+        )
+
+
+class CreditsUsedUp(OverLimit):
+    """The account's credits do not cover what the start may cost."""
+
+    def __init__(
+        self, *, needed: int, left: int, limit: int | None, active: int, retry_after: int
+    ) -> None:
+        allowed = "any number" if limit is None else str(limit)
+        super().__init__(
+            f"quota reached: this may cost {needed} credits and {left} are left; "
+            f"{active} of {allowed} allowed at once are under way",
+            limit=limit,
+            active=active,
+            retry_after=retry_after,
+        )
+
+
+class NoSuchAccount(ServiceError):
+    """The operator named an account or a key that does not exist, or exists already."""
 
 
 class NotYetBuilt(ServiceError):

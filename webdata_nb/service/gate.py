@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,11 +22,6 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 AccountOf = Callable[[str], Awaitable[str | None]]
-
-
-def key_hash(key: str) -> str:
-    """Return what is stored of a key; keys are 256 random bits, so a plain hash suffices."""
-    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def local_accounts(token: str, account_id: str) -> AccountOf:

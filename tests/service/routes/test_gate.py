@@ -8,7 +8,9 @@ from time import time
 import pytest
 
 from tests.service.conftest import Api, opened
-from webdata_nb.service.gate import BODY_LIMIT, key_hash
+from webdata_nb.service.gate import BODY_LIMIT
+from webdata_nb.service.keys import key_hash
+from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore
 
 
@@ -85,7 +87,9 @@ async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> No
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         for name in ("alice", "bob"):
             await store.add_account(name, name, now=time())
-            await store.add_key(f"k-{name}", name, "laptop", key_hash(f"key-{name}"), now=time())
+            await Accounts(store).add_key(
+                f"k-{name}", name, "laptop", key_hash(f"key-{name}"), now=time()
+            )
     async with opened(tmp_path, mode="team") as api:
         mine = {"Authorization": "Bearer key-alice"}
         job_id = await api.started("search", {"query": "q", "formats": []}, headers=mine)

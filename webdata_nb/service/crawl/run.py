@@ -17,6 +17,7 @@ from webdata_nb.service.crawl.robots import Answer, Robots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import row
 from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import Extractor, extractor
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
@@ -160,11 +161,15 @@ class _Crawl:
         result, visit = await self._fetch(target)
         if target.ordinal == 0:
             await self._judge_start(result, visit)
-        page = None
+        page, charged = None, tuple[str, ...]()
         if visit is not None and not visit.stopped:
-            page = row(visit, target, await self._content(visit.scraped))
+            content = await self._content(visit.scraped)
+            page = row(visit, target, content)
+            extracted = bool(content.get("extract"))
+            charged = of_page(rendered=visit.rendered, extracted=extracted)
         journal = encode(target, result, self._text(visit))
-        entry = Entry(target.ordinal, target.url, result.ending == "page", journal, page)
+        success = result.ending == "page"
+        entry = Entry(target.ordinal, target.url, success, journal, page, charged=charged)
         await self._commit(self._plan.settle(target.ordinal, result), entry)
 
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What operations cost."""
+"""What operations cost, and how credits are kept: pure, below the store."""

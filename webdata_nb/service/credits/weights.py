@@ -1,24 +1,40 @@
-"""The catalog of credit weights: what one unit of each operation costs."""
+"""The catalog of credit weights: what one unit of each operation costs, in whole credits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from webdata_nb.contract.replies import Weight
 
-_PRICES: Final[dict[tuple[str, str], float]] = {
+CREATIVES: Final = "partner_ads_transparency"
+PRICES: Final[dict[tuple[str, str], int]] = {
     ("search", "discovery"): 1,
     ("search", "scrape"): 1,
     ("search", "extract"): 4,
     ("crawl", "page"): 1,
     ("crawl", "extract"): 4,
     ("crawl", "render"): 2,
-    ("partner_ads_transparency", "creatives"): 1,
-    ("partner_ads_transparency", "details"): 1,
-    ("partner_ads_transparency", "assets"): 1,
-    ("partner_ads_transparency", "ocr"): 2,
+    (CREATIVES, "creatives"): 1,
+    (CREATIVES, "details"): 1,
+    (CREATIVES, "assets"): 1,
+    (CREATIVES, "ocr"): 2,
 }
 CATALOG: Final = tuple(
     Weight(platform=platform, operation=operation, weight=weight)
-    for (platform, operation), weight in _PRICES.items()
+    for (platform, operation), weight in PRICES.items()
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Some units of one operation of the catalog."""
+
+    platform: str
+    operation: str
+    units: int
+
+    @property
+    def credits(self) -> int:
+        """What they cost."""
+        return self.units * PRICES[self.platform, self.operation]

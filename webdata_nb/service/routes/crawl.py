@@ -36,7 +36,7 @@ def routes(desk: Desk) -> list[Route]:
             loc=("body", "scrape_options"),
         )
         extractor(wanted.scrape_options.extract, loc=("body", "scrape_options", "extract"))
-        job, _ = await start(desk, request, "crawl", wanted.url, body)
+        job, _ = await start(desk, request, wanted, body)
         reply = {"success": True, "job_id": job.id, "status": "started"}
         return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 

@@ -7,7 +7,7 @@ import binascii
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from starlette.requests import Request
@@ -15,12 +15,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.states import may_retry
+from webdata_nb.contract.requests import CrawlRequest, SearchRequest
+from webdata_nb.contract.states import JobKind, may_retry
+from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, WrongState
 from webdata_nb.service.routes.problems import Invalid, json_body
 from webdata_nb.service.routes.replies import whole
 from webdata_nb.service.routes.starts import Desk, account_of
 from webdata_nb.service.store.records import Job, NewJob
+
+_REQUESTS: Final[dict[JobKind, type[SearchRequest | CrawlRequest]]] = {
+    "search": SearchRequest,
+    "crawl": CrawlRequest,
+}
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -75,6 +82,7 @@ async def _again(desk: Desk, old: Job) -> Job:
         subject=old.subject,
         request=old.request,
         context=old.context,
+        most=tariff.most(_REQUESTS[old.kind].model_validate(old.request)),
     )
     job, _ = await desk.store.accept(copy, now=time.time())
     desk.runner.wake()

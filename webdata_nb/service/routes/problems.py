@@ -19,6 +19,7 @@ from webdata_nb.service.errors import (
     NoSuchJob,
     NothingToExport,
     NotYetBuilt,
+    OverLimit,
     ServiceError,
     WrongState,
 )
@@ -33,6 +34,7 @@ STATUS: Final[dict[type[ServiceError], int]] = {
     Gone: 410,
     WrongState: 400,
     Conflict: 409,
+    OverLimit: 429,
     NotYetBuilt: 501,
 }
 
@@ -63,7 +65,18 @@ async def on_service_error(_request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
         return JSONResponse({"detail": [_field(error.loc, str(error), "value_error")]}, status)
-    return JSONResponse({"detail": str(error)}, status)
+    headers = _limits(error) if isinstance(error, OverLimit) else None
+    return JSONResponse({"detail": str(error)}, status, headers)
+
+
+def _limits(error: OverLimit) -> dict[str, str]:
+    """Return the three headers of every 429; without a limit, one more than is active."""
+    limit = error.active + 1 if error.limit is None else error.limit
+    return {
+        "Retry-After": str(error.retry_after),
+        "X-Concurrency-Limit": str(limit),
+        "X-Concurrency-Active": str(error.active),
+    }
 
 
 async def on_http_exception(_request: Request, error: Exception) -> JSONResponse:

@@ -26,7 +26,7 @@ def routes(desk: Desk) -> list[Route]:
         device = wanted.mobile_device
         await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
         extractor(wanted.extract, loc=("body", "extract"))
-        job, _ = await start(desk, request, "search", wanted.query, body)
+        job, _ = await start(desk, request, wanted, body)
         reply = {"success": True, "job_id": job.id, "status": "started"}
         return JSONResponse({**reply, "message": f"Search for {job.subject!r} started"})
 

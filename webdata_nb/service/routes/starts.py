@@ -14,9 +14,12 @@ from starlette.requests import Request
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.paths import IDEMPOTENCY_KEY, LEASE_HEADER
+from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobKind
+from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError
 from webdata_nb.service.scrape.source import check_selectors
+from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import IdempotencyKey, Job, NewJob
 from webdata_nb.service.web.guard import EgressPolicy
@@ -36,6 +39,7 @@ class Desk:
     """What the routes work with."""
 
     store: Store
+    accounts: Accounts
     runner: Runner
     hub: Hub
     policy: EgressPolicy
@@ -70,16 +74,18 @@ async def check_look(
 
 
 async def start(
-    desk: Desk, request: Request, kind: JobKind, subject: str, body: Mapping[str, Any]
+    desk: Desk, request: Request, wanted: SearchRequest | CrawlRequest, body: Mapping[str, Any]
 ) -> tuple[Job, bool]:
     """Persist a job and have it run; a start repeated under its key finds the first one."""
+    kind: JobKind = "crawl" if isinstance(wanted, CrawlRequest) else "search"
     job = NewJob(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
         kind=kind,
-        subject=subject,
+        subject=wanted.url if isinstance(wanted, CrawlRequest) else wanted.query,
         request=body,
         context=desk.sessions.context_of(request.headers.get(LEASE_HEADER)),
+        most=tariff.most(wanted),
     )
     key = _idempotency_key(request, kind, body)
     stored, new = await desk.store.accept(job, key=key, now=time.time())

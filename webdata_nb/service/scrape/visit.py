@@ -65,6 +65,7 @@ class Visit:
     scraped: Scraped | None = None
     error: PageError | None = None
     stopped: str | None = None
+    rendered: bool = False
 
 
 def wait_before_retry(
@@ -122,7 +123,8 @@ class Visitor:
             scraped = await self._scrape(errand, _source(fetched, at), rendered)
         except PageError as error:
             return _visit(errand, fetched, began, at, error=error)
-        return _visit(errand, fetched, began, at, scraped=scraped)
+        visit = _visit(errand, fetched, began, at, scraped=scraped)
+        return replace(visit, rendered=rendered is not None)
 
     async def _as_device(self, errand: Errand) -> Errand:
         """Ask for the page as the device would, whose own variant many servers send."""

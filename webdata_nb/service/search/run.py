@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.contract.requests import SearchRequest
+from webdata_nb.service.credits.tariff import of_result
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import extractor
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
@@ -178,6 +179,7 @@ class _Search:
             orjson.dumps(journal),
             orjson.dumps(item),
             position=ordinal,
+            charged=of_result(extracted=bool(page.get("extract"))) if page["scraped"] else (),
         )
 
 

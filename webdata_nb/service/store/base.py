@@ -33,22 +33,15 @@ class Store(Protocol):
     ) -> None: ...
 
     async def add_account(self, account_id: str, name: str, *, now: float) -> None:
-        """Create an account; one that exists stays as it is."""
-
-    async def add_key(
-        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
-    ) -> None:
-        """Add a key, given by its hash, to an account."""
-
-    async def account_of_key(self, key_hash: str) -> str | None:
-        """Return the account that a key opens, or None."""
+        """Create an account without limits; one that exists stays as it is."""
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[Job, bool]:
         """Persist a job, or find the one that the same key made; tell whether it is new.
 
-        Raises `BadInput` when the key came with another body before.
+        Raises `Conflict` when the key came with another body before, `OverLimit` when the
+        account may not start another job now.
         """
 
     async def job(self, account_id: str, job_id: str) -> Job:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from webdata_nb.contract.states import JobKind, JobStatus
+from webdata_nb.service.credits.weights import Charge
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A validated start, ready to be persisted."""
+    """A validated start, ready to be persisted; `most` is what it may cost."""
 
     id: str
     account_id: str
@@ -19,6 +20,7 @@ class NewJob:
     subject: str
     request: Mapping[str, Any]
     context: Mapping[str, Any] = field(default_factory=dict)
+    most: tuple[Charge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One journal entry; `page` is the row's JSON where the entry is a row."""
+    """One journal entry; `page` is the row's JSON where the entry is a row.
+
+    `charged` names the operations that a row costs once it is visible, if it succeeded.
+    """
 
     ordinal: int
     url: str
@@ -73,6 +78,7 @@ class Entry:
     journal: bytes
     page: bytes | None = None
     position: int | None = None
+    charged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

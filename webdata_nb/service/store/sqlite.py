@@ -10,8 +10,10 @@ import orjson
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.credits.plans import OWN
 from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, WrongState
 from webdata_nb.service.store.database import Database
+from webdata_nb.service.store.holds import Book, settle_job
 from webdata_nb.service.store.queries import queries
 from webdata_nb.service.store.records import (
     NOTHING,
@@ -36,20 +38,15 @@ class SqliteStore(Database):
 
     async def add_account(self, account_id: str, name: str, *, now: float) -> None:
         """See `Store.add_account`."""
-        await self.write("add_account", id=account_id, name=name, now=now)
-
-    async def add_key(
-        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
-    ) -> None:
-        """See `Store.add_key`."""
         await self.write(
-            "add_key", id=key_id, account_id=account_id, name=name, hash=key_hash, now=now
+            "add_account",
+            id=account_id,
+            name=name,
+            plan=OWN.plan,
+            monthly=OWN.monthly,
+            concurrency=OWN.concurrency,
+            now=now,
         )
-
-    async def account_of_key(self, key_hash: str) -> str | None:
-        """See `Store.account_of_key`."""
-        found = await self.read("account_of_key", hash=key_hash)
-        return str(found[0]["account_id"]) if found else None
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
@@ -59,6 +56,7 @@ class SqliteStore(Database):
         def change(connection: sqlite3.Connection) -> tuple[str, bool]:
             if key is not None and (earlier := _replayed(connection, job, key, now)):
                 return earlier, False
+            Book(connection, job.account_id, now).place(job.id, job.most)
             connection.execute(_Q["add_job"], _job_values(job, now))
             if key is not None:
                 connection.execute(_Q["remember_key"], _key_values(job, key, now))
@@ -110,7 +108,14 @@ class SqliteStore(Database):
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
         """See `Store.cancel`."""
-        await self.write("cancel", id=job_id, account_id=account_id, now=now)
+        values = {"id": job_id, "account_id": account_id, "now": now}
+
+        def change(connection: sqlite3.Connection) -> None:
+            ended = connection.execute(_Q["cancel"], values).fetchone()
+            if ended is not None:
+                _ended(connection, ended, now)
+
+        await self.change(change)
         job = await self.job(account_id, job_id)
         if job.state is not JobStatus.CANCELLED:
             raise WrongState(
@@ -162,7 +167,7 @@ class SqliteStore(Database):
 
         def change(connection: sqlite3.Connection) -> None:
             _commit(connection, lease, batch)
-            connection.execute(_Q["finish"], values)
+            _ended(connection, connection.execute(_Q["finish"], values).fetchone(), now)
 
         await self.change(change)
 
@@ -192,6 +197,11 @@ class SqliteStore(Database):
     async def active_jobs(self) -> int:
         """See `Store.active_jobs`."""
         return int((await self.read("active_jobs"))[0]["n"])
+
+
+def _ended(connection: sqlite3.Connection, job: sqlite3.Row, now: float) -> None:
+    """Do what belongs to the end of a job, in the transaction that ended it."""
+    settle_job(connection, job, now)
 
 
 def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
@@ -280,6 +290,7 @@ def _entry(job_id: str, entry: Entry) -> dict[str, Any]:
         "success": entry.success,
         "page": entry.page,
         "journal": entry.journal,
+        "charged": ",".join(entry.charged),
     }
 
 

@@ -53,13 +53,13 @@ WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
 
 -- name: put_entry
 -- A page fetched again after a kill replaces nothing that clients have seen.
-INSERT INTO entry (job_id, ordinal, position, url, success, page, journal)
-VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal)
+INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
+VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal, :charged)
 ON CONFLICT (job_id, ordinal) DO NOTHING;
 
 -- name: update_page
 -- A row that clients see gains content; its position stays.
-UPDATE entry SET page = :page, journal = :journal, success = :success
+UPDATE entry SET page = :page, journal = :journal, success = :success, charged = :charged
 WHERE job_id = :job_id AND ordinal = :ordinal;
 
 -- name: publish
@@ -89,12 +89,14 @@ SELECT name, body FROM snapshot WHERE job_id = :job_id;
 -- Only the holder of the lease ends a running job.
 UPDATE job SET state = :state, error = :error, finished_at = :now,
   worker = NULL, lease_until = NULL
-WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
+RETURNING *;
 
 -- name: cancel
 -- Cancels a job that waits or runs; the worker's next write finds itself fenced out.
 UPDATE job SET state = 'cancelled', finished_at = :now, worker = NULL, lease_until = NULL
-WHERE id = :id AND account_id = :account_id AND state IN ('pending', 'running');
+WHERE id = :id AND account_id = :account_id AND state IN ('pending', 'running')
+RETURNING *;
 
 -- name: entries
 -- The journal of a job, in its order, for the worker that takes it up again.

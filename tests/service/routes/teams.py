@@ -1,0 +1,22 @@
+"""A team's service for tests: accounts with keys, beside its API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time
+
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.keys import key_hash
+from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.sqlite import SqliteStore
+
+
+async def member(
+    data_dir: Path, name: str, *, monthly: int | None = None, concurrency: int = 100
+) -> dict[str, str]:
+    """Add an account with one key to a data directory; return its request headers."""
+    async with SqliteStore(data_dir / "jobs.sqlite") as store:
+        accounts, key = Accounts(store), f"wdk_{name}"
+        await accounts.add(name, name, Terms("team", monthly, concurrency), now=time())
+        await accounts.add_key(f"key_{name}", name, "laptop", key_hash(key), now=time())
+    return {"Authorization": f"Bearer {key}"}

@@ -1,0 +1,116 @@
+"""Every operation against every kind of caller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.conftest import Api, opened
+from tests.service.routes.teams import member
+from webdata_nb.contract import paths
+from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.sqlite import SqliteStore
+
+# What an operation is: method, path, body, and the kind of job that it is about, if any.
+OPERATIONS = {
+    "search": ("POST", paths.SEARCH, {"query": "q", "formats": []}, None),
+    "search status": ("GET", paths.SEARCH_JOB, None, "search"),
+    "search events": ("GET", paths.SEARCH_EVENTS, None, "search"),
+    "search export": ("GET", paths.SEARCH_EXPORT, None, "search"),
+    "crawl": ("POST", paths.CRAWL, {"url": "https://example.com/"}, None),
+    "crawl status": ("GET", paths.CRAWL_JOB, None, "crawl"),
+    "crawl events": ("GET", paths.CRAWL_EVENTS, None, "crawl"),
+    "crawl export": ("GET", paths.CRAWL_EXPORT, None, "crawl"),
+    "crawl receipt": ("GET", paths.CRAWL_RECEIPT, None, "crawl"),
+    "cancel": ("POST", paths.JOB_CANCEL, {}, "crawl"),
+    "retry": ("POST", paths.JOB_RETRY, {}, "crawl"),
+    "jobs": ("GET", paths.JOBS, None, None),
+    "creatives": ("POST", paths.CREATIVES, {"advertiser_id": "AR1"}, None),
+    "weights": ("GET", paths.WEIGHTS, None, None),
+    "usage": ("GET", paths.USAGE, None, None),
+    "deliveries": ("GET", paths.WEBHOOK_DELIVERIES, None, None),
+    "webhook stats": ("GET", paths.WEBHOOK_STATS, None, None),
+    "webhook test": ("POST", paths.WEBHOOK_TEST, {}, None),
+}
+NOBODY = {
+    "none": None,
+    "empty": "",
+    "malformed": "Bearer",
+    "another scheme": "Basic wdk_alice",
+    "a hash": "Bearer 2bd806c97f0e00af1a1fc3328fa763a9269723c8db8fac4f93af71db186d6e90",
+    "unknown": "Bearer wdk_nobody",
+    "revoked": "Bearer wdk_mallory",
+}
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A service with Alice's jobs, cancelled, and Bob, who must not see them."""
+
+    api: Api
+    jobs: dict[str, str]
+
+    async def ask(self, name: str, job_id: str | None, bearer: str | None) -> httpx.Response:
+        method, path, body, kind = OPERATIONS[name]
+        target = path.replace("{job_id}", job_id or self.jobs.get(kind or "", ""))
+        headers = {} if bearer is None else {"Authorization": bearer}
+        return await self.api.http.request(method, target, json=body, headers=headers)
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    alice = await member(tmp_path, "alice")
+    await member(tmp_path, "bob")
+    await member(tmp_path, "mallory")
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await Accounts(store).end_key("key_mallory", at=time.time())
+    async with opened(tmp_path, "team") as api:
+        del api.http.headers["Authorization"]
+        jobs = {
+            kind: await api.started(kind, body, headers=alice)
+            for kind, body in (("search", {"query": "q"}), ("crawl", {"url": "https://x.invalid"}))
+        }
+        for job_id in jobs.values():
+            await api.http.post(f"/v1/jobs/{job_id}/cancel", headers=alice)
+        yield Team(api, jobs)
+
+
+@pytest.mark.parametrize("who", NOBODY)
+async def test_without_a_valid_key_every_operation_is_the_same_401(team: Team, who: str) -> None:
+    for name in OPERATIONS:
+        answer = await team.ask(name, None, NOBODY[who])
+        assert answer.status_code == 401, name
+        assert answer.json() == {"detail": "missing or invalid bearer credential"}
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_anothers_job_is_byte_for_byte_an_unknown_one(team: Team) -> None:
+    for name in [name for name, each in OPERATIONS.items() if each[3]]:
+        anothers = await team.ask(name, None, "Bearer wdk_bob")
+        unknown = await team.ask(name, UNKNOWN, "Bearer wdk_bob")
+        built = anothers.status_code != 501
+        assert anothers.status_code == unknown.status_code == (404 if built else 501), name
+        assert anothers.headers == unknown.headers
+        if built:
+            assert anothers.content == unknown.content, name
+
+
+async def test_the_owner_is_never_refused(team: Team) -> None:
+    for name, (*_, kind) in OPERATIONS.items():
+        answer = await team.ask(name, None, "Bearer wdk_alice")
+        assert answer.status_code not in {401, 403}, name
+        if kind and "export" not in name:
+            assert answer.status_code in {200, 400, 501}, name
+
+
+async def test_no_listing_shows_anothers_jobs(team: Team) -> None:
+    bob = {"Authorization": "Bearer wdk_bob"}
+    assert (await team.api.get(paths.JOBS, headers=bob))["jobs"] == []
+    usage = await team.api.get(paths.USAGE, headers=bob)
+    assert (usage["used"], usage["active"], usage["operations"]) == (0.0, 0, [])
