@@ -16,7 +16,11 @@ from webdata_nb.service.credits.weights import CATALOG, PRICES, Charge
 counts = st.integers(0, 500)
 balances = st.builds(Balance, counts, counts, st.just(100.0))
 charges = st.lists(
-    st.builds(lambda which, units: Charge(which[0], which[1], units), st.sampled_from(sorted(PRICES)), counts),
+    st.builds(
+        lambda which, units: Charge(which[0], which[1], units),
+        st.sampled_from(sorted(PRICES)),
+        counts,
+    ),
     max_size=4,
 )
 LIMITED = Terms("team", 300, 8)
