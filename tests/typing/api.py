@@ -34,6 +34,7 @@ from webdata_nb import (
 from webdata_nb.bridge import synced
 from webdata_nb.contract.events import Event, Progress
 from webdata_nb.functions import Job, Session
+from webdata_nb.stream import Stream
 
 
 async def acount(word: str, *, times: int = 1) -> list[int]:
@@ -88,6 +89,32 @@ async def a_job_can_be_awaited() -> None:
         assert_type(event, Event)
 
 
+def lists_give_one_frame() -> None:
+    assert_type(search_df(["a", "b"], engine=["engine_one"], country=["us", "de"]), pd.DataFrame)
+    assert_type(crawl_df(["http://a.test", "http://b.test"], budget=100), pd.DataFrame)
+    assert_type(creatives_df(["AR1", "AR2"], region=["US", "DE"]), pd.DataFrame)
+    search_df(["a"], engine=["engine_four"])  # type: ignore[list-item]
+    search_df(["a"], on_error="ignore")  # type: ignore[arg-type]
+
+
+def a_stream_is_looped_over() -> None:
+    assert_type(crawl_df("http://site.test", stream=False), pd.DataFrame)
+    stream = crawl_df("http://site.test", stream=True, max_pages=5)
+    assert_type(stream, Stream[pd.DataFrame])
+    for batch in stream:
+        assert_type(batch, pd.DataFrame)
+    session = connect()
+    assert_type(session.crawl_df("http://site.test"), pd.DataFrame)
+    assert_type(session.crawl_df(["http://a.test"], stream=True), Stream[pd.DataFrame])
+
+
+async def a_stream_is_looped_over_in_async_code() -> None:
+    async for batch in await acrawl_df("http://site.test", stream=True):
+        assert_type(batch, pd.DataFrame)
+    async for batch in crawl_df("http://site.test", stream=True):
+        assert_type(batch, pd.DataFrame)
+
+
 def wrong_calls_are_refused() -> None:
     search_df()  # type: ignore[call-arg]
     search_df("q", 5)  # type: ignore[call-arg]
@@ -95,10 +122,10 @@ def wrong_calls_are_refused() -> None:
     search_df("q", engine="engine_four")  # type: ignore[arg-type]
     search_df("q", formats=["json"])  # type: ignore[list-item]
     search_df("q", max_pages=5)  # type: ignore[call-arg]
-    crawl_df("http://site.test", crawl_strategy="best")  # type: ignore[arg-type]
-    crawl_df("http://site.test", on_cancel="ignore")  # type: ignore[arg-type]
-    crawl_df("http://site.test", on_incomplete="pass")  # type: ignore[arg-type]
-    crawl_df("http://site.test", dtype_backend="polars")  # type: ignore[arg-type]
+    crawl_df("http://site.test", crawl_strategy="best")  # type: ignore[call-overload]
+    crawl_df("http://site.test", on_cancel="ignore")  # type: ignore[call-overload]
+    crawl_df("http://site.test", on_incomplete="pass")  # type: ignore[call-overload]
+    crawl_df("http://site.test", dtype_backend="polars")  # type: ignore[call-overload]
 
 
 def a_session_has_the_same_functions() -> None:

@@ -19,6 +19,7 @@ async def crawl_rows(
     *,
     per_page: int = limits.PER_PAGE_DEFAULT,
     total: int | None = None,
+    first_page: int = 1,
 ) -> AsyncGenerator[Rows, None]:
     """Give a crawl's rows, page by page, in order.
 
@@ -32,6 +33,8 @@ async def crawl_rows(
         Rows to ask for at a time; a service may give fewer.
     total : int, optional
         Rows there are; by default what the replies say.
+    first_page : int
+        Where to begin: the rows of the pages before it are there already.
 
     Yields
     ------
@@ -46,11 +49,13 @@ async def crawl_rows(
     ServiceError, ConnectionFailed, BadAnswer
         A page could not be read, also not by trying again: the rows so far are not all.
     """
-    arrived, page = 0, 1
+    arrived, page = (first_page - 1) * per_page, first_page
     before: Rows = []
     while True:
         reply = await client.crawl_status(job_id, page=page, per_page=per_page)
         expected = _counted(reply) if total is None else total
+        if page == first_page > 1 and expected is not None and arrived >= expected:
+            return
         circling = _circling(reply, page, before)
         if reply.data and not circling:
             arrived += len(reply.data)

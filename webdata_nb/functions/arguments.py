@@ -206,6 +206,30 @@ def out_path(value: object) -> Path | None:
     return path
 
 
+def at_most(name: str, value: int, most: int) -> None:
+    """Refuse a number that is too large."""
+    if value > most:
+        raise InvalidArgument(f"{name} must be {most} or less")
+
+
+def only_with(name: str, value: object, needed: str) -> None:
+    """Refuse an argument that would be without effect."""
+    if value is not None:
+        raise InvalidArgument(f"{name} has a meaning only with {needed}")
+
+
+def folder_path(value: object) -> Path | None:
+    """Return the directory that a dataset is written to; it is made with the first part."""
+    if value is None:
+        return None
+    if not isinstance(value, str | Path) or not str(value):
+        raise InvalidArgument("out must be a path, as a string or a pathlib.Path")
+    path = Path(value).expanduser().absolute()
+    if path.suffix in exports.SUFFIXES or path.is_file():
+        raise InvalidArgument("with stream=True, out must name a directory for a dataset")
+    return path
+
+
 def file_path(name: str, value: object) -> Path:
     """Return a file that can be written: whole, and in a directory that exists."""
     if not isinstance(value, str | Path) or not str(value):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from webdata_nb.contract import limits
+from webdata_nb.functions import arguments
+from webdata_nb.functions import budget as credit
 from webdata_nb.functions.ask import Ask
+from webdata_nb.functions.batches import BATCH_ROWS, Streaming, batches
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
-from webdata_nb.functions.many import OnError, Spread, answers
+from webdata_nb.functions.many import Input, OnError, Spread, answers, combined
+from webdata_nb.stream import Stream
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.contract.fields import Strategy
+    from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 _LISTS: Final = {"url": "start_url"}
 
 
-async def acrawl_df(
+async def _acrawl_df(
     url: str | Sequence[str],
     *,
     max_pages: int | None = None,
@@ -54,7 +61,9 @@ async def acrawl_df(
     budget: float | None = None,
     dtype_backend: DtypeBackend = "pandas",
     out: str | Path | None = None,
-) -> pd.DataFrame:
+    stream: bool = False,
+    batch_rows: int | None = None,
+) -> pd.DataFrame | Stream[pd.DataFrame]:
     """Crawl a site from one page on and return its pages, one row each.
 
     `acrawl_df` is the same for async code. Arguments left at None are not sent, so the service's
@@ -129,11 +138,19 @@ async def acrawl_df(
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
-        A `.parquet` or `.jsonl` file to write the rows to as well.
+        A `.parquet` or `.jsonl` file to write the rows to as well; with `stream`, a directory
+        that gets a Parquet dataset, partitioned by job, for more rows than memory holds.
+    stream
+        Return at once, with a stream of frames to loop over: the rows in batches, as they arrive.
+        Several start URLs come one after the other. Leaving the loop cancels the crawl.
+        Streamed rows are not kept in the cache, but are taken from it.
+    batch_rows
+        With `stream`: rows of each frame but the last, 1 to 1000 (default 20).
 
     Returns
     -------
-    pandas.DataFrame
+    pandas.DataFrame or Stream
+        With `stream`, a `Stream` of such frames, for `for` and for `async for`; else the frame.
         In the order of the crawl. The columns depend on `scrape_options`, never on what was
         found. A page that could not be read is a row with `success` False and its `error`. The
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
@@ -205,6 +222,7 @@ async def acrawl_df(
         "sitemap": sitemap,
         "respect_nofollow": respect_nofollow,
     }
+    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
     call = Call.of(
         session=session,
         progress=progress,
@@ -217,10 +235,22 @@ async def acrawl_df(
         on_incomplete=on_incomplete,
         on_cancel=on_cancel,
         dtype_backend=dtype_backend,
-        out=out,
+        out=None if arguments.flag("stream", stream) else out,
     )
-    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
-    return await answers(Ask.crawl, given, _LISTS, call=call, spread=spread)
+    if not stream:
+        arguments.only_with("batch_rows", batch_rows, "stream=True")
+        return await answers(Ask.crawl, given, _LISTS, call=call, spread=spread)
+    arguments.only_with("executor", executor, "stream=False")
+    size = BATCH_ROWS if batch_rows is None else arguments.whole("batch_rows", batch_rows, least=1)
+    arguments.at_most("batch_rows", size, limits.PER_PAGE[1])
+    several = combined(Ask.crawl, given, _LISTS)
+    inputs = several or [Input({}, Ask.crawl(**given))]
+    await credit.check([each.ask for each in inputs], call, spread.budget)
+    folder = arguments.folder_path(out)
+    streaming = Streaming(call, spread, size, labelled=several is not None, folder=folder)
+    return Stream(partial(batches, inputs, streaming))
 
 
-crawl_df = blocking(acrawl_df)
+_acrawl_df.__name__ = _acrawl_df.__qualname__ = "acrawl_df"
+acrawl_df: AsyncCrawlDf = cast("AsyncCrawlDf", _acrawl_df)
+crawl_df: CrawlDf = cast("CrawlDf", blocking(_acrawl_df))

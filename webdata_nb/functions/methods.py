@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from webdata_nb import session as connections
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
+from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
 from webdata_nb.functions.search import asearch_df, search_df
@@ -61,8 +62,8 @@ class Session(Connection):
 
     search_df = _method(search_df)
     asearch_df = _method(asearch_df)
-    crawl_df = _method(crawl_df)
-    acrawl_df = _method(acrawl_df)
+    crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
+    acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
     creatives_df = _method(creatives_df)
     acreatives_df = _method(acreatives_df)
     search_job = _method(search_job)

@@ -1,0 +1,174 @@
+"""Rows in batches while the crawl runs, and a dataset for more of them than memory holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.dataset as ds
+import pytest
+
+from tests.functions.receipts import SITE, told
+from tests.wire.waiting import until
+from tests.wire_service import Script, WireService, crawl_rows
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.demo.server import SampleSite
+from webdata_nb.errors import IncompleteResult, InvalidArgument, JobFailed, JobTimeout
+from webdata_nb.functions import Session, acrawl_df, connect, crawl_df
+from webdata_nb.functions.crawl_call import CrawlOptions
+
+stop = synced(local.stop)
+
+
+@pytest.mark.usefixtures("connected")
+def test_batches_are_the_frame_in_pieces(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(45))
+    batches = list(crawl_df(SITE, stream=True, batch_rows=20))
+    assert [len(batch) for batch in batches] == [20, 20, 5]
+    whole = crawl_df(SITE, cache=False)
+    joined = pd.concat(batches, ignore_index=True)
+    assert joined.equals(whole)
+    assert joined.dtypes.equals(whole.dtypes)
+    assert [told(batch)["first_row"] for batch in batches] == [0, 20, 40]
+    # What the cache has is streamed from there.
+    crawl_df(SITE)
+    before = len(service.asked)
+    again = list(crawl_df(SITE, stream=True, batch_rows=30))
+    assert [len(batch) for batch in again] == [30, 15]
+    assert len(service.asked) == before
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_first_batch_comes_while_the_crawl_still_runs(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(45), running=True)
+    got = []
+    for batch in crawl_df(SITE, stream=True, batch_rows=20):
+        got.append(len(batch))
+        job = next(iter(service.jobs.values()))
+        if len(got) < 3:
+            assert job.status == "running"
+        if len(got) == 2:
+            job.script.running = False
+    assert got == [20, 20, 5]
+
+
+@pytest.mark.usefixtures("connected")
+def test_leaving_the_loop_cancels_the_crawl(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(45), running=True)
+    for _ in crawl_df(SITE, stream=True):
+        break
+    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    # Nothing begins before the loop does.
+    crawl_df(SITE, stream=True)
+    assert len(service.jobs) == 1
+
+
+async def test_an_async_loop_and_a_cancelled_task(service: WireService, connected: Session) -> None:
+    service.crawl = Script(crawl_rows(25))
+    stream = await acrawl_df(SITE, stream=True, session=connected)
+    assert [len(batch) async for batch in stream] == [20, 5]
+
+    service.crawl = Script(crawl_rows(5), running=True)
+    service.polled.clear()
+
+    async def read() -> None:
+        async for _ in connected.crawl_df(SITE, stream=True):
+            pass
+
+    task = asyncio.create_task(read())
+    await until(service.polled.is_set)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [job.status for job in service.jobs.values()] == ["completed", "cancelled"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_how_it_ended_comes_after_the_last_batch(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(25), status="failed", error="gone")
+    got: list[pd.DataFrame] = []
+    with pytest.raises(JobFailed, match="gone"):
+        got.extend(crawl_df(SITE, stream=True))
+    assert [len(batch) for batch in got] == [20, 5]
+    service.crawl = Script(crawl_rows(25), total=30)
+    with pytest.raises(IncompleteResult, match="25 of 30"):
+        list(crawl_df(SITE, stream=True))
+    assert sum(len(b) for b in crawl_df(SITE, stream=True, on_incomplete="ignore")) == 25
+    service.crawl = Script(crawl_rows(5), running=True)
+    with pytest.raises(JobTimeout) as late:
+        list(crawl_df(SITE, stream=True, timeout=0.2))
+    assert service.jobs[late.value.job_id].status == "running"
+
+
+@pytest.mark.usefixtures("connected")
+def test_several_sites_one_after_the_other(service: WireService) -> None:
+    batches = list(crawl_df([SITE, SITE + "b"], stream=True))
+    joined = pd.concat(batches, ignore_index=True)
+    assert joined["start_url"].tolist() == [SITE] * 5 + [SITE + "b"] * 5
+    service.crawl = Script(crawl_rows(2), status="failed", error="gone")
+    failed = pd.concat(list(crawl_df([SITE + "c"], stream=True)), ignore_index=True)
+    assert failed["success"].tolist() == [True, True, False]
+    with pytest.raises(JobFailed):
+        list(crawl_df([SITE + "d"], stream=True, on_error="raise"))
+
+
+@pytest.mark.usefixtures("connected")
+def test_out_is_a_dataset_that_every_reader_knows(service: WireService, tmp_path: Path) -> None:
+    service.crawl = Script(crawl_rows(45))
+    folder = tmp_path / "pages"
+    rows = sum(len(batch) for batch in crawl_df(SITE, stream=True, out=folder))
+    assert rows == 45
+    list(crawl_df(SITE + "b", stream=True, out=folder))
+    jobs = {f"job_id={job_id}" for job_id in service.jobs}
+    assert {each.name for each in folder.iterdir()} == jobs
+    assert ds.dataset(folder, partitioning="hive").count_rows() == 90
+    assert pl.scan_parquet(folder / "*" / "*.parquet").collect().height == 90
+    counted = duckdb.sql(f"select count(*) from '{folder}/*/*.parquet'")
+    assert counted is not None
+    assert counted.fetchall() == [(90,)]
+
+
+@pytest.mark.usefixtures("connected")
+def test_arguments_that_do_not_go_together(service: WireService, tmp_path: Path) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"batch_rows": 5}, "stream=True"),
+        ({"stream": True, "batch_rows": 0}, "batch_rows"),
+        ({"stream": True, "batch_rows": 1001}, "1000"),
+        ({"stream": True, "out": tmp_path / "x.parquet"}, "directory"),
+        ({"stream": "yes"}, "stream"),
+    ]
+    for given, words in wrong:
+        with pytest.raises(InvalidArgument, match=words):
+            crawl_df(SITE, **given)
+    assert service.asked == []
+
+
+def test_what_a_checker_sees_is_what_there_is() -> None:
+    import inspect  # noqa: PLC0415 - the one test that needs it
+
+    named = set(inspect.signature(crawl_df).parameters) - {"url", "stream"}
+    assert set(CrawlOptions.__annotations__) == named
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service of its own."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    with connect() as made:
+        yield made
+    stop(settings.current())
+
+
+def test_with_the_events_of_a_real_service(sample_site: SampleSite, at_home: Session) -> None:
+    batches = list(at_home.crawl_df(sample_site.url, max_pages=25, stream=True, batch_rows=10))
+    assert [len(batch) for batch in batches] == [10, 10, 5]
+    joined = pd.concat(batches, ignore_index=True)
+    whole = at_home.crawl_df(sample_site.url, max_pages=25)
+    assert joined["url"].tolist() == whole["url"].tolist()
+    assert joined["markdown"].equals(whole["markdown"])
