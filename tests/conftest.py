@@ -46,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if name not in _KEPT:
             del os.environ[name]
     tempfile.tempdir = str(scratch)
+    # No test asks a search provider that it did not start itself.
+    os.environ |= {
+        f"WEBDATA_{name}": "local" for name in ("ENGINE_ONE", "ENGINE_TWO", "ENGINE_THREE")
+    }
     os.environ |= {"TMPDIR": str(scratch), "WEBDATA_HOME": str(home), MARK: uuid.uuid4().hex}
     config.stash[_BEFORE] = Before(
         scratch,

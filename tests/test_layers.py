@@ -42,7 +42,7 @@ NETWORK: Final = frozenset(
 )
 # Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
 # Extras whose libraries the package imports, when they are there and asked for.
-USED_EXTRAS: Final = ("browser", "polars")
+USED_EXTRAS: Final = ("browser", "polars", "search")
 COME_ALONG: Final = frozenset({"IPython", "pydantic_core"})
 # Who touches the environment: the settings, and those who hand it on to a process of ours.
 ENVIRONMENT: Final = frozenset(
@@ -52,6 +52,7 @@ ENVIRONMENT: Final = frozenset(
         "service/lifetime.py",
         "service/scrape/chromium.py",
         "service/scrape/pool.py",
+        "service/settings.py",
     }
 )
 
@@ -67,6 +68,7 @@ VIOLATIONS: Final = {
     "session.py": ("import webdata_nb.service.app", "Only the command starts the service"),
     "contract/limits.py": ("import pathlib", "Decisions are pure"),
     "service/crawl/plan.py": ("import time", "Decisions are pure"),
+    "service/search/breaker.py": ("import time", "Decisions are pure"),
     "client/paging.py": ("import pandas", "Only tables knows DataFrames"),
     "tables/rows.py": ("import ipywidgets", "Only display knows bars and widgets"),
     "service/scrape/page.py": ("import aiohttp", "One way out"),

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -37,13 +36,12 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
+from webdata_nb.contract import variables
 from webdata_nb.contract.fields import ENGINES, http_url, user_agent
 
 _APP: Final = "webdata"
 _YES: Final = frozenset({"1", "on", "yes", "true"})
 _NO: Final = frozenset({"0", "off", "no", "false"})
-_PROVIDER: Final = re.compile(r"WEBDATA_(LLM_)?([A-Z][A-Z0-9_]*)_(URL|KEY)")
-_RESERVED: Final = re.compile(r"BASE|API|LLM|ENGINE(_.*)?")
 
 
 class Secret:
@@ -236,7 +234,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for name, (key, parse) in _VARIABLES.items():
         if name in given:
             found[key] = parse(name, given[name])
-    found["engines"] = _engines(given)
+    found["engines"] = variables.engines(given)
     found["providers"], found["llm"] = _providers(given)
     return found
 
@@ -280,30 +278,21 @@ _VARIABLES: Final = {
 }
 
 
-def _engines(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    named = {engine: given.get(f"WEBDATA_{engine.upper()}", "") for engine in ENGINES}
-    return {engine: _names(text) for engine, text in named.items() if text}
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
-
-
 def _providers(given: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:
     """Collect WEBDATA_<NAME>_URL and _KEY, search providers apart from LLM providers."""
     search: dict[str, Provider] = {}
     llm: dict[str, Provider] = {}
     for variable, text in given.items():
-        match = _PROVIDER.fullmatch(variable)
-        if match is None or _RESERVED.fullmatch(match[2]):
-            continue
-        group, name = (llm if match[1] else search), match[2].lower()
-        group[name] = _with_part(group.get(name, Provider()), match[3], text)
+        if (found := variables.provider_variable(variable)) is not None:
+            group = llm if found.llm else search
+            group[found.provider] = _with_part(
+                group.get(found.provider, Provider()), found.part, text
+            )
     return search, llm
 
 
 def _with_part(provider: Provider, part: str, text: str) -> Provider:
-    if part == "URL":
+    if part == "url":
         return Provider(text, provider.key)
     return Provider(provider.url, text)
 
@@ -372,6 +361,6 @@ def _known_engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[st
         raise ValueError(f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}")
     # A text would otherwise fall apart into letters.
     return {
-        name: _names(given) if isinstance(given, str) else tuple(given)
+        name: variables.names(given) if isinstance(given, str) else tuple(given)
         for name, given in engines.items()
     }

@@ -13,12 +13,16 @@ from typing import Any
 import httpx
 import pytest
 
+from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import service
 from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.settings import USER_AGENT, Mode, ServiceSettings
 
 BASE = "http://127.0.0.1"
+# No test asks a search provider that it did not start itself.
+LOCAL_ONLY = SessionSettings(engines=dict.fromkeys(ENGINES, ("local",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,17 @@ async def opened(
     *,
     user_agent: str = USER_AGENT,
     networks: tuple[str, ...] = (),
+    providers: SessionSettings = LOCAL_ONLY,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
-    allowed = tuple(map(ip_network, networks))
-    settings = ServiceSettings(data_dir, mode, allow_networks=allowed, user_agent=user_agent)
+    settings = ServiceSettings(
+        data_dir,
+        mode,
+        allow_networks=tuple(map(ip_network, networks)),
+        user_agent=user_agent,
+        providers=providers,
+    )
     async with service(settings, 1, lifetime, lambda: None) as running:
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}

@@ -30,12 +30,16 @@ class StartReply(Reply):
 
 
 class Attempt(Reply):
-    """One entry of `fallback_chain`: a provider asked, in execution order."""
+    """One entry of `fallback_chain`: a provider asked, in execution order.
+
+    `detail` is ours: why the provider could not answer, in words.
+    """
 
     provider: str
     status: str
     results_count: int = 0
     elapsed_ms: float = 0
+    detail: str = ""
 
 
 class Receipt(Reply):
@@ -94,7 +98,10 @@ class CrawlPage(PageFields):
 
 
 class SearchStatus(Reply):
-    """GET /v1/search/{job_id}; `time_taken` is seconds."""
+    """GET /v1/search/{job_id}; `time_taken` is seconds.
+
+    `providers_usable` and `providers_unusable` (with what each one lacks) are ours.
+    """
 
     success: bool = True
     job_id: str
@@ -105,6 +112,8 @@ class SearchStatus(Reply):
     provider_used: str | None = None
     fallback_used: bool | None = None
     fallback_chain: list[Attempt] = Field(default_factory=list)
+    providers_usable: list[str] = Field(default_factory=list)
+    providers_unusable: dict[str, str] = Field(default_factory=dict)
     total_results: int = 0
     completed_results: int = 0
     time_taken: float | None = None
@@ -234,6 +243,27 @@ class UsageReply(Reply):
     active: int = 0
     limit: int | None = None
     operations: list[UsedCredits] = Field(default_factory=list)
+
+
+class EngineEntry(Reply):
+    """One provider in an engine's list (ours): `position` from 1, `why` it cannot be asked now.
+
+    `resting_s` is for how many seconds more it is left alone after a failure.
+    """
+
+    engine: str
+    position: int
+    provider: str
+    usable: bool
+    why: str | None = None
+    resting_s: float = 0.0
+
+
+class EngineList(Reply):
+    """GET /v1/engines (ours): whom each engine asks, in order. It holds no address and no key."""
+
+    success: bool = True
+    engines: list[EngineEntry]
 
 
 class JobSummary(Reply):

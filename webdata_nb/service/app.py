@@ -35,9 +35,12 @@ from webdata_nb.service.routes import (
     unbuilt,
 )
 from webdata_nb.service.routes import credits as credit
+from webdata_nb.service.routes import engines as engine_lists
 from webdata_nb.service.routes.problems import HANDLERS
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.scrape.pool import PagePool, default_workers
+from webdata_nb.service.search.catalog import Catalog
+from webdata_nb.service.search.providers.endpoint import Lines
 from webdata_nb.service.search.providers.local import Local
 from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
 from webdata_nb.service.store.accounts import Accounts
@@ -126,11 +129,21 @@ async def service(
         ways = await stack.enter_async_context(Ways(policy, settings.user_agent, throttle, pages))
         indexer = Indexer(store, index)
         background = Background(store, indexer)
-        engines = Engines(ways, {"local": Local(index, indexer)})
+        catalog = Catalog(Local(index, indexer), Lines())
+        engines = Engines(ways, catalog, settings.providers)
         hub = Hub()
         runner = LocalRunner(store, hub, engines.run, finished=background.finished)
         sessions = LeasedSettings(lifetime)
-        desk = Desk(store, accounts, runner, hub, policy, sessions, ways.check_device)
+        desk = Desk(
+            store,
+            accounts,
+            runner,
+            hub,
+            policy,
+            sessions,
+            ways.check_device,
+            engines.listing,
+        )
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
         await runner.start()
         stack.push_async_callback(runner.close)
@@ -138,7 +151,7 @@ async def service(
 
 
 def _application(mode: Mode, desk: Desk, lifetime: Lifetime, stop: Callable[[], None]) -> ASGIApp:
-    groups = [crawl, search, jobs, events, exports, credit]
+    groups = [crawl, search, jobs, events, exports, credit, engine_lists]
     routes = [route for group in groups for route in group.routes(desk)]
     routes += [*unbuilt.ROUTES, *health.ROUTES]
     if mode == "local":

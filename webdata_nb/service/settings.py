@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, Literal
 
 from webdata_nb import __version__
-from webdata_nb.contract import fields
+from webdata_nb.contract import fields, variables
+from webdata_nb.contract.local import SessionSettings
 
 Mode = Literal["local", "team"]
 LOCAL_ACCOUNT: Final = "local"
@@ -31,6 +34,7 @@ class ServiceSettings:
     port: int = 0
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     user_agent: str = USER_AGENT
+    providers: SessionSettings = field(default_factory=SessionSettings)
 
     @classmethod
     def checked(
@@ -44,7 +48,7 @@ class ServiceSettings:
         allow_networks: tuple[str, ...],
         user_agent: str | None = None,
     ) -> ServiceSettings:
-        """Return settings from a command's options; raises `BadSetting`."""
+        """Return settings from a command's options and variables; raises `BadSetting`."""
         if store not in {None, "sqlite"}:
             raise BadSetting("--store takes sqlite (the default: jobs in the data directory)")
         if not 0 <= port <= LAST_PORT:
@@ -55,8 +59,15 @@ class ServiceSettings:
                 "others, with keys"
             )
         listen = "127.0.0.1" if host in {None, "localhost"} else host
-        networks, agent = _networks(allow_networks), _user_agent(user_agent)
-        return cls(data_dir, mode, listen, port, networks, agent)
+        return cls(
+            data_dir,
+            mode,
+            listen,
+            port,
+            _networks(allow_networks),
+            _user_agent(user_agent),
+            providers(os.environ),
+        )
 
 
 def _user_agent(text: str | None) -> str:
@@ -64,6 +75,18 @@ def _user_agent(text: str | None) -> str:
         return USER_AGENT if text is None else fields.user_agent(text)
     except ValueError as error:
         raise BadSetting(f"--user-agent {error}") from None
+
+
+def providers(environ: Mapping[str, str]) -> SessionSettings:
+    """Return the operator's providers: WEBDATA_ENGINE_ONE, WEBDATA_BRAVE_KEY and the like."""
+    given = {name: text.strip() for name, text in environ.items() if text.strip()}
+    groups: dict[bool, dict[str, dict[str, str]]] = {False: {}, True: {}}
+    for name, text in given.items():
+        if (found := variables.provider_variable(name)) is not None:
+            groups[found.llm].setdefault(found.provider, {})[found.part] = text
+    return SessionSettings.model_validate(
+        {"engines": variables.engines(given), "providers": groups[False], "llm": groups[True]}
+    )
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:

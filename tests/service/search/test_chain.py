@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
-
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.chain import Link, ask, chain
-from webdata_nb.service.search.providers.base import Found, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
 
 QUERY = Query("q", 5, "en", None, safe_search=False, account_id="a")
 ENGINES = {"engine_one": ("a", "b"), "engine_two": ("b", "c"), "engine_three": ("d",)}
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @dataclass
@@ -22,12 +30,17 @@ class Programmed:
     pages: list[list[str] | ProviderProblem]
     asked: list[int] = field(default_factory=list)
 
-    async def page(self, _query: Query, number: int) -> list[Found]:
+    @property
+    def identity(self) -> str:
+        return self.name
+
+    async def page(self, query: Query, number: int) -> Page:
+        assert query is QUERY
         self.asked.append(number)
         answer = self.pages[number - 1] if number <= len(self.pages) else []
         if isinstance(answer, ProviderProblem):
             raise answer
-        return [Found(f"http://x/{name}", name, "") for name in answer]
+        return Page(tuple(Found(f"http://x/{name}", name, "") for name in answer))
 
 
 def providers(**pages: list[list[str] | ProviderProblem]) -> dict[str, Programmed]:
@@ -45,7 +58,7 @@ def test_the_chain_begins_with_the_requested_engine_and_asks_nobody_twice() -> N
 
 async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
     known = providers(a=[ProviderProblem("rate_limited", "429")], c=[["1", "2"]], d=[["3"]])
-    outcome = await ask(chain("engine_one", ENGINES), known, QUERY)
+    outcome = await ask(chain("engine_one", ENGINES), known, QUERY, Breakers())
     assert [(a.provider, a.status, a.results_count) for a in outcome.attempts] == [
         ("a", "rate_limited", 0),
         ("b", "empty", 0),
@@ -58,35 +71,79 @@ async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
 
 
 async def test_the_preferred_path_is_no_fallback() -> None:
-    outcome = await ask(chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY)
+    outcome = await ask(chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY, Breakers())
     assert (outcome.accepted, outcome.fallback_used) == (Link("engine_one", "a"), False)
 
 
 async def test_pages_are_asked_until_enough_unique_results_are_there() -> None:
     known = providers(a=[["1", "2"], ["2", "3"], ["4", "5", "6"], ["7"]])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY)
+    outcome = await ask([Link("engine_one", "a")], known, QUERY, Breakers())
     assert [found.title for found in outcome.found] == ["1", "2", "3", "4", "5"]
     assert known["a"].asked == [1, 2, 3]
 
 
 async def test_a_provider_that_repeats_itself_is_left() -> None:
     known = providers(a=[["1"], ["1"], ["1"]])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY)
+    outcome = await ask([Link("engine_one", "a")], known, QUERY, Breakers())
     assert len(outcome.found) == 1
     assert known["a"].asked == [1, 2]
 
 
 async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
     known = providers(a=[["1", "2"], ProviderProblem("timeout", "slow")])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY)
+    outcome = await ask([Link("engine_one", "a")], known, QUERY, Breakers())
     assert len(outcome.found) == 2
     assert outcome.attempts[0].status == "ok"
 
 
 async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
     links = chain("engine_one", ENGINES)
-    empty = await ask(links, providers(a=[ProviderProblem("blocked", "403")]), QUERY)
+    empty = await ask(links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, Breakers())
     assert (empty.accepted, empty.found, empty.fallback_used) == (None, (), False)
-    broken = {name: [ProviderProblem("auth", "401")] for name in "abcd"}
-    with pytest.raises(JobFailed, match="a: auth, b: auth"):
-        await ask(links, providers(**broken), QUERY)  # type: ignore[arg-type]
+    broken = {name: [ProviderProblem("auth", "HTTP 401")] for name in "abcd"}
+    failed = await ask(links, providers(**broken), QUERY, Breakers())  # type: ignore[arg-type]
+    assert failed.failure is not None
+    assert "a: auth (HTTP 401), b: auth (HTTP 401)" in failed.failure
+    assert "webdata doctor" in failed.failure
+    assert [attempt.status for attempt in failed.attempts] == ["auth"] * 4
+    assert empty.failure is None
+
+
+async def test_nobody_to_ask_is_a_failure_that_says_where_to_look() -> None:
+    outcome = await ask([], {}, QUERY, Breakers())
+    assert outcome.failure is not None
+    assert "webdata doctor" in outcome.failure
+
+
+async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
+    links, clock, breakers = chain("engine_one", ENGINES), Clock(), Breakers()
+    known = providers(a=[ProviderProblem("rate_limited", "HTTP 429", wait_s=30)], b=[["1"]])
+    await ask(links, known, QUERY, breakers, clock)
+    clock.now += 29
+    outcome = await ask(links, known, QUERY, breakers, clock)
+    assert known["a"].asked == [1]
+    first = outcome.attempts[0]
+    assert (first.provider, first.status, first.results_count) == ("a", "rate_limited", 0)
+    assert (first.elapsed_ms, "rests for 1 s" in first.detail) == (0, True)
+    assert (outcome.accepted, outcome.fallback_used) == (Link("engine_one", "b"), True)
+    clock.now += 2
+    await ask(links, known, QUERY, breakers, clock)
+    assert known["a"].asked == [1, 1]
+
+
+async def test_a_limit_after_good_pages_keeps_the_rows_and_rests_the_provider() -> None:
+    clock, breakers = Clock(), Breakers()
+    known = providers(a=[["1"], ProviderProblem("blocked", "captcha")])
+    outcome = await ask([Link("engine_one", "a")], known, QUERY, breakers, clock)
+    assert (outcome.attempts[0].status, len(outcome.found)) == ("ok", 1)
+    assert breakers.of("a").resting_s(clock.now) > 0
+
+
+async def test_the_last_page_is_the_last_request() -> None:
+    class Once(Programmed):
+        async def page(self, query: Query, number: int) -> Page:
+            return Page((await super().page(query, number)).found, more=False)
+
+    once = Once("a", [["1"], ["2"]])
+    outcome = await ask([Link("engine_one", "a")], {"a": once}, QUERY, Breakers())
+    assert (len(outcome.found), once.asked) == (1, [1])

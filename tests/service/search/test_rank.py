@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import base64
+from urllib.parse import quote, urlencode
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webdata_nb.contract.results import result_key
 from webdata_nb.service.search.providers.base import Found
-from webdata_nb.service.search.rank import Ranking, result_key
+from webdata_nb.service.search.rank import Ranking, organic_url
+from webdata_nb.service.web.urls import canonical
+
+YAHOO = "https://r.search.yahoo.com/_ylt=A"
+BING = "https%3a%2f%2fwww.bing.com"
 
 
 def found(url: str) -> Found:
@@ -38,3 +48,73 @@ def test_ranking_keeps_the_first_of_each_in_order_and_stops_when_full() -> None:
     assert ranking.add([found("http://x/b"), found("http://x/c"), found("http://x/d")]) == 1
     assert ranking.full
     assert [result.url for result in ranking.found] == ["http://x/a", "http://x/b", "http://x/c"]
+
+
+@pytest.mark.parametrize(
+    ("link", "leads_to"),
+    [
+        ("https://www.google.com/url?sa=t&q=https%3A%2F%2Fx.test%2Fa%3Fb", "https://x.test/a?b"),
+        ("https://google.co.uk/url?url=https://x.test/", "https://x.test/"),
+        ("https://www.bing.com/ck/a?!&&p=1&u=a1aHR0cHM6Ly94LnRlc3QvYT9iPTE", "https://x.test/a?b=1"),
+        ("//duckduckgo.com/l/?uddg=https%3A%2F%2Fx.test%2Fa%2526b&rut=1", "https://x.test/a%26b"),
+        (f"{YAHOO}/RV=2/RU=https%3a%2f%2fx.test%2fa%2bb/RK=2/RS=k-", "https://x.test/a+b"),
+        (f"{YAHOO}/RU={BING}%2fck%2fa%3fu%3da1aHR0cHM6Ly94LnRlc3Qv/RK=2", "https://x.test/"),
+        ("https://x.test/url?q=https://y.test/", "https://x.test/url?q=https://y.test/"),
+        ("https://notbing.com/ck/a?u=a1aHR0", "https://notbing.com/ck/a?u=a1aHR0"),
+        ("HTTPS://X.test:443/a/../b#part", "https://x.test/b"),
+        ("https://duckduckgo.com/y.js?ad_domain=x.test&u3=k", None),
+        ("https://www.bing.com/aclick?ld=e8", None),
+        ("https://www.google.com/aclk?sa=l", None),
+        ("https://www.googleadservices.com/pagead/aclk?sa=L", None),
+        ("https://r.search.yahoo.com/cbclk2/dWU9/RV=2", None),
+        (f"{YAHOO}/RU={BING}%2faclick%3fld%3de8/RK=2", None),
+        ("javascript:void(0)", None),
+        ("/relative", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_link_is_where_it_leads_and_an_advertisement_is_no_result(
+    link: str, leads_to: str | None
+) -> None:
+    assert organic_url(link) == leads_to
+
+
+def test_advertisements_and_redirectors_take_no_rank() -> None:
+    ranking = Ranking(10)
+    ranking.add(
+        [
+            found("https://www.bing.com/aclick?ld=1"),
+            found("https://duckduckgo.com/l/?uddg=https%3A%2F%2Fx.test%2Fa"),
+            found("http://www.x.test/a/"),
+            found("https://x.test/b"),
+        ]
+    )
+    assert [result.url for result in ranking.found] == ["https://x.test/a", "https://x.test/b"]
+
+
+PARTS = st.text(st.sampled_from("abcXYZ019~-._ %&=+#?/é日"), max_size=20)
+NOISE = st.sampled_from(["utm_source=x", "gclid=1", "fbclid=2", "_gl=3", "srsltid=4"])
+
+
+@given(path=PARTS, name=PARTS, value=PARTS, noise=st.lists(NOISE, max_size=3), data=st.data())
+def test_what_does_not_change_a_page_does_not_change_its_key(
+    path: str, name: str, value: str, noise: list[str], data: st.DataObject
+) -> None:
+    own = urlencode({name: value})
+    query = "&".join(data.draw(st.permutations([own, *noise])))
+    plain = f"http://x.test/{quote(path)}?{own}"
+    same = f"https://www.x.test/{quote(path)}?{query}#part"
+    assert result_key(canonical(plain)) == result_key(canonical(same))
+
+
+@given(path=PARTS, value=PARTS)
+def test_redirectors_give_back_what_they_wrapped(path: str, value: str) -> None:
+    url = canonical(f"https://x.test/{quote(path)}?{urlencode({'q': value})}")
+    packed = base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+    for wrapped in (
+        f"https://www.google.com/url?{urlencode({'sa': 't', 'q': url})}",
+        f"https://www.bing.com/ck/a?p=1&u=a1{packed}&ntb=1",
+        f"https://duckduckgo.com/l/?{urlencode({'uddg': url})}",
+        f"https://r.search.yahoo.com/_ylt=A/RU={quote(url, safe='')}/RK=2/RS=x",
+    ):
+        assert organic_url(wrapped) == url

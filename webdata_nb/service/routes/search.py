@@ -56,6 +56,8 @@ def _envelope(job: Job) -> dict[str, object]:
         "provider_used": job.outcome.get("provider_used"),
         "fallback_used": job.outcome.get("fallback_used", False),
         "fallback_chain": job.outcome.get("fallback_chain", []),
+        "providers_usable": job.outcome.get("providers_usable", []),
+        "providers_unusable": job.outcome.get("providers_unusable", {}),
         "total_results": job.published,
         "completed_results": job.completed,
         "time_taken": seconds(job),

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.paths import IDEMPOTENCY_KEY, LEASE_HEADER
+from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.credits import tariff
@@ -45,6 +46,7 @@ class Desk:
     policy: EgressPolicy
     sessions: Sessions
     check_device: Callable[[str], Awaitable[None]]
+    engines: Callable[[Mapping[str, Any]], list[EngineEntry]]
 
 
 def account_of(request: Request) -> str:

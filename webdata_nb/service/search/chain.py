@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     Found,
@@ -22,6 +22,8 @@ from webdata_nb.service.search.rank import Ranking
 # A provider that repeats itself is not asked for more pages than could ever be needed.
 MAX_PAGES: Final = 50
 
+Clock = Callable[[], float]
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -33,12 +35,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the chain came to; `accepted` is None when no provider had a result."""
+    """What the chain came to; `accepted` is None when no provider had a result.
+
+    `failure` says why nobody could answer: nobody could be asked, or every attempt was in error.
+    """
 
     attempts: tuple[Attempt, ...]
-    accepted: Link | None
-    fallback_used: bool
-    found: tuple[Found, ...]
+    accepted: Link | None = None
+    fallback_used: bool = False
+    found: tuple[Found, ...] = ()
+    failure: str | None = None
 
 
 def chain(requested: str, engines: Mapping[str, Sequence[str]]) -> list[Link]:
@@ -51,39 +57,77 @@ def chain(requested: str, engines: Mapping[str, Sequence[str]]) -> list[Link]:
     return [Link(engine, provider) for provider, engine in owners.items()]
 
 
-async def ask(links: Sequence[Link], providers: Mapping[str, Provider], query: Query) -> Outcome:
-    """Ask along the chain until one provider has results; accept that provider's alone."""
+async def ask(
+    links: Sequence[Link],
+    providers: Mapping[str, Provider],
+    query: Query,
+    breakers: Breakers,
+    clock: Clock = time.monotonic,
+) -> Outcome:
+    """Ask along the chain until one provider has results; accept that provider's alone.
+
+    `links` are the usable entries. One that rests after a failure is not asked; its entry in the
+    chain repeats why.
+    """
     attempts: list[Attempt] = []
     for number, link in enumerate(links):
-        attempt, ranking = await _attempt(providers[link.provider], query)
+        attempt, ranking = await _attempt(providers[link.provider], query, breakers, clock)
         attempts.append(attempt)
         if ranking.found:
             return Outcome(tuple(attempts), link, number > 0, tuple(ranking.found))
-    if attempts and all(attempt.status != "empty" for attempt in attempts):
-        tried = ", ".join(f"{attempt.provider}: {attempt.status}" for attempt in attempts)
-        raise JobFailed(f"no search provider could answer ({tried})")
-    return Outcome(tuple(attempts), None, fallback_used=False, found=())
+    failed = all(attempt.status != "empty" for attempt in attempts)
+    return Outcome(tuple(attempts), failure=_why(attempts) if failed else None)
 
 
-async def _attempt(provider: Provider, query: Query) -> tuple[Attempt, Ranking]:
+def _why(attempts: Sequence[Attempt]) -> str:
+    """Say who was asked and what came of it, and where to look."""
+    if not attempts:
+        return "no search provider is usable; `webdata doctor` says what each one is missing"
+    tried = ", ".join(
+        f"{attempt.provider}: {attempt.status} ({attempt.detail})" for attempt in attempts
+    )
+    return f"no search provider could answer ({tried}); `webdata doctor` shows what is usable"
+
+
+async def _attempt(
+    provider: Provider, query: Query, breakers: Breakers, clock: Clock
+) -> tuple[Attempt, Ranking]:
     ranking = Ranking(query.num_results)
-    began = time.monotonic()
-    status: AttemptStatus = "empty"
+    record = breakers.of(provider.identity)
+    if (rest_s := record.resting_s(clock())) > 0:
+        detail = f"not asked: it rests for {rest_s:.0f} s more"
+        return _entry(provider, record.status, ranking, 0.0, detail), ranking
+    began = clock()
+    status, detail, wait_s = await _collect(provider, query, ranking)
+    breakers.note(provider.identity, status, clock(), wait_s)
+    if ranking.found:
+        # Results of earlier pages stand: ranks that were collected are good ranks.
+        status = "ok"
+    return _entry(provider, status, ranking, clock() - began, detail), ranking
+
+
+async def _collect(
+    provider: Provider, query: Query, ranking: Ranking
+) -> tuple[AttemptStatus, str, float | None]:
+    """Page within one provider until there is enough; say how it ended."""
     try:
         for number in range(1, MAX_PAGES + 1):
-            if ranking.full or not ranking.add(await provider.page(query, number)):
+            page = await provider.page(query, number)
+            new = ranking.add(page.found)
+            if ranking.full or not new or not page.more:
                 break
-        status = "ok" if ranking.found else "empty"
     except ProviderProblem as problem:
-        # Results of earlier pages stand: ranks that were collected are good ranks.
-        status = "ok" if ranking.found else problem.status
-    elapsed_ms = round((time.monotonic() - began) * 1000, 3)
-    return (
-        Attempt(
-            provider=provider.name,
-            status=status,
-            results_count=len(ranking.found),
-            elapsed_ms=elapsed_ms,
-        ),
-        ranking,
+        return problem.status, str(problem), problem.wait_s
+    return ("ok" if ranking.found else "empty"), "", None
+
+
+def _entry(
+    provider: Provider, status: AttemptStatus, ranking: Ranking, elapsed_s: float, detail: str
+) -> Attempt:
+    return Attempt(
+        provider=provider.name,
+        status=status,
+        results_count=len(ranking.found),
+        elapsed_ms=round(elapsed_s * 1000, 3),
+        detail=detail,
     )

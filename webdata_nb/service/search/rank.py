@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from dataclasses import replace
 
+from webdata_nb.contract.results import result_key
+from webdata_nb.service.errors import FetchError
 from webdata_nb.service.search.providers.base import Found
-
-# Parameters that say how a visitor came, never what the page is.
-_TRACKING: Final = re.compile(
-    r"(?:utm_\w+|gclid|dclid|fbclid|msclkid|yclid|srsltid|mc_[ce]id|igshid|_ga|ref_src)", re.ASCII
-)
-
-
-def result_key(url: str) -> str:
-    """Return what makes two result URLs one result.
-
-    Only for comparing: http and https, `www.`, a trailing slash, tracking parameters and the
-    fragment make no difference; the URL that is shown and fetched stays as the provider gave it.
-    """
-    parts = urlsplit(url)
-    host = (parts.hostname or "").removeprefix("www.")
-    port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
-    query = urlencode(
-        [
-            (name, value)
-            for name, value in parse_qsl(parts.query, keep_blank_values=True)
-            if not _TRACKING.fullmatch(name)
-        ]
-    )
-    return f"{host}{port}{parts.path.rstrip('/')}?{query}"
+from webdata_nb.service.search.redirectors import destination
+from webdata_nb.service.web.urls import canonical
 
 
 class Ranking:
@@ -58,7 +36,24 @@ class Ranking:
 
     def _fresh(self, page: Iterable[Found]) -> Iterator[Found]:
         for result in page:
-            key = result_key(result.url)
+            url = organic_url(result.url)
+            if url is None:
+                continue
+            key = result_key(url)
             if key not in self._known:
                 self._known.add(key)
-                yield result
+                yield replace(result, url=url)
+
+
+def organic_url(url: str) -> str | None:
+    """Return the canonical URL that a result's link leads to.
+
+    None for an advertisement, and for what is no web address.
+    """
+    target = destination(url.strip())
+    if target is None:
+        return None
+    try:
+        return canonical(f"https:{target}" if target.startswith("//") else target)
+    except FetchError:
+        return None

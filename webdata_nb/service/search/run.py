@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,21 +16,25 @@ from webdata_nb.service.extract import extractor
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
 from webdata_nb.service.scrape.source import ScrapeOptions
 from webdata_nb.service.scrape.visit import Errand, Visit, Visitor
-from webdata_nb.service.search.chain import Outcome, ask, chain
+from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.catalog import Entry, standing, usable
+from webdata_nb.service.search.chain import Link, Outcome, ask, chain
 from webdata_nb.service.search.providers.base import Found, Provider, Query
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Entry, Seen
+from webdata_nb.service.store.records import NOTHING, Batch, Seen
+from webdata_nb.service.store.records import Entry as Row
 
 SCRAPERS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a search works with; `engines` are the lists of providers that serve each engine."""
+    """What a search works with; `sources` are the entries of all engines, unusable ones too."""
 
     visitor: Visitor
-    providers: Mapping[str, Provider]
-    engines: Mapping[str, Sequence[str]]
+    sources: Sequence[Entry]
+    open: Callable[[Sequence[Link]], Mapping[str, Provider]]
+    breakers: Breakers
 
 
 async def run(context: JobContext, request: SearchRequest, tools: Tools) -> Batch:
@@ -92,13 +96,7 @@ class _Search:
 
     async def _rank(self) -> None:
         request = self._request
-        links = chain(request.engine, self._tools.engines)
-        unknown = [link.provider for link in links if link.provider not in self._tools.providers]
-        if unknown:
-            raise JobFailed(
-                f"unknown search provider {unknown[0]!r}; "
-                f"available: {', '.join(sorted(self._tools.providers))}"
-            )
+        links = chain(request.engine, usable(self._tools.sources))
         query = Query(
             text=request.query,
             num_results=request.num_results,
@@ -107,8 +105,11 @@ class _Search:
             safe_search=request.safe_search,
             account_id=self._context.job.account_id,
         )
-        outcome = await ask(links, self._tools.providers, query)
+        providers = self._tools.open(links)
+        outcome = await ask(links, providers, query, self._tools.breakers)
         await self._publish(outcome)
+        if outcome.failure is not None:
+            raise JobFailed(outcome.failure)
 
     async def _publish(self, outcome: Outcome) -> None:
         """Make the ranked rows visible before any page is fetched; ranks never change again."""
@@ -118,12 +119,12 @@ class _Search:
         await self._context.commit(
             Batch(
                 entries=tuple(
-                    self._entry(ordinal, found, {"success": True, "scraped": False}, done=done)
+                    self._row(ordinal, found, {"success": True, "scraped": False}, done=done)
                     for ordinal, found in enumerate(outcome.found)
                 ),
                 total=self._total,
                 completed=self._total if done else 0,
-                outcome=_summary(outcome),
+                outcome={**_summary(outcome), **standing(self._tools.sources)},
             )
         )
 
@@ -142,7 +143,7 @@ class _Search:
         page = await self._page(visit)
         await self._context.commit(
             Batch(
-                updates=(self._entry(ordinal, found, page, done=True),),
+                updates=(self._row(ordinal, found, page, done=True),),
                 seen=(Seen(found.url, reason),),
                 completed=self._total - len(self._waiting),
             )
@@ -159,7 +160,7 @@ class _Search:
             content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
         return {"success": True, "scraped": True, **content}
 
-    def _entry(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> Entry:
+    def _row(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> Row:
         item = {
             "id": f"{self._context.job.id}-{ordinal + 1}",
             "url": found.url,
@@ -172,7 +173,7 @@ class _Search:
             "done": done,
             "found": {"url": found.url, "title": found.title, "snippet": found.snippet},
         }
-        return Entry(
+        return Row(
             ordinal,
             found.url,
             page["success"],

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
+from webdata_nb.contract.local import SessionSettings
+from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.service.crawl import run as crawl
-from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.search import run as search
-from webdata_nb.service.search.providers.base import Provider
+from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
+from webdata_nb.service.search.providers.endpoint import identity
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
-from webdata_nb.service.work.ways import Ways
-
-DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
-    "engine_one": ("local",),
-    "engine_two": ("local",),
-    "engine_three": ("local",),
-}
+from webdata_nb.service.work.ways import Way, Ways
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Runs any job: the crawl engine or the search engine, going out the job's way."""
+    """Runs any job: the crawl engine or the search engine, going out the job's way.
+
+    `operator` are the service's own provider settings; a session's are laid over them.
+    """
 
     ways: Ways
-    providers: Mapping[str, Provider]
+    catalog: Catalog
+    operator: SessionSettings
+    breakers: Breakers = field(default_factory=Breakers)
 
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end; raises what its engine raises."""
@@ -36,17 +40,27 @@ class Engines:
         if job.kind == "crawl":
             tools = crawl.Tools(way.visitor, way.fetcher, way.robots, way.user_agent)
             return await crawl.run(context, CrawlRequest.model_validate(job.request), tools)
-        engines = engines_of(job.context)
         request = SearchRequest.model_validate(job.request)
-        return await search.run(
-            context, request, search.Tools(way.visitor, self.providers, engines)
+        return await search.run(context, request, self._search(job.context, way))
+
+    def _search(self, session: Mapping[str, Any], way: Way) -> search.Tools:
+        chosen = choice(self.operator, session)
+        open_ = partial(self.catalog.open, chosen=chosen, fetcher=way.apis)
+        return search.Tools(way.visitor, chosen.entries(), open_, self.breakers)
+
+    def listing(self, session: Mapping[str, Any]) -> list[EngineEntry]:
+        """Return every provider of every engine, in the order in which they are asked."""
+        chosen, now = choice(self.operator, session), time.monotonic()
+        return [self._standing(entry, chosen, now) for entry in chosen.entries()]
+
+    def _standing(self, entry: Entry, chosen: Choice, now: float) -> EngineEntry:
+        record = self.breakers.of(identity(entry.provider, chosen.of(entry.provider)))
+        resting_s = record.resting_s(now)
+        return EngineEntry(
+            engine=entry.engine,
+            position=entry.position,
+            provider=entry.provider,
+            usable=entry.usable,
+            why=entry.why or (f"rests after: {record.status}" if resting_s else None),
+            resting_s=round(resting_s, 1),
         )
-
-
-def engines_of(context: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return each engine's providers: the session's lists, else the defaults."""
-    chosen = context.get("engines") or {}
-    unknown = sorted(set(chosen) - set(DEFAULT_ENGINES))
-    if unknown:
-        raise JobFailed(f"unknown engine {unknown[0]!r}; known: {', '.join(DEFAULT_ENGINES)}")
-    return {**DEFAULT_ENGINES, **{name: tuple(names) for name, names in chosen.items() if names}}

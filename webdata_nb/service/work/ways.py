@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,9 +20,14 @@ from webdata_nb.service.web.throttle import Throttle
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A fetcher, what goes out through it, and how it names itself."""
+    """A fetcher, what goes out through it, and how it names itself.
+
+    `apis` is the fetcher towards providers: their addresses come from settings alone, so it may
+    go where a request may not.
+    """
 
     fetcher: Fetcher
+    apis: Fetcher
     visitor: Visitor
     browser: Browser
     robots: RobotsCache
@@ -73,5 +78,17 @@ class Ways:
         browser = await self._stack.enter_async_context(
             Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle, user_agent=user_agent)
         )
+        apis = await self._apis(fetcher, proxy, bundle, user_agent)
         visitor = Visitor(fetcher, self._throttle, self._pages, browser)
-        return Way(fetcher, visitor, browser, RobotsCache(fetcher), user_agent)
+        return Way(fetcher, apis, visitor, browser, RobotsCache(fetcher), user_agent)
+
+    async def _apis(
+        self, fetcher: Fetcher, proxy: str | None, bundle: Path | None, user_agent: str
+    ) -> Fetcher:
+        """Return a fetcher that also reaches private addresses, such as one's own SearXNG."""
+        if self._policy.mode == "local":
+            return fetcher
+        policy = replace(self._policy, mode="local")
+        return await self._stack.enter_async_context(
+            Fetcher(policy, user_agent=user_agent, proxy=proxy, ca_bundle=bundle)
+        )

@@ -19,31 +19,59 @@ class Query:
     safe_search: bool
     account_id: str
 
+    @property
+    def tongue(self) -> str:
+        """The language without its region or script, in lower case: `pt` of `pt-BR`."""
+        return self.language.partition("-")[0].lower()
+
+    @property
+    def locale(self) -> str:
+        """Language and country as one tag, such as `en-US`; a region in the language stays."""
+        if self.country is None or "-" in self.language:
+            return self.language
+        return f"{self.language}-{self.country.upper()}"
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One organic result; `url` is absolute and as the provider gave it."""
+    """One result; `url` is as the provider gave it."""
 
     url: str
     title: str
     snippet: str
 
 
-class ProviderProblem(Exception):
-    """A provider could not answer; `status` is its entry in the fallback chain."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of results in organic order; without `more` there is no use in asking on."""
 
-    def __init__(self, status: AttemptStatus, message: str) -> None:
+    found: tuple[Found, ...]
+    more: bool = True
+
+
+class ProviderProblem(Exception):
+    """A provider could not answer; `status` is its entry in the fallback chain.
+
+    `wait_s` is how long the provider asked to be left alone, where it said so. The message never
+    repeats what the provider sent, which may hold the key.
+    """
+
+    def __init__(self, status: AttemptStatus, message: str, *, wait_s: float | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.wait_s = wait_s
 
 
 class Provider(Protocol):
     """A source of ranked results."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name by which settings list it."""
 
-    async def page(self, query: Query, number: int) -> list[Found]:
-        """Return page `number` (from 1) in organic order; empty past the last.
+    @property
+    def identity(self) -> str:
+        """Name, address and key in one hashed word: what rests together after a failure."""
 
-        Raises `ProviderProblem`.
-        """
+    async def page(self, query: Query, number: int) -> Page:
+        """Return page `number` (from 1). Raises `ProviderProblem`."""

@@ -1,0 +1,497 @@
+"""The contract of a search provider: one suite, which each passes against its own real shape."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.service.search.stubs import KEY, Asked, Stub, results, stubs, wiki_address
+from tests.site.server import Site
+from webdata_nb.contract.local import Access
+from webdata_nb.contract.results import result_key
+from webdata_nb.service.search import catalog
+from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.catalog import Catalog, Choice
+from webdata_nb.service.search.chain import Link, Outcome, ask
+from webdata_nb.service.search.providers import endpoint
+from webdata_nb.service.search.providers.base import Page, Provider, Query
+from webdata_nb.service.search.providers.endpoint import Lines
+from webdata_nb.service.web import fetch
+from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.guard import EgressPolicy
+
+QUERY = Query("web frames & more", 10, "en", None, safe_search=False, account_id="a")
+NAMES = sorted(stubs())
+SCRAPED = [name for name in NAMES if name.startswith("ddgs.")]
+JSON = [name for name in NAMES if name not in SCRAPED]
+# One page, and no more than so many results on it.
+MOST = {"tavily": 20}
+
+
+@dataclass
+class Bench:
+    """A provider wired to its stub."""
+
+    stub: Stub
+    provider: Provider
+    breakers: Breakers
+
+    async def search(self, query: Query = QUERY) -> Outcome:
+        name = self.provider.name
+        return await ask([Link("engine_one", name)], {name: self.provider}, query, self.breakers)
+
+    async def status(self, query: Query = QUERY) -> tuple[str, str]:
+        outcome = await self.search(query)
+        [attempt] = outcome.attempts
+        assert KEY not in f"{outcome!r} {self.provider!r} {vars(self.provider)!r}"
+        return attempt.status, attempt.detail
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return dict(self.stub.asked[-1].parameters)
+
+
+@pytest.fixture
+def stub(request: pytest.FixtureRequest) -> Stub:
+    return stubs()[request.param]
+
+
+TRUST = ssl.create_default_context()
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait for turns, which have tests of their own, nor read certificates each time."""
+    monkeypatch.setattr(fetch, "_tls_context", lambda _bundle: TRUST)
+    for api in catalog.APIS.values():
+        monkeypatch.setattr(api, "manners", replace(api.manners, interval_s=0.0), raising=False)
+
+
+@pytest.fixture
+async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
+    access = Access(url=stub.on(site), key=KEY if stub.keyed else None)
+    policy = EgressPolicy("local")
+    async with Fetcher(policy, user_agent="webdata-test/1") as fetcher:
+        opened = Catalog(_Nobody(), Lines()).open(
+            [Link("engine_one", stub.name)], Choice({}, {stub.name: access}), fetcher
+        )
+        yield Bench(stub, opened[stub.name], Breakers())
+
+
+class _Nobody:
+    name = identity = "local"
+
+    async def page(self, query: Query, number: int) -> Page:
+        raise AssertionError((query, number))
+
+
+each = pytest.mark.parametrize("stub", NAMES, indirect=True)
+
+
+@each
+async def test_results_come_in_organic_order_with_their_own_addresses(bench: Bench) -> None:
+    bench.stub.served = results(7)
+    outcome = await bench.search()
+    [attempt] = outcome.attempts
+    assert (attempt.provider, attempt.status) == (bench.stub.name, "ok"), attempt.detail
+    assert [found.url for found in outcome.found] == [address(bench, one) for one in results(7)]
+    assert [found.title for found in outcome.found] == [f"Title {n} & more" for n in range(1, 8)]
+    assert [found.snippet for found in outcome.found] == [f"Snippet of {n}" for n in range(1, 8)]
+
+
+def address(bench: Bench, result: Any) -> str:
+    return wiki_address(result) if bench.stub.name == "mediawiki" else str(result.url)
+
+
+@each
+async def test_as_many_as_wanted_over_as_many_pages_as_it_takes(bench: Bench) -> None:
+    bench.stub.served = results(120)
+    for wanted in (1, 10, 50):
+        outcome = await bench.search(replace(QUERY, num_results=wanted))
+        expected = min(wanted, MOST.get(bench.stub.name, wanted))
+        assert [found.url for found in outcome.found] == [
+            address(bench, one) for one in results(expected)
+        ]
+        assert len({result_key(found.url) for found in outcome.found}) == expected
+
+
+@each
+async def test_a_provider_that_has_fewer_gives_them_all_and_ends(bench: Bench) -> None:
+    bench.stub.served = results(23)
+    outcome = await bench.search(replace(QUERY, num_results=50))
+    assert len(outcome.found) == min(23, MOST.get(bench.stub.name, 23))
+    assert len(bench.stub.asked) <= 9  # Startpage is asked for a token before each page
+
+
+@each
+async def test_nothing_found_is_empty(bench: Bench) -> None:
+    assert await bench.status() == ("empty", "")
+
+
+@each
+async def test_the_query_arrives_as_it_is(bench: Bench) -> None:
+    text = 'naïve "a & b" 100% +x 日本'
+    bench.stub.served = results(3)
+    await bench.search(replace(QUERY, text=text))
+    assert text in bench.asked.values()
+
+
+def _answered(_asked: Asked, **options: Any) -> web.Response:
+    return web.Response(**options)
+
+
+STATUSES = {429: "rate_limited", 500: "error", 502: "error", 504: "timeout", 404: "error"}
+
+
+@each
+async def test_statuses(bench: Bench) -> None:
+    for status, expected in STATUSES.items():
+        bench.stub.other = partial(_answered, status=status, text=f"sorry {KEY}")
+        bench.breakers = Breakers()
+        assert await bench.status() == (expected, f"HTTP {status}")
+
+
+@each
+async def test_retry_after_is_obeyed(bench: Bench) -> None:
+    bench.stub.other = lambda _asked: web.Response(status=429, headers={"Retry-After": "7"})
+    assert (await bench.status())[0] == "rate_limited"
+    assert 5 < bench.breakers.of(bench.provider.identity).resting_s(loop_time()) <= 7
+    before = len(bench.stub.asked)
+    status, detail = await bench.status()
+    assert (status, "rests" in detail, len(bench.stub.asked)) == ("rate_limited", True, before)
+
+
+def loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@each
+async def test_a_refused_key_or_visitor(bench: Bench) -> None:
+    bench.stub.other = lambda _asked: web.Response(status=401, text=f"bad key {KEY}")
+    assert (await bench.status())[0] == "auth"
+
+
+@each
+async def test_a_redirect_is_not_followed_with_the_key(bench: Bench, other: Site) -> None:
+    bench.stub.other = lambda _asked: web.Response(status=302, headers={"Location": other.url})
+    assert (await bench.status())[0] == "error"
+    assert other.requests == ()
+
+
+@pytest.fixture
+def other() -> Iterator[Site]:
+    with Site() as made:
+        yield made
+
+
+@pytest.mark.parametrize("stub", JSON, indirect=True)
+async def test_a_captcha_page_instead_of_json_is_a_block(bench: Bench) -> None:
+    page = "<html><title>Just a moment...</title></html>"
+    bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
+    assert (await bench.status())[0] == "blocked"
+
+
+@pytest.mark.parametrize("stub", JSON, indirect=True)
+async def test_json_that_is_broken_or_of_another_shape_is_an_error(bench: Bench) -> None:
+    for body in ('{"results": [', "", "[]", "null", '{"other": 1}', '"text"', "7"):
+        bench.breakers = Breakers()
+        bench.stub.other = partial(_answered, text=body, content_type="application/json")
+        status, detail = await bench.status()
+        assert status == "error", (body, detail)
+
+
+@pytest.mark.parametrize("stub", JSON, indirect=True)
+async def test_an_answer_that_is_cut_off_is_an_error(bench: Bench) -> None:
+    async def cut(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b'{"results": [')
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    bench.stub.handler = cut
+    status, detail = await bench.status()
+    assert (status, detail) == ("error", "the connection broke off")
+
+
+@each
+async def test_an_answer_that_is_too_large_is_an_error(bench: Bench) -> None:
+    body = b" " * (endpoint.LIMITS.wire_bytes + 1)
+    bench.stub.other = lambda _asked: web.Response(body=body, content_type="application/json")
+    assert await bench.status() == ("error", "the answer is too large")
+
+
+@each
+async def test_a_slow_provider_is_a_timeout(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "DEADLINE_S", 0.2)
+
+    async def slow(_request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    bench.stub.handler = slow
+    assert await bench.status() == ("timeout", "no answer in time")
+
+
+@each
+async def test_one_that_is_not_there_is_an_error(bench: Bench, site: Site) -> None:
+    site.close()
+    status, detail = await bench.status()
+    assert (status, KEY in detail) == ("error", False)
+
+
+@each
+async def test_a_cancelled_search_leaves_nothing_behind(bench: Bench) -> None:
+    loop, started = asyncio.get_running_loop(), asyncio.Event()
+
+    async def slow(_request: web.BaseRequest) -> web.StreamResponse:
+        loop.call_soon_threadsafe(started.set)
+        await asyncio.Event().wait()
+        return web.Response()
+
+    bench.stub.handler = slow
+    task = asyncio.create_task(bench.search())
+    async with asyncio.timeout(30):
+        await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@each
+async def test_rows_without_an_address_and_unknown_fields_do_no_harm(bench: Bench) -> None:
+    good = results(2)
+    bench.stub.served = [good[0], replace(good[1], url="", title=""), *results(2, first=5)]
+    if bench.stub.name == "mediawiki":
+        bench.stub.served.pop(1)
+    outcome = await bench.search()
+    assert [found.url for found in outcome.found] == [
+        address(bench, one) for one in (good[0], *results(2, first=5))
+    ]
+
+
+# What each one is asked, for the contract's options.
+
+WISHES: dict[str, dict[str, Any]] = {
+    "searxng": {"language": "de-AT", "safesearch": "2", "pageno": "1", "categories": "general"},
+    "brave": {
+        "search_lang": "de",
+        "country": "AT",
+        "safesearch": "strict",
+        "count": "10",
+        "offset": "0",
+        "result_filter": "web",
+    },
+    "serper": {"hl": "de", "gl": "at", "num": 10, "page": 1},
+    "tavily": {"country": "austria", "max_results": 10, "topic": "general"},
+    "exa": {"userLocation": "AT", "moderation": True, "numResults": 10},
+    "mojeek": {
+        "lb": "DE",
+        "lbb": "10",
+        "rb": "AT",
+        "rbb": "10",
+        "safe": "1",
+        "t": "10",
+        "s": "1",
+        "fmt": "json",
+    },
+    "marginalia": {"nsfw": "1", "count": "10", "page": "1"},
+    "mediawiki": {"srlimit": "10", "sroffset": "0", "maxlag": "5", "formatversion": "2"},
+    "ddgs.duckduckgo": {"l": "at-de"},
+    "ddgs.brave": {"source": "web"},
+    "ddgs.startpage": {"qsr": "de_AT", "qadf": "heavy"},
+    "ddgs.yahoo": {},
+    "ddgs.mojeek": {"safe": "1"},
+}
+COOKIES = {
+    "ddgs.brave": {"at=at", "useLocation=0", "safesearch=strict"},
+    "ddgs.mojeek": {"arc=at", "lb=de"},
+}
+
+
+@each
+async def test_options_are_mapped_as_each_one_documents_them(bench: Bench) -> None:
+    bench.stub.served = results(30)
+    await bench.search(replace(QUERY, language="de", country="at", safe_search=True))
+    wishes = WISHES[bench.stub.name]
+    assert {name: bench.asked.get(name) for name in wishes} == wishes
+    cookies = set(bench.stub.asked[-1].headers.get("cookie", "").split("; ")) - {""}
+    assert cookies == COOKIES.get(bench.stub.name, set())
+
+
+@each
+async def test_without_wishes_no_country_is_sent(bench: Bench) -> None:
+    bench.stub.served = results(3)
+    await bench.search()
+    quiet = {"gl", "userLocation", "rb", "rbb"} | ({"country"} - _own_word(bench))
+    assert quiet.isdisjoint(bench.asked)
+
+
+def _own_word(bench: Bench) -> set[str]:
+    if bench.stub.name != "brave":
+        return set()
+    assert bench.asked["country"] == "ALL"
+    return {"country"}
+
+
+@pytest.mark.parametrize("stub", ["brave"], indirect=True)
+@pytest.mark.parametrize(
+    ("language", "country", "lang", "where"),
+    [
+        ("ja", "jp", "jp", "JP"),
+        ("zh-TW", "tw", "zh-hant", "TW"),
+        ("pt-BR", "br", "pt-br", "BR"),
+        ("fr-CA", "ca", "fr", "CA"),
+        ("en", "gb", "en", "GB"),
+        ("is", "is", "is", "ALL"),
+    ],
+)
+async def test_brave_has_codes_of_its_own(
+    bench: Bench, language: str, country: str, lang: str, where: str
+) -> None:
+    await bench.search(replace(QUERY, language=language, country=country))
+    assert (bench.asked["search_lang"], bench.asked["country"]) == (lang, where)
+
+
+@pytest.mark.parametrize("stub", ["brave"], indirect=True)
+async def test_brave_takes_no_long_query_and_is_not_asked(bench: Bench) -> None:
+    for text in ("x" * 401, "x " * 51):
+        status, detail = await bench.status(replace(QUERY, text=text))
+        assert (status, "400 characters" in detail) == ("error", True)
+    assert bench.stub.asked == []
+
+
+@pytest.mark.parametrize("stub", ["brave"], indirect=True)
+async def test_brave_names_the_end_of_its_limit(bench: Bench) -> None:
+    bench.stub.other = lambda _asked: web.Response(
+        status=429,
+        headers={
+            "X-RateLimit-Limit": "1, 2000",
+            "X-RateLimit-Remaining": "0, 0",
+            "X-RateLimit-Reset": "1, 1419704",
+        },
+    )
+    assert (await bench.status())[0] == "rate_limited"
+    # The month is spent: an hour, the longest rest, until the next look.
+    assert bench.breakers.of(bench.provider.identity).resting_s(loop_time()) > 3000
+
+
+@pytest.mark.parametrize("stub", ["brave", "serper", "tavily", "exa", "mojeek"], indirect=True)
+async def test_a_wrong_key_is_told_as_that(bench: Bench, site: Site) -> None:
+    access = Access(url=site.at(bench.stub.path), key="wrong")
+    async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
+        choice = Choice({}, {bench.stub.name: access})
+        link = Link("engine_one", bench.stub.name)
+        opened = Catalog(_Nobody(), Lines()).open([link], choice, fetcher)
+        outcome = await ask([link], opened, QUERY, Breakers())
+    assert outcome.attempts[0].status == "auth"
+    assert opened[bench.stub.name].identity != bench.provider.identity
+
+
+@pytest.mark.parametrize("stub", ["mojeek"], indirect=True)
+async def test_mojeek_tells_of_limits_in_a_good_answer(bench: Bench) -> None:
+    told = {"response": {"status": "ERROR: Daily Limit Reached"}}
+    bench.stub.other = lambda _asked: web.json_response(told)
+    assert (await bench.status())[0] == "rate_limited"
+
+
+@pytest.mark.parametrize("stub", ["tavily"], indirect=True)
+@pytest.mark.parametrize("status", [432, 433])
+async def test_tavily_has_statuses_of_its_own_for_limits(bench: Bench, status: int) -> None:
+    bench.stub.other = lambda _asked: web.json_response({"detail": {}}, status=status)
+    assert (await bench.status())[0] == "rate_limited"
+
+
+@pytest.mark.parametrize("stub", ["marginalia"], indirect=True)
+async def test_marginalia_says_503_when_the_shared_key_is_used_up(bench: Bench) -> None:
+    bench.stub.other = lambda _asked: web.Response(status=503)
+    assert (await bench.status())[0] == "rate_limited"
+
+
+@pytest.mark.parametrize("stub", ["mediawiki"], indirect=True)
+async def test_a_wiki_that_lags_asks_for_patience(bench: Bench) -> None:
+    told = {"error": {"code": "maxlag", "info": "Waiting for a database server"}}
+    bench.stub.other = lambda _asked: web.json_response(told, headers={"Retry-After": "5"})
+    assert (await bench.status())[0] == "rate_limited"
+
+
+@pytest.mark.parametrize("stub", ["mediawiki"], indirect=True)
+async def test_a_wiki_is_asked_in_the_language_of_the_query(bench: Bench, site: Site) -> None:
+    access = Access(url=site.at("/w/api.php?x={language}"))
+    async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
+        link = Link("engine_one", "mediawiki")
+        chosen = Choice({}, {"mediawiki": access})
+        opened = Catalog(_Nobody(), Lines()).open([link], chosen, fetcher)
+        await ask([link], opened, replace(QUERY, language="pt-BR"), Breakers())
+    assert bench.asked["x"] == "pt"
+
+
+@pytest.mark.parametrize("stub", ["searxng"], indirect=True)
+@pytest.mark.parametrize(
+    ("reasons", "status"),
+    [
+        ([["bing", "too many requests"], ["google", "timeout"]], "rate_limited"),
+        ([["bing", "Suspended: too many requests"]], "rate_limited"),
+        ([["google", "CAPTCHA"]], "blocked"),
+        ([["bing", "timeout"]], "timeout"),
+        ([["bing", "unexpected crash"]], "error"),
+        ([], "empty"),
+    ],
+)
+async def test_searxng_without_results_says_what_its_engines_say(
+    bench: Bench, reasons: list[list[str]], status: str
+) -> None:
+    told = {"query": "q", "results": [], "unresponsive_engines": reasons}
+    bench.stub.other = lambda _asked: web.json_response(told)
+    assert (await bench.status())[0] == status
+
+
+@pytest.mark.parametrize("stub", ["searxng"], indirect=True)
+async def test_searxng_without_json_says_what_to_switch_on(bench: Bench) -> None:
+    bench.stub.other = lambda _asked: web.Response(status=403)
+    status, detail = await bench.status()
+    assert (status, "search.formats" in detail) == ("blocked", True)
+
+
+@pytest.mark.parametrize("stub", SCRAPED, indirect=True)
+@pytest.mark.parametrize(("code", "status"), [(202, "rate_limited"), (403, "rate_limited")])
+async def test_pages_for_people_say_in_their_own_way_that_it_is_too_much(
+    bench: Bench, code: int, status: str
+) -> None:
+    bench.stub.other = lambda _asked: web.Response(
+        status=code, text="<html>", content_type="text/html"
+    )
+    assert (await bench.status())[0] == status
+
+
+@pytest.mark.parametrize("stub", SCRAPED, indirect=True)
+async def test_a_captcha_on_a_page_for_people_is_a_block(bench: Bench) -> None:
+    page = '<div class="anomaly-modal__title">Select all squares</div>'
+    bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
+    assert await bench.status() == ("blocked", "it asks for a captcha")
+
+
+async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Site) -> None:
+    """Private addresses are the operator's to name; requests stay where they may go."""
+    stub = stubs()["searxng"]
+    stub.served = results(1)
+    policy = EgressPolicy("team", (ip_network("10.0.0.0/8"),))
+    link = Link("engine_one", "searxng")
+    async with Fetcher(replace(policy, mode="local"), user_agent="t") as apis:
+        for url, status in (
+            (stub.on(site), "ok"),
+            ("http://169.254.169.254/latest", "error"),
+        ):
+            chosen = Choice({}, {"searxng": Access(url=url)})
+            opened = Catalog(_Nobody(), Lines()).open([link], chosen, apis)
+            outcome = await ask([link], opened, QUERY, Breakers())
+            assert outcome.attempts[0].status == status

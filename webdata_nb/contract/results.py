@@ -1,0 +1,50 @@
+"""When two URLs are one search result: the same answer for the service's ranks and for a diff."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+# Parameters that say how a visitor came, never what the page is.
+_TRACKING: Final = re.compile(
+    r"(?:utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|yclid|srsltid|mc_[ce]id|igshid|_ga|_gl"
+    r"|ref_src)",
+    re.ASCII | re.IGNORECASE,
+)
+_OWN_PORTS: Final = (None, 80, 443)
+# What a path may hold unescaped; a reserved character and its escape are two different things.
+_RESERVED: Final = "!$&'()*+,;=:@/%"
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+
+
+def result_key(url: str) -> str:
+    """Return what makes two result URLs one result.
+
+    Only for comparing: http and https, `www.`, a trailing slash, the order of parameters, tracking
+    parameters, needless escapes and the fragment make no difference.
+
+    Examples
+    --------
+    >>> result_key("https://www.example.com/a/?utm_source=x") == result_key("http://example.com/a")
+    True
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").removeprefix("www."), parts.port
+        query = sorted(
+            (name, value)
+            for name, value in parse_qsl(parts.query, keep_blank_values=True)
+            if not _TRACKING.fullmatch(name)
+        )
+    except ValueError:  # no web address: it is its own key
+        return url
+    shown_port = "" if port in _OWN_PORTS else f":{port}"
+    path = quote(_ESCAPE.sub(_levelled, parts.path), safe=_RESERVED).rstrip("/")
+    return f"{host}{shown_port}{path}?{urlencode(query)}"
+
+
+def _levelled(escape: re.Match[str]) -> str:
+    mark = unquote(escape.group())
+    return mark if _UNRESERVED.fullmatch(mark) else escape.group().upper()

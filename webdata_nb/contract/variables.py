@@ -1,0 +1,41 @@
+"""The environment variables that name providers: read alike by the toolkit and by a service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from webdata_nb.contract.fields import ENGINES, Engine
+
+_PROVIDER: Final = re.compile(r"WEBDATA_(LLM_)?([A-Z][A-Z0-9_]*)_(URL|KEY)")
+_RESERVED: Final = re.compile(r"BASE|API|LLM|ENGINE(_.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One of a provider's variables: `part` is `url` or `key`, `llm` tells the two groups apart."""
+
+    llm: bool
+    provider: str
+    part: str
+
+
+def provider_variable(name: str) -> Variable | None:
+    """Return what `WEBDATA_<NAME>_URL` and the like stand for; None for any other variable."""
+    match = _PROVIDER.fullmatch(name)
+    if match is None or _RESERVED.fullmatch(match[2]):
+        return None
+    return Variable(match[1] is not None, match[2].lower(), match[3].lower())
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return the provider names of a comma-separated list."""
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def engines(given: Mapping[str, str]) -> dict[Engine, tuple[str, ...]]:
+    """Return the lists that `WEBDATA_ENGINE_ONE`, `_TWO` and `_THREE` set."""
+    set_ = {engine: given.get(f"WEBDATA_{engine.upper()}", "") for engine in ENGINES}
+    return {engine: names(text) for engine, text in set_.items() if text.strip()}

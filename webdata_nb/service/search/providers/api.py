@@ -1,0 +1,188 @@
+"""What a provider's HTTP API is, as values: requests out, replies in. No I/O."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import orjson
+
+from webdata_nb.contract.local import Access
+from webdata_nb.service.search.providers.base import (
+    AttemptStatus,
+    Found,
+    Page,
+    ProviderProblem,
+    Query,
+)
+
+_TAGS: Final = re.compile(r"<[^<>]{0,500}>")
+_SPACES: Final = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request to a provider."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """What a provider's terms allow: requests at once, and seconds between two of them."""
+
+    at_once: int = 16
+    interval_s: float = 0.0
+
+
+class Api(Protocol):
+    """One provider: how its requests are written and its replies read. Pure.
+
+    `url` is its address, empty where the user has to name one.
+    """
+
+    name: str
+    url: str
+    needs_key: bool
+    manners: Manners
+
+    def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
+        """Return the request for page `number`; None where the provider has no such page.
+
+        Raises `ProviderProblem` for a query that it does not take.
+        """
+
+    def page(self, query: Query, number: int, reply: Reply) -> Page:
+        """Read a good reply. Raises `ProviderProblem`, or what `document` raises."""
+
+    def problem(self, reply: Reply) -> ProviderProblem | None:
+        """Return what an error reply means; None leaves it to the table of statuses."""
+
+    def interval_s(self, reply: Reply) -> float | None:
+        """Return the seconds between two requests, where the reply says how many are allowed."""
+
+
+class Defaults:
+    """What most providers share."""
+
+    needs_key = False
+    manners = Manners()
+
+    def problem(self, reply: Reply) -> ProviderProblem | None:
+        """See `Api.problem`."""
+        _ = reply
+        return None
+
+    def interval_s(self, reply: Reply) -> float | None:
+        """See `Api.interval_s`."""
+        _ = reply
+        return None
+
+
+def with_parameters(url: str, **parameters: str | int | None) -> str:
+    """Return `url` with these query parameters behind its own; None leaves one out."""
+    parts = urlsplit(url)
+    given = urlencode({name: value for name, value in parameters.items() if value is not None})
+    query = "&".join(text for text in (parts.query, given) if text)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
+
+
+def as_json(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Exchange:
+    """Return a POST of a JSON body; None values are left out."""
+    given = {name: value for name, value in body.items() if value is not None}
+    typed = {**headers, "Content-Type": "application/json"}
+    return Exchange(url, "POST", typed, orjson.dumps(given))
+
+
+def key_of(access: Access) -> str:
+    """Return the key; empty where none is set."""
+    return access.key or ""
+
+
+def document(reply: Reply) -> Any:
+    """Return a reply's JSON. Raises `ProviderProblem` for anything else."""
+    try:
+        return orjson.loads(reply.body)
+    except orjson.JSONDecodeError:
+        kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if "html" in kind or reply.body.lstrip()[:1] == b"<":
+            raise ProviderProblem("blocked", "a web page came instead of JSON") from None
+        raise ProviderProblem("error", "the answer is no valid JSON") from None
+
+
+def rows(found: Any, *, url: str, title: str, snippet: str) -> tuple[Found, ...]:
+    """Return the results of a list of objects, by the names of their fields.
+
+    A row without an address is left out. Raises `ProviderProblem` where there is no list.
+    """
+    if not isinstance(found, list):
+        raise unexpected()
+    return tuple(
+        Found(str(row[url]), text(row.get(title)), text(row.get(snippet)))
+        for row in found
+        if isinstance(row, dict) and isinstance(row.get(url), str) and row[url]
+    )
+
+
+def member(value: Any, *names: str) -> Any:
+    """Return a nested member of a JSON object; None where a step is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def unexpected() -> ProviderProblem:
+    """Return the problem of a reply that is JSON of another shape."""
+    return ProviderProblem("error", "the answer has not the documented shape")
+
+
+def text(value: Any) -> str:
+    """Return plain text on one line: marks of HTML and escapes undone."""
+    if not isinstance(value, str):
+        return ""
+    return _SPACES.sub(" ", html.unescape(_TAGS.sub("", value))).strip()
+
+
+# What the statuses of HTTP mean where a provider says nothing else of them.
+STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
+    {
+        202: "rate_limited",
+        401: "auth",
+        402: "rate_limited",
+        403: "blocked",
+        407: "auth",
+        408: "timeout",
+        429: "rate_limited",
+        504: "timeout",
+    }
+)
+
+
+def problem_of(reply: Reply, *, keyed: bool, wait_s: float | None) -> ProviderProblem | None:
+    """Return what a status means; None for a good one."""
+    if reply.status == HTTPStatus.OK:
+        return None
+    status: AttemptStatus = STATUSES.get(reply.status, "error")
+    if reply.status == HTTPStatus.FORBIDDEN and keyed:
+        status = "auth"
+    if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and wait_s is not None:
+        status = "rate_limited"
+    return ProviderProblem(status, f"HTTP {reply.status}", wait_s=wait_s)

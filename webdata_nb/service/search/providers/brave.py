@@ -1,0 +1,116 @@
+"""The Brave Search API: an index of its own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from webdata_nb.contract.local import Access
+from webdata_nb.service.search.providers.api import (
+    Defaults,
+    Exchange,
+    Manners,
+    Reply,
+    document,
+    key_of,
+    member,
+    rows,
+    unexpected,
+    with_parameters,
+)
+from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
+
+MOST: Final = 20
+LAST_OFFSET: Final = 9
+MOST_CHARACTERS: Final = 400
+MOST_WORDS: Final = 50
+_COUNTRIES: Final = """
+AR AU AT BE BR CA CL CN DK FI FR DE HK IN ID IT JP KR MY MX NL NZ NO PH PL PT RU SA ZA ES SE CH TW
+TR GB US
+"""
+# Its own codes where they are not the language's.
+_LANGUAGES: Final = {
+    "ja": "jp",
+    "zh": "zh-hans",
+    "zh-cn": "zh-hans",
+    "zh-sg": "zh-hans",
+    "zh-tw": "zh-hant",
+    "zh-hk": "zh-hant",
+    "zh-hans": "zh-hans",
+    "zh-hant": "zh-hant",
+    "pt": "pt-pt",
+    "pt-br": "pt-br",
+    "pt-pt": "pt-pt",
+    "en-gb": "en-gb",
+}
+
+
+class Brave(Defaults):
+    """Up to 20 results a page, ten pages; one request a second on the free plan."""
+
+    name = "brave"
+    url = "https://api.search.brave.com/res/v1/web/search"
+    needs_key = True
+    # Until a reply has named the plan's own rate.
+    manners = Manners(interval_s=1.0)
+
+    def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
+        """See `Api.exchange`. `offset` counts pages, not results."""
+        if number - 1 > LAST_OFFSET:
+            return None
+        if len(query.text) > MOST_CHARACTERS or len(query.text.split()) > MOST_WORDS:
+            raise ProviderProblem(
+                "error",
+                f"it takes {MOST_CHARACTERS} characters and {MOST_WORDS} words at most",
+            )
+        country = (query.country or "").upper()
+        language = query.language.lower()
+        address = with_parameters(
+            access.url or self.url,
+            q=query.text,
+            count=min(MOST, query.num_results),
+            offset=number - 1,
+            search_lang=_LANGUAGES.get(language, _LANGUAGES.get(query.tongue, query.tongue)),
+            country=country if country in _COUNTRIES.split() else "ALL",
+            safesearch="strict" if query.safe_search else "off",
+            result_filter="web",
+            text_decorations="false",
+        )
+        return Exchange(address, headers={"X-Subscription-Token": key_of(access)})
+
+    def page(self, query: Query, number: int, reply: Reply) -> Page:
+        """See `Api.page`. Where nothing was found there is no `web` at all."""
+        _ = query
+        told = document(reply)
+        if not isinstance(told, dict) or told.get("type") != "search":
+            raise unexpected()
+        listed = member(told, "web", "results")
+        found = rows(
+            [] if listed is None else listed, url="url", title="title", snippet="description"
+        )
+        more = member(told, "query", "more_results_available") is not False
+        return Page(found, more=more and number - 1 < LAST_OFFSET)
+
+    def problem(self, reply: Reply) -> ProviderProblem | None:
+        """See `Api.problem`. A wrong key is a 422 as well; a spent plan is told by its headers."""
+        if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and b"SUBSCRIPTION_TOKEN" in reply.body:
+            return ProviderProblem("auth", "HTTP 422: the key is not accepted")
+        if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
+            return None
+        left = _numbers(reply, "x-ratelimit-remaining")
+        resets = _numbers(reply, "x-ratelimit-reset")
+        spent = [reset for rest, reset in zip(left, resets, strict=False) if rest <= 0]
+        return ProviderProblem("rate_limited", "HTTP 429", wait_s=max(spent) if spent else None)
+
+    def interval_s(self, reply: Reply) -> float | None:
+        """See `Api.interval_s`. The first limit of the list is that of a second."""
+        limits = _numbers(reply, "x-ratelimit-limit")
+        return 1 / limits[0] if limits and limits[0] > 0 else None
+
+
+def _numbers(reply: Reply, name: str) -> list[float]:
+    """Read a header that holds one number for each window, the shortest window first."""
+    try:
+        return [float(part) for part in reply.headers.get(name, "").split(",") if part.strip()]
+    except ValueError:
+        return []

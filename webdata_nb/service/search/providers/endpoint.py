@@ -1,0 +1,141 @@
+"""A provider over HTTP: takes its turn, sends the request, tells good answers from bad."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+
+from webdata_nb.contract.local import Access
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.search.pace import Pace
+from webdata_nb.service.search.providers.api import Api, Exchange, Reply, problem_of
+from webdata_nb.service.search.providers.base import AttemptStatus, Page, ProviderProblem, Query
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
+from webdata_nb.service.web.retry_after import parse_retry_after
+from webdata_nb.service.web.transfer import Fetched, Limits
+
+# A page of results: seconds for the whole exchange, and for the wait until one's turn.
+DEADLINE_S: Final = 10.0
+PATIENCE_S: Final = 30.0
+LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
+NO_PAGE: Final = Page((), more=False)
+_REMEMBERED: Final = 1000
+
+_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
+    {
+        "timeout": ("timeout", "no answer in time"),
+        "dns": ("error", "its name cannot be resolved"),
+        "connect": ("error", "it cannot be reached"),
+        "tls": ("error", "no secure connection"),
+        "reset": ("error", "the connection broke off"),
+        "too_large": ("error", "the answer is too large"),
+        "decode": ("error", "the answer's compression is broken"),
+        "refused": ("error", "the network policy does not allow its address"),
+        "bad_url": ("error", "its address is no web address"),
+    }
+)
+
+
+@dataclass(slots=True)
+class Line:
+    """The queue at one provider with one key."""
+
+    pace: Pace
+    places: asyncio.Semaphore
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The queues of a process, by `Provider.identity`."""
+
+    _lines: dict[str, Line] = field(default_factory=dict)
+
+    def of(self, provider: str, api: Api) -> Line:
+        """Return a provider's queue."""
+        if provider not in self._lines:
+            while len(self._lines) >= _REMEMBERED:
+                del self._lines[next(iter(self._lines))]
+            manners = api.manners
+            self._lines[provider] = Line(
+                Pace(manners.interval_s), asyncio.Semaphore(manners.at_once)
+            )
+        return self._lines[provider]
+
+
+def identity(name: str, access: Access) -> str:
+    """Return what stands for one provider with one address and key, and shows neither."""
+    told = "\0".join((name, access.url or "", access.key or ""))
+    return f"{name}#{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
+class Endpoint:
+    """A `Provider` over its HTTP API."""
+
+    def __init__(self, api: Api, access: Access, fetcher: Fetcher, lines: Lines) -> None:
+        self.name = api.name
+        self.identity = identity(api.name, access)
+        self._api, self._access, self._fetcher = api, access, fetcher
+        self._line = lines.of(self.identity, api)
+
+    async def page(self, query: Query, number: int) -> Page:
+        """See `Provider.page`."""
+        exchange = self._api.exchange(query, number, self._access)
+        if exchange is None:
+            return NO_PAGE
+        reply = await self.send(exchange)
+        return self._api.page(query, number, reply)
+
+    async def send(self, exchange: Exchange) -> Reply:
+        """Send one request in its turn; raises `ProviderProblem` for all but a good answer."""
+        await self._turn()
+        async with self._line.places:
+            reply = _reply(await self._fetch(exchange))
+        interval_s = self._api.interval_s(reply)
+        if interval_s is not None:
+            self._line.pace = self._line.pace.told(interval_s)
+        wait_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
+        problem = self._api.problem(reply) or problem_of(
+            reply, keyed=self._api.needs_key, wait_s=wait_s
+        )
+        if problem is not None:
+            problem.wait_s = wait_s if problem.wait_s is None else problem.wait_s
+            raise problem
+        return reply
+
+    async def _turn(self) -> None:
+        wait_s, self._line.pace = self._line.pace.turn(time.monotonic(), PATIENCE_S)
+        if wait_s is None:
+            raise ProviderProblem("rate_limited", "too many searches wait for their turn already")
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+    async def _fetch(self, exchange: Exchange) -> Fetched:
+        request = FetchRequest(
+            exchange.url,
+            headers=exchange.headers,
+            timeout_s=DEADLINE_S,
+            limits=LIMITS,
+            accept="application/json",
+            method=exchange.method,
+            body=exchange.body,
+            follow_redirects=False,  # a key goes to the address that the settings name alone
+        )
+        try:
+            return await self._fetcher.fetch(request)
+        except FetchError as failure:
+            # Its own words may show the URL, and some providers take the key there.
+            status, words = _PROBLEMS.get(failure.kind, ("error", "the answer cannot be read"))
+            raise ProviderProblem(status, words) from None
+
+
+def _reply(fetched: Fetched) -> Reply:
+    headers: dict[str, str] = {}
+    for name, value in fetched.headers:
+        headers.setdefault(name, value)
+    return Reply(fetched.status, headers, fetched.body)

@@ -1,0 +1,58 @@
+"""Marginalia Search: small and old sites; a shared key that everybody may use, and often empty."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from webdata_nb.contract.local import Access
+from webdata_nb.service.search.providers.api import (
+    Defaults,
+    Exchange,
+    Manners,
+    Reply,
+    document,
+    key_of,
+    member,
+    rows,
+    with_parameters,
+)
+from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
+
+MOST: Final = 100
+PUBLIC_KEY: Final = "public"
+
+
+class Marginalia(Defaults):
+    """It knows neither languages nor countries; results are under CC-BY-NC-SA 4.0."""
+
+    name = "marginalia"
+    url = "https://api2.marginalia-search.com/search"
+    manners = Manners(at_once=1)
+
+    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+        """See `Api.exchange`."""
+        address = with_parameters(
+            access.url or self.url,
+            query=query.text,
+            count=min(MOST, query.num_results),
+            page=number,
+            nsfw=1 if query.safe_search else 0,
+        )
+        return Exchange(address, headers={"API-Key": key_of(access) or PUBLIC_KEY})
+
+    def page(self, query: Query, number: int, reply: Reply) -> Page:
+        """See `Api.page`."""
+        _ = query
+        told = document(reply)
+        found = rows(member(told, "results"), url="url", title="title", snippet="description")
+        pages = member(told, "pages")
+        return Page(found, more=not isinstance(pages, int) or number < pages)
+
+    def problem(self, reply: Reply) -> ProviderProblem | None:
+        """See `Api.problem`: 503 says that the shared key is used up for now."""
+        if reply.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            return ProviderProblem("rate_limited", "HTTP 503: the key's limit is reached")
+        if reply.status == HTTPStatus.FORBIDDEN:
+            return ProviderProblem("auth", "HTTP 403: the key is not accepted")
+        return None

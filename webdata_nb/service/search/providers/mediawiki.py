@@ -1,0 +1,82 @@
+"""The search of a wiki: Wikipedia in the query's language, or any other MediaWiki."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from webdata_nb.contract.local import Access
+from webdata_nb.service.search.providers.api import (
+    Defaults,
+    Exchange,
+    Manners,
+    Reply,
+    document,
+    member,
+    text,
+    unexpected,
+    with_parameters,
+)
+from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
+
+MOST: Final = 50
+_LIMITED: Final = frozenset({"maxlag", "ratelimited", "readonly"})
+_MAXLAG_S: Final = 5
+
+
+class Mediawiki(Defaults):
+    """No key; one request at a time, as the terms of Wikimedia ask; `{language}` is filled in."""
+
+    name = "mediawiki"
+    url = "https://{language}.wikipedia.org/w/api.php"
+    manners = Manners(at_once=1)
+
+    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+        """See `Api.exchange`. With `siteinfo` the same answer says how pages are addressed."""
+        size = _size(query)
+        return Exchange(
+            with_parameters(
+                # Letters only: the contract's rule for languages, and it becomes a host's name.
+                (access.url or self.url).replace("{language}", query.tongue),
+                action="query",
+                list="search",
+                srsearch=query.text,
+                srlimit=size,
+                sroffset=(number - 1) * size,
+                srprop="snippet",
+                meta="siteinfo",
+                siprop="general",
+                maxlag=_MAXLAG_S,
+                format="json",
+                formatversion=2,
+            )
+        )
+
+    def page(self, query: Query, number: int, reply: Reply) -> Page:
+        """See `Api.page`."""
+        _ = query, number
+        told = document(reply)
+        if (code := member(told, "error", "code")) is not None:
+            limited = code in _LIMITED
+            raise ProviderProblem("rate_limited" if limited else "error", "it reported an error")
+        general = member(told, "query", "general")
+        listed = member(told, "query", "search")
+        if not isinstance(listed, list) or not isinstance(general, dict):
+            raise unexpected()
+        found = tuple(
+            Found(_address(general, row["title"]), text(row["title"]), text(row.get("snippet")))
+            for row in listed
+            if isinstance(row, dict) and isinstance(row.get("title"), str)
+        )
+        return Page(found, more=member(told, "continue") is not None)
+
+
+def _size(query: Query) -> int:
+    return min(MOST, query.num_results)
+
+
+def _address(general: dict[str, Any], title: str) -> str:
+    server = str(general.get("server", ""))
+    path = str(general.get("articlepath", "/wiki/$1"))
+    whole = f"https:{server}" if server.startswith("//") else server
+    return whole + path.replace("$1", quote(title.replace(" ", "_"), safe="/:@!$*(),;"))

@@ -1,0 +1,70 @@
+"""The Mojeek API: an index of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from webdata_nb.contract.local import Access
+from webdata_nb.service.search.providers.api import (
+    Defaults,
+    Exchange,
+    Reply,
+    document,
+    key_of,
+    member,
+    rows,
+    unexpected,
+    with_parameters,
+)
+from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
+
+# The page size that every plan has; a larger one may be cut, and then pages would skip results.
+SIZE: Final = 10
+_BOOST: Final = 10
+
+
+class Mojeek(Defaults):
+    """Language and country are preferences; it answers 200 for errors too, and says so inside."""
+
+    name = "mojeek"
+    url = "https://www.mojeek.com/search"
+    needs_key = True
+
+    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+        """See `Api.exchange`. The key is a parameter of the URL."""
+        return Exchange(
+            with_parameters(
+                access.url or self.url,
+                api_key=key_of(access),
+                q=query.text,
+                fmt="json",
+                t=SIZE,
+                s=(number - 1) * SIZE + 1,
+                lb=query.tongue.upper(),
+                lbb=_BOOST,
+                rb=query.country and query.country.upper(),
+                rbb=_BOOST if query.country else None,
+                safe=1 if query.safe_search else 0,
+            )
+        )
+
+    def page(self, query: Query, number: int, reply: Reply) -> Page:
+        """See `Api.page`."""
+        _ = query
+        told = member(document(reply), "response")
+        status = str(member(told, "status") or "")
+        if status != "OK":
+            raise _refusal(status)
+        found = rows(member(told, "results") or [], url="url", title="title", snippet="desc")
+        total = member(told, "head", "results")
+        more = not isinstance(total, int) or number * SIZE < total
+        return Page(found, more=more)
+
+
+def _refusal(status: str) -> ProviderProblem:
+    words = status.lower()
+    if "limit" in words:
+        return ProviderProblem("rate_limited", "the plan's limit is reached")
+    if "key" in words or "ip" in words.split() or "denied" in words:
+        return ProviderProblem("auth", "the key is not accepted")
+    return ProviderProblem("error", "it reported an error") if status else unexpected()
