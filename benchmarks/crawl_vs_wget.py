@@ -77,8 +77,9 @@ def mirrored(url: str, program: Path) -> float:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         elapsed = time.perf_counter() - start
         pages = sum(1 for _ in Path(folder).rglob("*.htm*"))
-    # 8: some link led to an error page, as it does for `crawl_df`.
-    if done.returncode not in {0, 8} or pages < GOOD:
+    # Some link led to an error page (8), as it does for `crawl_df`, or to another port (4), which
+    # is the same host to wget.
+    if done.returncode not in {0, 4, 8} or pages < GOOD:
         raise SystemExit(f"wget ended with {done.returncode} and {pages} pages: {done.stderr}")
     return pages / elapsed
 

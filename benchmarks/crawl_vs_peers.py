@@ -1,0 +1,235 @@
+"""Pages a second and memory of `crawl_df` against crawlberg, Scrapy and wget, in one run.
+
+The site is documentation from Debian packages (`python3-doc`, `python-sqlalchemy-doc`,
+`python-django-doc`), linked from one front page and served by nginx on loopback; 900 pages of it
+are crawled, ten at a time. The contestants:
+
+- `crawl_df` for whole pages, with Markdown, links and metadata, every row durable in the service
+  before it counts; its time ends when the DataFrame is there. The service's start and the first
+  call's imports are left out, by a crawl of one page beforehand, and the cache is off.
+- `crawl_df` with its main content, the default.
+- crawlberg's `crawl_stream`, the fastest peer that makes Markdown; its rows stay in memory.
+- Scrapy with html-to-markdown: title, links and Markdown of each page, in memory.
+- `wget -r`, which makes no Markdown and cannot stop after 900 pages: pages a second over all.
+
+Peers start their clock after their imports as well. Rounds are interleaved, and the contestant that
+goes first changes; the figures are medians. Memory is the proportional share (PSS) of all processes
+of ours together: this one, the service and its workers, the highest of samples through all rounds.
+
+A last line is the same crawl of 400 pages from a server that takes 50 ms for each answer,
+against the time that this latency alone takes with ten at a time.
+
+Run it from the checkout, with the `test` extra, nginx, wget and the three packages installed; the
+peers are installed into an environment of their own, kept for the next run in `--peers`::
+
+    python -m benchmarks.crawl_vs_peers
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import psutil
+
+from benchmarks.crawl_vs_wget import Measure, mirrored, own_service, rest
+from tests.requirements import find
+from tests.site.nginx import NginxSite
+from tests.site.process import SiteProcess
+from tests.site.server import Site
+from webdata_nb import crawl_df
+
+PAGES: Final = 900
+CONCURRENCY: Final = 10
+SETS: Final = ("python3.11", "python-sqlalchemy-doc", "python-django-doc")
+PACKAGES: Final = ("crawlberg==1.12.*", "scrapy==2.19.*", "html-to-markdown>=3.21")
+WHOLE: Final[dict[str, Any]] = {"formats": ["markdown", "links"], "only_main_content": False}
+# contestant of ours, peer -> how many times faster ours has to be
+FLOORS: Final = {
+    ("crawl_df, whole pages", "crawlberg"): 3.5,
+    ("crawl_df, whole pages", "Scrapy + html-to-markdown"): 10.0,
+    ("crawl_df, whole pages", "wget -r"): 1.0,
+    ("crawl_df, main content", "crawlberg"): 2.0,
+}
+MEMORY_MB: Final = 500
+LATE_PAGES: Final = 400
+LATENCY_S: Final = 0.05
+LATENCY_SHARE: Final = 1.15
+
+
+def crawled(url: str, pages: int = PAGES, **scrape_options: Any) -> float:
+    """Return pages a second of `crawl_df`, DataFrame included."""
+    begun = time.perf_counter()
+    frame = crawl_df(
+        url,
+        max_pages=pages,
+        concurrency=CONCURRENCY,
+        scrape_options=scrape_options,
+        cache=False,
+        progress=False,
+    )
+    elapsed = time.perf_counter() - begun
+    good = int((frame["success"] & frame["markdown"].notna()).sum())
+    if len(frame) != pages or good < 0.97 * pages:
+        raise SystemExit(frame.attrs["webdata"]["line"])
+    return pages / elapsed
+
+
+def ran(python: Path, script: str, url: str) -> float:
+    """Return pages a second of a peer, run by its own interpreter."""
+    program = Path(__file__).parent / "peers" / script
+    done = subprocess.run(
+        [str(python), str(program), url, str(PAGES), str(CONCURRENCY)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{script} failed: {done.stderr}")
+    said = json.loads(done.stdout.splitlines()[-1])
+    if said["markdown"] < 0.95 * PAGES:
+        raise SystemExit(f"{script} made Markdown of {said['markdown']} pages only")
+    return float(said["pages"] / said["seconds"])
+
+
+def peers_python(folder: Path) -> Path:
+    """Return the interpreter of an environment that has the peers; make it where it is missing."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    subprocess.run([str(python), "-m", "pip", "install", "-q", *PACKAGES], check=True)
+    return python
+
+
+@contextmanager
+def documentation() -> Iterator[Path]:
+    """Give a folder whose front page links to every installed set of documentation."""
+    found = {name: Path("/usr/share/doc", name, "html").resolve() for name in SETS}
+    if missing := [name for name, root in found.items() if not root.is_dir()]:
+        raise SystemExit(f"not installed: {', '.join(missing)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, root in found.items():
+            Path(folder, name).symlink_to(root)
+        links = "".join(f'<li><a href="{name}/index.html">{name}</a></li>' for name in found)
+        Path(folder, "index.html").write_text(f"<title>Documentation</title><ul>{links}</ul>")
+        yield Path(folder)
+
+
+def late(site: Site) -> None:
+    """Recipe: the Python documentation, each answer after `LATENCY_S`."""
+    root = find("python-docs")
+    if root is None:
+        raise SystemExit("python3-doc is needed")
+    for file in root.rglob("*.html"):
+        site.page(f"/{file.relative_to(root)}", file.read_text("utf-8"), delay=LATENCY_S)
+    site.page("/", (root / "index.html").read_text("utf-8"), delay=LATENCY_S)
+
+
+class Memory:
+    """Watches how much memory this process and others hold together."""
+
+    def __init__(self, pids: tuple[int, ...]) -> None:
+        self._parents = [psutil.Process(), psutil.Process(pids[0])]
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.peak_mb = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.25):
+            self.peak_mb = max(self.peak_mb, sum(self._sizes()) / 1e6)
+
+    def _sizes(self) -> Iterator[int]:
+        service = self._parents[1]
+        for process in (*self._parents, *service.children(recursive=True)):
+            try:
+                yield int(process.memory_full_info().pss)
+            except psutil.Error:
+                continue
+
+
+def rounds(
+    contestants: dict[str, Measure], count: int, pids: tuple[int, ...]
+) -> dict[str, list[float]]:
+    """Measure every contestant in turn, `count` times, each time in another order."""
+    results: dict[str, list[float]] = {name: [] for name in contestants}
+    order = list(contestants)
+    for number in range(count):
+        for name in order:
+            rest(pids)
+            results[name].append(contestants[name]())
+            print(f"round {number + 1}: {name} {results[name][-1]:.1f}", flush=True)
+        order.append(order.pop(0))
+    return results
+
+
+def verdict(results: dict[str, list[float]]) -> bool:
+    """Print the ratios; tell whether each is at its floor or above."""
+    median = {name: statistics.median(each) for name, each in results.items()}
+    for name, pages in median.items():
+        print(f"{name}: {pages:.1f} pages/s")
+    good = True
+    for (ours, peer), floor in FLOORS.items():
+        if peer not in median:
+            continue
+        ratio = median[ours] / median[peer]
+        good &= ratio >= floor
+        print(f"{ours} / {peer}: {ratio:.2f} (floor {floor:g})")
+    return good
+
+
+def main() -> int:
+    """Print every round, the ratios, the memory and the share of latency; 1 below a floor."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir(), "crawl-peers"))
+    given = arguments.parse_args()
+    python, wget = peers_python(given.peers), find("wget")
+    if wget is None or find("nginx") is None:
+        raise SystemExit("nginx and wget are needed")
+    with (
+        documentation() as root,
+        NginxSite(root) as site,
+        own_service(site.url) as pids,
+    ):
+        contestants: dict[str, Measure] = {
+            "crawl_df, whole pages": lambda: crawled(site.url, **WHOLE),
+            "crawl_df, main content": lambda: crawled(site.url),
+            "crawlberg": lambda: ran(python, "crawlberg_stream.py", site.url),
+            "Scrapy + html-to-markdown": lambda: ran(python, "scrapy_markdown.py", site.url),
+            "wget -r": lambda: mirrored(site.url, wget),
+        }
+        with Memory(pids) as memory:
+            results = rounds(contestants, given.rounds, pids)
+        good = verdict(results)
+        print(f"memory of ours together: {memory.peak_mb:.0f} MB (ceiling {MEMORY_MB})")
+        rest(pids)
+        with SiteProcess("benchmarks.crawl_vs_peers:late") as slow:
+            pages = statistics.median(
+                crawled(slow.url, LATE_PAGES, **WHOLE) for _ in range(given.rounds)
+            )
+    share = CONCURRENCY / LATENCY_S / pages
+    print(f"50 ms an answer: {share:.2f} times what latency alone takes (at most {LATENCY_SHARE})")
+    return int(not good or memory.peak_mb > MEMORY_MB or share > LATENCY_SHARE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
