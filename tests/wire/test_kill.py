@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.wire.waiting import PATIENCE_S, processes_on, until
-from webdata_nb import local
-from webdata_nb.client.client import Client
-from webdata_nb.contract.replies import CrawlStatus
+from tests.wire.kills import connected, crawl_and_kill, duration, instants, kill, rows_after
+from tests.wire.waiting import processes_on, until
 from webdata_nb.settings import Settings
 
 CONCURRENCY = 4
-
-
-@asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[tuple[Client, local.LocalService]]:
-    """Find or start the local service."""
-    service = await local.ensure(settings)
-    async with Client(service.base_url, service.token, trust_env=False) as client:
-        yield client, service
-    await service.close()
-
-
-async def rows_after(client: Client, job_id: str, count: int) -> CrawlStatus:
-    """Wait until a crawl shows `count` rows."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            status = await client.crawl_status(job_id, per_page=1000)
-            if len(status.data) >= count or status.status.terminal:
-                return status
-            await asyncio.sleep(0.01)
-
-
-def kill(settings: Settings) -> None:
-    """End the service's own process and nothing else, as the kernel would."""
-    for process in processes_on(settings.data_dir):
-        if "serve" in process.cmdline():
-            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("after", [0, 1, 7, 30])
@@ -86,3 +52,14 @@ async def test_rows_of_a_crawl_do_not_depend_on_how_often_it_was_killed(
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths]
         assert ended.receipt is not None
         assert ended.receipt.counts == {"fetched": len(paths)}
+
+
+async def test_kills_at_random_instants_leave_the_rows_exact(chosen: Settings) -> None:
+    # The short version of `python -m benchmarks.kills`.
+    with Site() as site:
+        paths = link_tree(site, depth=2, fanout=14)
+        start: dict[str, object] = {"url": site.at("/tree"), "concurrency": 10, "max_pages": 200}
+        longest = await duration(chosen, start)
+        for after_s, workers in instants(4, longest, seed=4):
+            killed = await crawl_and_kill(chosen, site, start, after_s=after_s, workers=workers)
+            killed.check([site.at(path) for path in paths[:200]], concurrency=10)

@@ -1,0 +1,84 @@
+"""Kill -9 of the local service at random instants of a 1,000-page crawl.
+
+Each round starts a crawl of 1,000 pages, ten at a time, kills the service at a random instant (the
+service's process alone in one round, its page workers with it in the next), starts it again and
+waits for the end. A round is exact when the rows are those of a crawl that nobody killed, in the
+same order, the rows that a client had seen are unchanged, and no more than ten pages were fetched
+twice. In the full run the service has to go on fetching within 2 s after it answers again.
+
+Run it from the checkout, with the `test` extra; 60 rounds take about ten minutes::
+
+    python -m benchmarks.kills --kills 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from tests.wire.kills import Killed, crawl_and_kill, duration, instants
+from webdata_nb import local
+from webdata_nb.settings import Settings
+
+PAGES: Final = 1000
+CONCURRENCY: Final = 10
+RESUMED_S: Final = 2.0
+
+
+async def rounds(kills: int, seed: int) -> list[str]:
+    """Return what was wrong with each round that was not exact."""
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as home, Site() as site:
+        paths = link_tree(site, depth=3, fanout=10)
+        settings = Settings(
+            data_dir=Path(home, "data"), cache_dir=Path(home, "cache"), log_dir=Path(home, "logs")
+        )
+        start = {"url": site.at("/tree"), "concurrency": CONCURRENCY, "max_pages": PAGES}
+        expected = [site.at(path) for path in paths[:PAGES]]
+        longest = await duration(settings, start)
+        print(f"unkilled: {PAGES} pages in {longest:.1f} s")
+        for number, (after_s, workers) in enumerate(instants(kills, longest, seed=seed)):
+            killed = await crawl_and_kill(settings, site, start, after_s=after_s, workers=workers)
+            said = judged(killed, expected)
+            wrong += [f"round {number}: {said}"] if said else []
+            print(
+                f"{number + 1:3}/{kills} killed after {after_s:5.2f} s"
+                f" ({'service and workers' if workers else 'service'}), {len(killed.shown)} rows"
+                f" shown, {killed.refetched} fetched again, resumed {killed.resumed_s or 0:.2f} s"
+                f" {said or 'exact'}",
+                flush=True,
+            )
+        await local.stop(settings)
+    return wrong
+
+
+def judged(killed: Killed, expected: list[str]) -> str:
+    """Return what is wrong, "" where nothing is."""
+    try:
+        killed.check(expected, CONCURRENCY)
+    except AssertionError as error:
+        return str(error) or "the rows differ"
+    if killed.resumed_s is not None and killed.resumed_s > RESUMED_S:
+        return f"resumed after {killed.resumed_s:.1f} s"
+    return ""
+
+
+def main() -> int:
+    """Print every round; return 1 when one was not exact."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--kills", type=int, default=60)
+    arguments.add_argument("--seed", type=int, default=0)
+    given = arguments.parse_args()
+    wrong = asyncio.run(rounds(given.kills, given.seed))
+    print(f"{given.kills - len(wrong)} of {given.kills} exact", *wrong, sep="\n")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Ten crawls of 1,000 pages at once: every row arrives, none twice, and memory stays flat.
+
+All ten run in one local service over one site, ten pages at a time each. The service and its page
+workers are watched together (proportional share of memory, PSS): what they hold once 2,000 rows are
+there is compared with the most they hold from then on.
+
+Run it from the checkout, with the `test` extra::
+
+    python -m benchmarks.ten_crawls
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from tests.site.graphs import link_tree
+from tests.site.process import SiteProcess
+from tests.site.server import Site
+from tests.wire.kills import connected
+from tests.wire.waiting import processes_on
+from webdata_nb import local
+from webdata_nb.client.client import Client
+from webdata_nb.settings import Settings
+
+CRAWLS: Final = 10
+PAGES: Final = 1000
+CONCURRENCY: Final = 10
+SETTLED: Final = 2000
+# What the memory may grow by after that: garbage that waits for its collection, and no more.
+GROWTH: Final = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What came of the crawls: the rows of each, and memory in MB when settled and at most."""
+
+    urls: list[list[str]]
+    settled_mb: float
+    peak_mb: float
+
+
+def forest(site: Site) -> None:
+    """Recipe: ten trees of 1,111 pages."""
+    for number in range(CRAWLS):
+        link_tree(site, depth=3, fanout=10, root=f"/tree{number}")
+
+
+def memory_mb(pid: int) -> float:
+    """Return what a process and its children hold together."""
+    return sum(_shares(pid)) / 1e6
+
+
+def _shares(pid: int) -> Iterator[int]:
+    with contextlib.suppress(psutil.Error):
+        service = psutil.Process(pid)
+        for process in (service, *service.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                yield int(process.memory_full_info().pss)
+
+
+async def load(home: Path, url: str, *, crawls: int, pages: int, settled: int) -> Load:
+    """Run the crawls at once; return their rows, and what the service held meanwhile."""
+    settings = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+    try:
+        async with connected(settings) as (client, _):
+            pid = min(process.pid for process in processes_on(settings.data_dir))
+            starts = [
+                {"url": f"{url}tree{number}", "max_pages": pages, "concurrency": CONCURRENCY}
+                for number in range(crawls)
+            ]
+            jobs = [(await client.start_crawl(start)).job_id for start in starts]
+            at_rest, peak = await _watched(client, jobs, pid, settled)
+            urls = [await _urls(client, job_id) for job_id in jobs]
+    finally:
+        await local.stop(settings)
+    return Load(urls, at_rest, peak)
+
+
+async def _watched(client: Client, jobs: list[str], pid: int, settled: int) -> tuple[float, float]:
+    """Wait for all jobs; return the memory after `settled` rows, and the most from then on."""
+    at_rest = peak = 0.0
+    while True:
+        states = [await client.crawl_status(job_id, include_data=False) for job_id in jobs]
+        rows = sum(state.completed_pages for state in states)
+        now = memory_mb(pid)
+        if rows >= settled:
+            at_rest, peak = at_rest or now, max(peak, now)
+        if all(state.status.terminal for state in states):
+            return at_rest, peak
+        await asyncio.sleep(0.1)
+
+
+async def _urls(client: Client, job_id: str) -> list[str]:
+    status = await client.crawl_status(job_id, per_page=1000)
+    if status.status.value != "completed":
+        raise SystemExit(f"a crawl is {status.status.value}: {status.error}")
+    return [str(row["url"]) for row in status.data]
+
+
+def main() -> int:
+    """Print the counts and the memory; return 1 when a row or the floor is missed."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    with SiteProcess("benchmarks.ten_crawls:forest") as site, tempfile.TemporaryDirectory() as home:
+        done = asyncio.run(load(Path(home), site.url, crawls=CRAWLS, pages=PAGES, settled=SETTLED))
+    rows = [url for urls in done.urls for url in urls]
+    growth = done.peak_mb / done.settled_mb
+    print(f"{len(rows)} rows of {CRAWLS * PAGES}, {len(set(rows))} different")
+    print(
+        f"memory {done.settled_mb:.0f} MB after {SETTLED} rows, at most {done.peak_mb:.0f} MB"
+        f" afterwards: {growth:.2f} (at most {GROWTH})"
+    )
+    complete = len(rows) == len(set(rows)) == CRAWLS * PAGES
+    return int(not complete or growth > GROWTH)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
