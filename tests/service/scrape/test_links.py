@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.service.scrape.pages import fetched, scraped
 from webdata_nb.service.scrape.links import ANCHOR_LIMIT, Links, Outlink
@@ -89,3 +91,39 @@ def test_every_href_is_joined_as_the_standard_says(href: str) -> None:
 
 def test_a_fragment_is_written_as_a_browser_would() -> None:
     assert Links(BASE)['x#a b"<c>\n`'] == "http://site.test/dir/x#a%20b%22%3Cc%3E%60"
+
+
+_MARKS = [
+    "..",
+    ".",
+    "/",
+    "//",
+    "../",
+    "#",
+    "?",
+    ":",
+    "-",
+    "~",
+    "%2e",
+    "é",
+    " ",
+    "\n",
+    "@",
+    "'",
+    "^",
+]
+_WORDS = ["a", "b.c", "x=1", "http://", "https://", "host.test", "host", "1.2", "xn--a", "_", "&"]
+PIECES = st.sampled_from(_MARKS) | st.sampled_from(_WORDS)
+
+
+@given(
+    hrefs=st.lists(st.lists(PIECES, max_size=6).map("".join), max_size=6),
+    base=st.sampled_from(
+        [BASE, "http://site.test", "https://u:p@site.test:81/a//b/", "http://h/?"]
+    ),
+)
+def test_links_resolved_together_are_those_resolved_one_by_one(hrefs: list[str], base: str) -> None:
+    together, alone = Links(base), Links(base)
+    together.learn(hrefs)
+    assert dict(together) == {href: alone[href] for href in together}
+    assert [together[href] for href in hrefs] == [alone[href] for href in hrefs]

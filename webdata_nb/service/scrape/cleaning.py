@@ -15,10 +15,7 @@ SHORTEST_PART = 8
 SHORTEST_TEXT = 30
 """Words from which any hidden element is a part of the page."""
 
-_STYLED = (
-    '[hidden]:not([hidden="until-found" i]),dialog:not([open]),'
-    '[style*="none" i],[style*="hidden" i],[style*="white-space" i]'
-)
+_STYLED = "[style],[hidden]"
 _HIDING = ("display:none", "visibility:hidden")
 _STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
 _PERMALINK_SIGNS = frozenset("¶#§🔗⚓∞")
@@ -41,6 +38,9 @@ def clean(content: Element, parts: dict[str, list[Element]], anchors: list[Ancho
             del each.attrs["style"]  # the writer would take the element for a code block
         if _is_hidden(each, style) and not _is_part(each):
             unseen.append(each)
+    for each in parts.get("dialog", ()):
+        if each.attr("open") is None and not _is_part(each):
+            unseen.append(each)
     drop_all(unseen)
 
 
@@ -58,8 +58,10 @@ def _is_hidden(element: Element, style: str) -> bool:
     """Tell whether the element's own attributes hide it; the page itself is always shown."""
     if element.tag in ROOTS:
         return False
-    hidden = element.attr("hidden") is not None or element.tag == "dialog"
-    return hidden or any(word in style for word in _HIDING)
+    hidden = element.attr("hidden")
+    if hidden is not None and hidden.lower() != "until-found":
+        return True
+    return any(word in style for word in _HIDING)
 
 
 def _is_part(hidden: Element) -> bool:

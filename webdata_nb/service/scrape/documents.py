@@ -49,7 +49,7 @@ def kind_of(source: Source) -> Kind:
     if b"%PDF-" in start and (declared == "application/pdf" or declared in _VAGUE_TYPES):
         return "pdf"
     if declared in _HTML_TYPES:
-        return "feed" if _FEED_ROOT.search(start) and _FEED_ROOT.match(_root(start)) else "html"
+        return "feed" if _FEED_ROOT.match(_root(start)) else "html"
     if declared in _VAGUE_TYPES:
         return _by_content(start, declared)
     kind = _by_type(declared, start)

@@ -16,10 +16,25 @@ if TYPE_CHECKING:
 ANCHOR_LIMIT = 200
 """Characters of link text kept with an outlink."""
 
-# A relative link made of such characters alone is joined by writing it after the base's folder.
-_PLAIN = re.compile(r"\w[\w-]*(?:[./]\w[\w-]*)*(?:#[\w./-]+)?\Z", re.ASCII)
 _ODD = re.compile(r"[\x00-\x20\"<>`]")
 _ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
+
+# Links of plain characters alone are joined by writing them after what they are relative to. All
+# of a page are told apart at once, a line each: a call for every one is most of what joining costs.
+_START = "A-Za-z0-9_"
+_INSIDE = rf"{_START}.~+(),:@!$&*;="
+_PATH = rf"(?:/[{_START}][{_INSIDE}-]*+)*+/?"
+_AFTER_PATH = rf"(?:\?[{_INSIDE}/?-]*+)?+(?:#[{_INSIDE}/?-]++)?+"
+_RELATIVE = rf"[{_START}][{_START}.~+-]*+{_PATH}{_AFTER_PATH}"
+_FROM_ROOT = rf"/(?:[{_START}][{_INSIDE}-]*+{_PATH})?+{_AFTER_PATH}"
+_HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)+[a-z]{2,}"
+_BELOW = re.compile(rf"\n({_RELATIVE})(?=\n)")
+_ABOVE = re.compile(rf"\n((?:\.\./)++)({_RELATIVE})(?=\n)")
+_WITHIN = re.compile(rf"\n(#[{_INSIDE}/?-]++)(?=\n)")
+_ROOTED = re.compile(rf"\n({_FROM_ROOT})(?=\n)")
+_WHOLE = re.compile(rf"\n(https?://{_HOST}{_FROM_ROOT})(?=\n)")
+_SITE = re.compile(r"https?://[^/]*")
+_LONGEST = 2000  # characters of a link that is joined so
 
 
 Anchor: TypeAlias = "tuple[Element, str | None, str | None, str]"
@@ -45,7 +60,7 @@ class Outlink(NamedTuple):
     nofollow: bool
 
 
-class Links(dict[str, str | None]):
+class Links(dict[str | None, str | None]):
     """Hrefs of one page and their absolute forms, each resolved once.
 
     A dictionary that fills itself, so that looking up a repeated link stays in C. Links that lead
@@ -63,18 +78,44 @@ class Links(dict[str, str | None]):
         super().__init__()
         base = Joiner(final_url).join(base_href) if base_href else None
         self.base = base or canonical(final_url)
-        self._join = Joiner(self.base).join
-        self._folder = self.base.partition("?")[0].rpartition("/")[0] + "/"
+        self._joiner: Joiner | None = None  # made for the first link that needs it
+        self[None] = None  # what has no href leads nowhere
+        self[""] = self["#"] = self.base
+        found = _SITE.match(self.base)
+        self._site = found[0] if found is not None else ""
+        self._folders = self.base.partition("?")[0][len(self._site) :].split("/")[:-1]
 
-    def __missing__(self, href: str) -> str | None:
-        plain = _PLAIN.match(href)
-        absolute = self._folder + href if plain is not None else self._resolve(href)
+    def __missing__(self, href: str | None) -> str | None:
+        absolute = self._resolve(href or "")
         self[href] = absolute
         return absolute
 
+    def learn(self, hrefs: Iterable[str | None]) -> None:
+        """Resolve those of many links that are plainly written; others wait until looked up."""
+        new = {href for href in hrefs if href and len(href) <= _LONGEST}
+        lines = "\n{}\n".format("\n".join(new))
+        for plain, start in (
+            (_BELOW, self._above(0)),
+            (_WITHIN, self.base),
+            (_ROOTED, self._site),
+        ):
+            found = plain.findall(lines)
+            self.update(zip(found, map(start.__add__, found), strict=True))
+        found = _WHOLE.findall(lines)
+        self.update(zip(found, found, strict=True))
+        for up, rest in _ABOVE.findall(lines):
+            self[up + rest] = self._above(up.count("/")) + rest
+
+    def _above(self, levels: int) -> str:
+        """Return the folder so many levels above the base's own, the root at most."""
+        folders = self._folders
+        return f"{self._site}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
+
     def _resolve(self, href: str) -> str | None:
         page, _, fragment = href.partition("#")
-        absolute = self._join(page) if page or not fragment else self.base
+        if self._joiner is None:
+            self._joiner = Joiner(self.base)
+        absolute = self._joiner.join(page) if page or not fragment else self.base
         if absolute is None or not fragment:
             return absolute
         if _ODD.search(fragment):
@@ -88,8 +129,11 @@ def _encode(found: re.Match[str]) -> str:
 
 def anchors_of(elements: Iterable[Element], links: Links) -> list[Anchor]:
     """Read the links of a page."""
-    read = [(each, each.attr("href"), each.text) for each in elements]
-    return [(each, href, None if href is None else links[href], text) for each, href, text in read]
+    found = list(elements)
+    hrefs = [each.attr("href") for each in found]
+    links.learn(hrefs)
+    targets = map(links.__getitem__, hrefs)
+    return list(zip(found, hrefs, targets, [each.text for each in found], strict=True))
 
 
 def outlinks(anchors: Iterable[Anchor]) -> tuple[Outlink, ...]:
@@ -98,7 +142,8 @@ def outlinks(anchors: Iterable[Anchor]) -> tuple[Outlink, ...]:
     for element, href, target, text in anchors:
         if target is None or not href or href[0] == "#":
             continue
-        known = found.get(url := target.partition("#")[0])
+        url = target.partition("#")[0] if "#" in target else target
+        known = found.get(url)
         if known is None:
             found[url] = Outlink(url, _label(element, text), _is_nofollow(element))
         elif known.nofollow or not known.anchor:

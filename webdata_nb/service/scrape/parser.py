@@ -10,6 +10,7 @@ What this file guards, each found by measurement:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import turbohtml
@@ -159,14 +160,10 @@ def children_of(node: Node) -> list[Node]:
 
 def by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
     """Group the elements below `root` that have one of `tags`, each group in document order."""
-    groups: dict[str, list[Element]] = {}
+    groups: defaultdict[str, list[Element]] = defaultdict(list)
     for each in root.iter_elements(tags):
-        tag = each.tag
-        if tag in groups:
-            groups[tag].append(each)
-        else:
-            groups[tag] = [each]
-    return groups
+        groups[each.tag].append(each)
+    return dict(groups)
 
 
 def elements_of(root: Node) -> list[Element]:
