@@ -22,9 +22,16 @@ from webdata_nb.service.scrape.boilerplate import (
 )
 from webdata_nb.service.scrape.outline import HEADINGS, Outline
 from webdata_nb.service.scrape.page_kind import headline_of, kind_of, title_of
-from webdata_nb.service.scrape.parser import Document, Element, body_of, element
+from webdata_nb.service.scrape.parser import (
+    Document,
+    Element,
+    body_of,
+    by_tag,
+    drop_all,
+    element,
+)
 from webdata_nb.service.scrape.region import Region, Rung, find_region
-from webdata_nb.service.scrape.traits import FURNITURE, HIDDEN
+from webdata_nb.service.scrape.traits import FURNITURE, HIDDEN, words_of
 from webdata_nb.service.scrape.trimming import (
     trim_article,
     trim_controls,
@@ -39,19 +46,18 @@ if TYPE_CHECKING:
 
 __all__ = ["MainContent", "clean_page", "main_content"]
 
-_NEVER_CONTENT = (
-    "script,style,template,noscript,svg,canvas,iframe,object,embed,video,audio,map,select,"
-    "textarea,datalist,progress,meter"
+_NEVER_CONTENT = words_of(
+    "script style template noscript svg canvas iframe object embed video audio map select textarea"
+    " datalist progress meter"
 )
-_FURNITURE = (
-    'nav,footer,dialog,[role="navigation"],[role="banner"],[role="contentinfo"],[role="search"],'
-    '[role="dialog"],[role="alertdialog"],[role="menu"],[role="menubar"],[role="toolbar"],'
-    '[role="tablist"],[aria-modal="true"]'
+_FURNITURE = frozenset({"nav", "footer", "dialog"})
+_FURNITURE_ROLES = words_of(
+    "navigation banner contentinfo search dialog alertdialog menu menubar toolbar tablist"
 )
-_HIDDEN = (
-    '[hidden],[aria-hidden="true"],[style*="display:none"],[style*="display: none"],'
-    '[style*="visibility:hidden"],[style*="visibility: hidden"]'
-)
+# One list of attributes: a selector costs a pass over the page, whatever it finds.
+_MAYBE_FURNITURE = 'nav,footer,dialog,[role],[aria-modal="true"]'
+_MAYBE_HIDDEN = '[hidden],[aria-hidden="true"],[style]'
+_HIDING = ("display:none", "display: none", "visibility:hidden", "visibility: hidden")
 _HEADING_IN_BUTTON = "button h2,button h3,button h4,button h5,button h6"
 _LARGE = 0.4  # share of a page's text that makes furniture doubtful
 _MANY = 100  # pieces of furniture that are measured one by one
@@ -121,25 +127,34 @@ def clean_page(document: Document) -> Element:
     body = body_of(document)
     if body is None:
         return element("body")
-    _show_fallback(body)
-    body.remove(_NEVER_CONTENT)
+    found = by_tag(body, _NEVER_CONTENT)
+    if "noscript" in found and _show_fallback(body, found["noscript"]):
+        found = by_tag(body, _NEVER_CONTENT)
+    drop_all(each for group in found.values() for each in group)
     return body
 
 
-def _show_fallback(body: Element) -> None:
-    """Show a page's ``noscript`` elements where they hold most of it: scripts build the rest."""
-    fallback = [each for each in body.select("noscript") if len(each.text) > _LEAST_FALLBACK]
+def _show_fallback(body: Element, without_scripts: list[Element]) -> bool:
+    """Show a page's ``noscript`` elements where they hold most of it: scripts build the rest.
+
+    Tells whether the tree has changed.
+    """
+    fallback = [each for each in without_scripts if len(each.text) > _LEAST_FALLBACK]
     if not fallback:
-        return
+        return False
     body.remove("script,style,template")
     words = sum(len(each.text.split()) for each in fallback)
     if words > 0.6 * len(body.text.split()):
         for each in fallback:
             each.tag = "div"
+    return True
 
 
 def _drop_controls(body: Element) -> None:
     """Drop buttons, but for those that are, or hold, a heading: they open a section."""
+    buttons = by_tag(body, ("button",)).get("button", ())
+    if not buttons:
+        return
     for heading in body.select(_HEADING_IN_BUTTON):
         button = heading.closest("button")
         if button is not None:
@@ -152,7 +167,7 @@ def _drop_controls(body: Element) -> None:
 
 def _drop_furniture(body: Element) -> dict[Element, int]:
     """Drop navigation, footers, dialogs before anything is counted; mark what is too large."""
-    furniture = body.select(_FURNITURE)
+    furniture = [each for each in body.select(_MAYBE_FURNITURE) if _is_furniture(each)]
     if len(furniture) > _MANY:
         return dict.fromkeys(furniture, FURNITURE)
     most = _LARGE * len(body.text) if furniture else 0
@@ -165,12 +180,28 @@ def _drop_furniture(body: Element) -> dict[Element, int]:
     return marks
 
 
+def _is_furniture(each: Element) -> bool:
+    return (
+        each.tag in _FURNITURE
+        or each.attr("role") in _FURNITURE_ROLES
+        or each.attr("aria-modal") == "true"
+    )
+
+
+def _is_hidden(each: Element) -> bool:
+    if each.attr("hidden") is not None or each.attr("aria-hidden") == "true":
+        return True
+    style = each.attr("style") or ""
+    return any(word in style for word in _HIDING)
+
+
 def _marks(body: Element) -> dict[Element, int]:
     """Return the traits that attributes other than names give to elements."""
     _drop_controls(body)
     marks = _drop_furniture(body)
-    for each in body.select(_HIDDEN):
-        marks[each] = marks.get(each, 0) | HIDDEN
+    for each in body.select(_MAYBE_HIDDEN):
+        if _is_hidden(each):
+            marks[each] = marks.get(each, 0) | HIDDEN
     return marks
 
 

@@ -53,6 +53,7 @@ _SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001
 _LEAST_SENTENCE = 10
 _LEAST_PARAGRAPH = 40
 _LONGEST_WORD = 12
+_WRAPPED = 3  # elements that stand around the text of short code
 _DENSE_WORD = 6  # characters counted as one word where a script has no spaces
 
 
@@ -107,16 +108,6 @@ class Leaf:
         self.pieces: list[str] = []
         self.words = self.link_words = 0
         self.prose = False
-
-    def add(self, data: str, text: str, *, in_link: bool) -> None:
-        """Take in the next piece of text, `text` without the white space around it."""
-        words = text.count(" ") + 1
-        if len(text) > _LONGEST_WORD * words:
-            words = len(text) // _DENSE_WORD
-        self.pieces.append(data)
-        self.words += words
-        if in_link:
-            self.link_words += words
 
     @property
     def text(self) -> str:
@@ -186,41 +177,48 @@ class Outline:
         return [leaf for leaf in self.leaves if first <= leaf.block.index < last]
 
 
-def _walk(  # noqa: C901 - the one hot loop of the search: calls would double its cost
+def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would double its cost
     root: Element, marks: Mapping[Element, int]
 ) -> tuple[list[Block], list[Leaf]]:
     """List the blocks and leaves below `root`; `marks` adds traits to single elements."""
     block = Block(root, None, 0, 0, 0)
     blocks, leaves = [block], list[Leaf]()
-    open_elements: list[tuple[Node, Block, bool]] = [(root, block, False)]
+    above: list[tuple[Node | None, Block, bool]] = []  # what is open around `top`
+    top: Node | None = root  # the innermost open element, its block, whether it is in a link
+    in_link = False
     leaf: Leaf | None = None  # the run of text that may still grow
     nodes = iter(root.descendants)
     for node in nodes:
-        if isinstance(node, Text):
+        if type(node) is Text:
             data = node.data
             text = data.strip()
             if not text:
                 continue
             parent = node.parent
-            while open_elements[-1][0] is not parent:
-                open_elements.pop()
-            _, block, in_link = open_elements[-1]
-        elif isinstance(node, Element):
+            while top is not parent:
+                top, block, in_link = above.pop()
+            inside, linked = block, in_link
+        elif type(node) is Element:
             parent = node.parent
-            while open_elements[-1][0] is not parent:
-                open_elements.pop()
-            _, block, in_link = open_elements[-1]
-            tag = node.tag
-            traits = _traits(node) if not marks else _traits(node) | marks.get(node, 0)
+            while top is not parent:
+                top, block, in_link = above.pop()
+            tag, inside, linked = node.tag, block, in_link
+            name, label = node.attr("class"), node.attr("id")
+            traits = traits_of(name[:LONGEST_NAME]) if name else 0
+            if label:
+                traits |= traits_of(label[:LONGEST_NAME])
+            if marks:
+                traits |= marks.get(node, 0)
             if tag not in _INLINE or traits & _BLOCK_TRAITS:
                 leaf = None
-                block = Block(node, block, traits, len(blocks), len(leaves))
-                blocks.append(block)
+                inside = Block(node, block, traits, len(blocks), len(leaves))
+                blocks.append(inside)
             if tag == "a":
-                block.anchors += 1
-                in_link = True
-            if tag not in _VERBATIM or node.select_one(_NOT_VERBATIM) is not None:
-                open_elements.append((node, block, in_link))
+                inside.anchors += 1
+                linked = True
+            if tag not in _VERBATIM or not _is_text(node):
+                above.append((top, block, in_link))
+                top, block, in_link = node, inside, linked
                 continue
             # Highlighted code is a text of many small spans: take it whole.
             data = node.text
@@ -230,11 +228,32 @@ def _walk(  # noqa: C901 - the one hot loop of the search: calls would double it
                 continue
         else:
             continue
-        if leaf is None or leaf.block is not block:
-            leaf = Leaf(block, len(leaves))
+        if leaf is None or leaf.block is not inside:
+            leaf = Leaf(inside, len(leaves))
             leaves.append(leaf)
-        leaf.add(data, text, in_link=in_link)
+        words = text.count(" ") + 1
+        if len(text) > _LONGEST_WORD * words:
+            words = len(text) // _DENSE_WORD
+        leaf.pieces.append(data)
+        leaf.words += words
+        if linked:
+            leaf.link_words += words
     return blocks, leaves
+
+
+def _is_text(verbatim: Element) -> bool:
+    """Tell whether an element of code holds nothing but text and the marks of its syntax."""
+    part = verbatim
+    for _ in range(_WRAPPED):
+        if len(part) != 1:
+            break
+        inner = part[0]
+        if type(inner) is Text:
+            return True
+        if type(inner) is not Element or inner.tag != "span" or inner.attr("id") is not None:
+            break
+        part = inner
+    return verbatim.select_one(_NOT_VERBATIM) is None
 
 
 def _skip(nodes: Iterator[Node], count: int) -> None:
@@ -249,14 +268,6 @@ def _close(blocks: list[Block]) -> None:
             parent.end = max(parent.end, block.end)
             if block.has_h1:
                 parent.has_h1 = True
-
-
-def _traits(element: Element) -> int:
-    name, label = element.attr("class"), element.attr("id")
-    if name:
-        traits = traits_of(name[:LONGEST_NAME])
-        return traits | traits_of(label[:LONGEST_NAME]) if label else traits
-    return traits_of(label[:LONGEST_NAME]) if label else 0
 
 
 def _is_prose(leaf: Leaf) -> bool:

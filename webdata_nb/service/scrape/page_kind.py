@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.service.scrape.outline import HEADINGS
+from webdata_nb.service.scrape.parser import by_tag
 from webdata_nb.service.scrape.traits import TITLE, words_of
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ Kind: TypeAlias = Literal["article", "forum", "product", "other"]
 _MOST_JSON = 40_000  # characters of JSON-LD that are searched
 _FORUM_TYPES: Final = ("DiscussionForumPosting", "QAPage")
 _FORUM_SOFTWARE: Final = words_of("phpbb discourse vbulletin xenforo invision nodebb flarum smf")
-_FORUM_PARTS = '[itemtype*="Question"],[itemtype*="DiscussionForumPosting"]'
+_FORUM_ITEMS: Final = ("Question", "DiscussionForumPosting")
 _ARTICLE: Final = re.compile(
     r'"@type"\s*:\s*(?:\[\s*)?"(?:Tech|Scholarly|Reportage|Analysis|Opinion|Review|Medical)?'
     r'(?:NewsArticle|Article|BlogPosting|Posting)"'
 )
-_ARTICLE_PARTS = '[itemprop="articleBody"],[itemtype*="NewsArticle"],[itemtype*="BlogPosting"]'
+_ARTICLE_ITEMS: Final = ("NewsArticle", "BlogPosting")
 _PRODUCT: Final = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"Product"')
-_PRODUCT_PARTS = '[itemtype$="/Product"]'
+_ITEMS = '[itemtype],[itemprop="articleBody"]'
 _WORD: Final = re.compile(r"\w+")
 _LONGEST_HEADLINE = 30
 _LEAST_HEADLINE = 3
@@ -39,18 +40,25 @@ def kind_of(document: Document) -> Kind:
     """Return the kind of page that the document's own declarations speak of."""
     linked_data = _linked_data(document)
     software = _software(document).lower()
+    items = document.select(_ITEMS)
+    types = [each.attr("itemtype") or "" for each in items]
     if (
         any(name in software for name in _FORUM_SOFTWARE)
         or any(name in linked_data for name in _FORUM_TYPES)
-        or _has(document, _FORUM_PARTS)
+        or _any_of(_FORUM_ITEMS, types)
     ):
         return "forum"
     declared = _meta(document, 'meta[property="og:type"]').lower()
     if _PRODUCT.search(linked_data) and not _ARTICLE.search(linked_data):
         return "product"
-    if declared == "article" or _ARTICLE.search(linked_data) or _has(document, _ARTICLE_PARTS):
+    if (
+        declared == "article"
+        or _ARTICLE.search(linked_data)
+        or _any_of(_ARTICLE_ITEMS, types)
+        or any(each.attr("itemprop") == "articleBody" for each in items)
+    ):
         return "article"
-    if "product" in declared or _has(document, _PRODUCT_PARTS):
+    if "product" in declared or any(each.endswith("/Product") for each in types):
         return "product"
     return "other"
 
@@ -89,7 +97,10 @@ def _repeats(text: str, wanted: set[str]) -> bool:
 
 
 def _linked_data(document: Document) -> str:
-    blocks = document.select('script[type="application/ld+json"]')
+    scripts = by_tag(document, ("script",)).get("script", ())
+    blocks = [
+        each for each in scripts if (each.attr("type") or "").lower() == "application/ld+json"
+    ]
     return " ".join(block.text for block in blocks)[:_MOST_JSON]
 
 
@@ -105,5 +116,5 @@ def _meta(document: Document, selector: str) -> str:
     return "" if meta is None else meta.attr("content") or ""
 
 
-def _has(document: Document, selector: str) -> bool:
-    return document.select_one(selector) is not None
+def _any_of(names: tuple[str, ...], types: list[str]) -> bool:
+    return any(name in each for each in types for name in names)
