@@ -375,6 +375,21 @@ async def test_extraction_fills_a_schema_and_says_where_from(api: Api, site: Sit
     assert "markdown" in row
 
 
+async def test_extraction_reads_tables_that_are_no_format_of_their_own(
+    api: Api, site: Site
+) -> None:
+    page = f"{PRODUCT}<footer><table><tr><th>Colour:<td>dark  red</table></footer>"
+    options = {"extract": {"schema": SCHEMA}}
+    [row] = (
+        await api.done("crawl", url=site.page("/", page), max_pages=1, scrape_options=options)
+    )["data"]
+    assert row["extract"]["colour"] == "dark red"
+    assert row["metadata"]["extract"]["provenance"]["/colour"] == "table:1/Colour"
+    assert "tables" not in row
+    body = {"url": site.url, "scrape_options": {"formats": ["tables"]}}
+    await api.post("/v1/crawl", body, status=422)
+
+
 async def test_extraction_without_a_schema_it_can_fill_is_422(api: Api, site: Site) -> None:
     for extract, end in (
         ({"prompt": "everything"}, "schema"),

@@ -171,3 +171,13 @@ async def test_extraction_is_applied_to_each_scraped_result(api: Api, site: Site
         site.at("/aurora"): "Aurora forecast",
         site.at("/rain"): "Rain",
     }
+    assert all("tables" not in row for row in reply["data"])
+
+
+async def test_extraction_reads_the_tables_of_results(api: Api, site: Site) -> None:
+    page = "<title>Polar lamp</title><p>A polar lamp.</p><dl><dt>Weight<dd>3 kg</dl>"
+    await api.done("crawl", url=site.page("/lamp", page), max_pages=1)
+    schema = {"type": "object", "properties": {"weight": {"type": "string"}}}
+    [row] = (await api.done("search", query="polar lamp", extract={"schema": schema}))["data"]
+    assert row["extract"] == {"weight": "3 kg"}
+    assert row["metadata"]["extract"]["provenance"] == {"/weight": "table:1/Weight"}

@@ -13,8 +13,10 @@ from webdata_nb.service.extract.schema import Loc, Shape, read_schema
 from webdata_nb.service.extract.structured import extract_structured
 
 STRUCTURED: Final = "structured"
-# What the extraction reads, and so what a page must be scraped for.
 SOURCE: Final = "structured_data"
+# What the extraction reads, and so what a page must be scraped for. Tables are no format that a
+# request may ask for.
+TABLES: Final = "tables"
 
 
 def extractor(wanted: Extract | None, *, loc: Loc) -> Extractor | None:
@@ -44,7 +46,7 @@ class Extractor:
 
     def formats(self, asked: tuple[str, ...]) -> tuple[str, ...]:
         """Return the formats to scrape: those asked for, and what the extraction reads."""
-        return asked if SOURCE in asked else (*asked, SOURCE)
+        return (*asked, *(name for name in (SOURCE, TABLES) if name not in asked))
 
     async def apply(
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
@@ -52,7 +54,11 @@ class Extractor:
         """Return the formats asked for, `extract`, and metadata that says where it is from."""
         # A page may declare a great deal: not on the event loop.
         found = await asyncio.to_thread(
-            extract_structured, formats.get(SOURCE) or {}, schema=self.shape, metadata=metadata
+            extract_structured,
+            formats.get(SOURCE) or {},
+            schema=self.shape,
+            tables=formats.get(TABLES) or (),
+            metadata=metadata,
         )
         told = {
             "provider": STRUCTURED,

@@ -7,42 +7,30 @@ tables would lose them there, so it becomes plain blocks instead.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from webdata_nb.service.scrape.grid import (
+    LARGEST_GRID,
+    SECTIONS,
+    children,
+    place,
+    reach,
+    rows_of,
+    rows_reached,
+    span,
+)
 from webdata_nb.service.scrape.parser import Element, append_html, drop_all, serialize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-LARGEST_GRID = 100_000
-"""Cells of an expanded table beyond which it is written as blocks."""
+    from webdata_nb.service.scrape.grid import Placed, Row
+
 LONGEST_REPEAT = 120
 """Characters of a cell that are repeated where it spans; longer ones leave blanks."""
 
-_SECTIONS = frozenset({"thead", "tbody", "tfoot"})
-_CELLS = frozenset({"td", "th"})
 _BLOCKS = "table,pre,h1,h2,h3,h4,h5,h6,blockquote"
-_WIDEST_SPAN = 1000
 _BLANK = "<td></td>"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    element: Element
-    cells: list[Element]
-    section: Element
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A cell on the grid: its top row, its first column, and how far it reaches."""
-
-    cell: Element
-    row: int
-    column: int
-    height: int
-    width: int
 
 
 def prepare_tables(tables: Sequence[Element]) -> None:
@@ -53,15 +41,15 @@ def prepare_tables(tables: Sequence[Element]) -> None:
 
 def _prepare(table: Element) -> None:
     _caption_before(table)
-    rows = _rows_of(table)
+    rows = rows_of(table)
     if _is_layout(table, rows):
         _undo(table, rows)
         return
     if _is_even(rows):
         _drop_spans(cell for row in rows for cell in row.cells)
         return
-    spanning = sum(_span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
-    placed = _place(rows) if spanning * len(rows) <= LARGEST_GRID else []
+    spanning = sum(span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
+    placed = place(rows) if spanning * len(rows) <= LARGEST_GRID else []
     columns = sorted({each.column for each in placed})
     if 0 < len(rows) * len(columns) <= LARGEST_GRID:
         _fill(rows, placed, columns)
@@ -69,22 +57,7 @@ def _prepare(table: Element) -> None:
         _undo(table, rows)
 
 
-def _rows_of(table: Element) -> list[_Row]:
-    """Return the rows that belong to this table itself, those without cells left out."""
-    rows: list[_Row] = []
-    for child in _children(table, _SECTIONS | {"tr"}):
-        if child.tag == "tr":
-            rows.append(_Row(child, _children(child, _CELLS), table))
-        else:
-            rows += (_Row(row, _children(row, _CELLS), child) for row in _children(child, {"tr"}))
-    return [row for row in rows if row.cells]
-
-
-def _children(parent: Element, tags: Collection[str]) -> list[Element]:
-    return [each for each in parent.children if isinstance(each, Element) and each.tag in tags]
-
-
-def _is_layout(table: Element, rows: list[_Row]) -> bool:
+def _is_layout(table: Element, rows: list[Row]) -> bool:
     if (table.attr("role") or "").lower() in {"presentation", "none"}:
         return True
     if max((len(row.cells) for row in rows), default=0) < 2:  # noqa: PLR2004 - one column
@@ -92,7 +65,7 @@ def _is_layout(table: Element, rows: list[_Row]) -> bool:
     return table.select_one(_BLOCKS) is not None
 
 
-def _undo(table: Element, rows: list[_Row]) -> None:
+def _undo(table: Element, rows: list[Row]) -> None:
     """Turn a table into blocks, without the column of line numbers beside code."""
     for row in rows:
         gutters = [each for each in row.cells if _is_gutter(each)]
@@ -100,7 +73,7 @@ def _undo(table: Element, rows: list[_Row]) -> None:
         for cell in row.cells:
             cell.tag = "div"
         row.element.tag = "div"
-    for part in _children(table, _SECTIONS):
+    for part in children(table, SECTIONS):
         part.tag = "div"
     table.tag = "div"
 
@@ -110,17 +83,17 @@ def _is_gutter(cell: Element) -> bool:
 
 
 def _caption_before(table: Element) -> None:
-    for caption in _children(table, {"caption"}):
+    for caption in children(table, {"caption"}):
         caption.tag = "div"
         table.insert_before(caption)
 
 
-def _is_even(rows: list[_Row]) -> bool:
+def _is_even(rows: list[Row]) -> bool:
     """Tell whether no cell spans and every row is as long as the first."""
     if any(len(row.cells) != len(rows[0].cells) for row in rows):
         return False
     cells = [cell for row in rows for cell in row.cells]
-    return all(_span(cell, "colspan") == _span(cell, "rowspan") == 1 for cell in cells)
+    return all(span(cell, "colspan") == span(cell, "rowspan") == 1 for cell in cells)
 
 
 def _drop_spans(cells: Iterable[Element]) -> None:
@@ -131,65 +104,21 @@ def _drop_spans(cells: Iterable[Element]) -> None:
                 del cell.attrs[name]
 
 
-def _span(cell: Element, name: str) -> int:
-    value = cell.attr(name)
-    if value is None:
-        return 1
-    digits = value.strip()[:4]
-    return min(int(digits), _WIDEST_SPAN) if digits.isascii() and digits.isdecimal() else 1
-
-
-def _place(rows: list[_Row]) -> list[_Placed]:
-    """Put cells on the grid as a browser does, flowing around those that reach down from above."""
-    placed: list[_Placed] = []
-    reaching: list[_Placed] = []
-    for number, row in enumerate(rows):
-        reaching = [
-            each
-            for each in reaching
-            if each.row + each.height > number and rows[each.row].section is row.section
-        ]
-        above = iter(sorted(reaching, key=lambda each: each.column))
-        blocker = next(above, None)
-        column = 0
-        for cell in row.cells:
-            while blocker is not None and blocker.column <= column:
-                column = max(column, blocker.column + blocker.width)
-                blocker = next(above, None)
-            height = _span(cell, "rowspan") or len(rows)
-            placed.append(_Placed(cell, number, column, height, _span(cell, "colspan") or 1))
-            column += placed[-1].width
-        reaching += (each for each in placed[-len(row.cells) :] if each.height > 1)
-    return placed
-
-
-def _fill(rows: list[_Row], placed: list[_Placed], columns: list[int]) -> None:
+def _fill(rows: list[Row], placed: list[Placed], columns: list[int]) -> None:
     """Give every row one cell a column; a column in which no cell starts does not exist."""
     _drop_spans(each.cell for each in placed)
     grid: list[dict[int, Element | str]] = [{} for _ in rows]
     for each in placed:
         grid[each.row][bisect_left(columns, each.column)] = each.cell
     for each in placed:
-        first, last = _reach(each, columns)
+        first, last = reach(each, columns)
         if last - first > 1 or each.height > 1:
             again = _again(each.cell) if last - first < len(columns) else _BLANK
-            for number in _rows_reached(rows, each):
+            for number in rows_reached(rows, each):
                 for at in range(first, last):
                     grid[number].setdefault(at, again)
     for row, cells in zip(rows, grid, strict=True):
         _rebuild(row.element, [cells.get(at, _BLANK) for at in range(len(columns))])
-
-
-def _reach(placed: _Placed, columns: list[int]) -> tuple[int, int]:
-    """Return the first column that a cell is in, and the first after it."""
-    after = placed.column + placed.width
-    return bisect_left(columns, placed.column), bisect_left(columns, after)
-
-
-def _rows_reached(rows: list[_Row], placed: _Placed) -> list[int]:
-    section = rows[placed.row].section
-    reached = range(placed.row, min(placed.row + placed.height, len(rows)))
-    return [number for number in reached if rows[number].section is section]
 
 
 def _again(cell: Element) -> str:

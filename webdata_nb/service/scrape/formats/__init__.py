@@ -11,6 +11,7 @@ from webdata_nb.service.scrape.formats.links import links
 from webdata_nb.service.scrape.formats.markdown import markdown
 from webdata_nb.service.scrape.formats.raw_html import raw_html
 from webdata_nb.service.scrape.formats.structured_data import structured_data
+from webdata_nb.service.scrape.formats.tables import TABLES, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 WHOLE: dict[str, Callable[[Reading], Any]] = {
     "raw_html": raw_html,
     "structured_data": structured_data,
+    TABLES: tables,
 }
-"""Formats of the page itself, made before its tree is pruned."""
+"""Formats of the page itself, made before its tree is pruned; tables are for extraction alone."""
 
 CONTENT: dict[str, Callable[[Reading, Content], Any]] = {
     "links": links,

@@ -1,0 +1,105 @@
+"""Tables and definition lists as an extraction reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.service.scrape.pages import fetched
+from webdata_nb.service.scrape.formats.tables import LONGEST_CELL, MOST_CELLS, MOST_TABLES
+from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+
+
+def read(page: str, *formats: str) -> list[dict[str, Any]]:
+    """Return the tables of a page."""
+    made = scrape(fetched(page), ScrapeOptions(("tables", *formats))).formats["tables"]
+    assert isinstance(made, list)
+    return made
+
+
+def table(header: list[str], *rows: list[str]) -> dict[str, Any]:
+    """Return what a table is read as."""
+    return {"header": header, "rows": list(rows)}
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            "<table><thead><tr><th>Size<th>Price<tbody><tr><td> S\n<td>9 <b>EUR</b><tr><td>M<td>",
+            [table(["Size", "Price"], ["S", "9 EUR"], ["M", ""])],
+        ),
+        (
+            "<table><tr><th>A<th>B<tr><td>1<td>2</table>",
+            [table(["A", "B"], ["1", "2"])],
+        ),
+        (
+            "<table><tr><th>Weight<td>3 kg<tr><th>Colour<td>red</table>",
+            [table([], ["Weight", "3 kg"], ["Colour", "red"])],
+        ),
+        ("<table><tr><th>A<th>B</table>", [table([], ["A", "B"])]),
+        (
+            "<table><tr><th colspan=2>Both<tr><th>A<th>B<tr><td rowspan=2>1<td>2<tr><td>3</table>",
+            [table(["A", "B"], ["1", "2"], ["1", "3"])],
+        ),
+        (
+            "<table><tr><th>A<th>B<th>C<tr><td colspan=2>x<td>y</table>",
+            [table(["A", "B", "C"], ["x", "x", "y"])],
+        ),
+        (
+            "<table><tr><td>Logo<td><img src=a.png alt='  Acme '></table>",
+            [table([], ["Logo", "Acme"])],
+        ),
+        (
+            "<dl><dt>No<dd>1<script>var x = 1</script><style>b{}</style> l</dl>",
+            [table([], ["No", "1 l"])],
+        ),
+        (
+            "<dl><dt>Weight<dd>3 kg<div><dt>Colour<dt>Color<dd>red<dd>blue</div><dd>none</dl>",
+            [
+                table(
+                    [],
+                    ["Weight", "3 kg"],
+                    ["Colour", "red"],
+                    ["Color", "red"],
+                    ["Colour", "blue"],
+                    ["Color", "blue"],
+                    ["Colour", "none"],
+                    ["Color", "none"],
+                )
+            ],
+        ),
+        ("<table role=presentation><tr><td>a<td>b</table>", []),
+        (
+            "<table><tr><td>menu<td><table><tr><td>Price<td>9</table></table>",
+            [table([], ["Price", "9"])],
+        ),
+        ("<table></table><dl></dl><table><tr></table>", []),
+    ],
+)
+def test_a_table_is_read_as_a_browser_shows_it(page: str, expected: list[dict[str, Any]]) -> None:
+    assert read(page) == expected
+
+
+def test_tables_are_read_before_the_page_is_pruned() -> None:
+    page = (
+        "<nav><dl><dt>Price<dd>9 EUR</dl></nav><main><p>"
+        + "A long text about a hat that somebody wrote. " * 30
+        + "</p></main>"
+    )
+    assert read(page, "markdown") == [table([], ["Price", "9 EUR"])]
+
+
+def test_what_is_read_is_bounded() -> None:
+    row = "<tr>" + "<td>1" * 100
+    [wide] = read(f"<table>{row * 1000}</table>")
+    assert len(wide["rows"]) == MOST_CELLS // 100
+    assert read(f"<table>{row * 150}</table>" * 3)[1]["rows"]
+    assert len(read(f"<table>{row * 150}</table>" * 3)) == 2
+    assert len(read("<table><tr><td>a<td>b</table>" * 500)) == MOST_TABLES
+    [[_, long]] = read(f"<dl><dt>a<dd>{'word ' * 500}</dl>")[0]["rows"]
+    assert len(long) <= LONGEST_CELL
+    assert read("<table><tr><td rowspan=1000 colspan=1000>a<td>b" + "<tr><td>c" * 2000) is not None
+    assert read("<table><tr><td>" * 3000 + "a") == []
+    assert read("<dl><dt>a" * 3000 + "<dd>b") is not None
