@@ -134,6 +134,7 @@ class WireService:
         self.fault: Callable[[str, dict[str, str]], Response | None] = lambda _path, _query: None
         self.silent = False
         self.cut_exports = False
+        self.has_receipts = False
         self.jobs: dict[str, Job] = {}
         self.asked: list[Asked] = []
         self.polled = threading.Event()
@@ -170,6 +171,7 @@ class WireService:
             ("POST", paths.CRAWL): self._start_crawl,
             ("GET", paths.SEARCH_JOB): self._search_status,
             ("GET", paths.CRAWL_JOB): self._crawl_status,
+            ("GET", paths.CRAWL_RECEIPT): self._receipt,
             ("GET", paths.SEARCH_EXPORT): self._export,
             ("GET", paths.CRAWL_EXPORT): self._export,
             ("POST", paths.JOB_CANCEL): self._cancel,
@@ -280,6 +282,23 @@ class WireService:
             **script.told,
         }
         return JSONResponse(reply)
+
+    def _receipt(self, request: Request, _body: Any) -> Response:
+        if not self.has_receipts:
+            raise KeyError(request.path_params["job_id"])
+        job_id, job = self._job(request, "crawl")
+        url = request.query_params.get("url")
+        rows = [row for row in job.script.rows if url in {None, row["url"]}]
+        entries = [{"url": row["url"], "outcome": "fetched"} for row in rows]
+        return JSONResponse(
+            {
+                "job_id": job_id,
+                "status": job.status,
+                "total_results": len(rows),
+                "page": 1,
+                "data": entries,
+            }
+        )
 
     def _cancel(self, request: Request, _body: Any) -> Response:
         job_id, job = self._job(request)

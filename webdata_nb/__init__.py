@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from webdata_nb.functions import (
         Job,
         Session,
+        Why,
         acrawl_df,
         acrawl_job,
         acreatives_df,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         asearch_df,
         asearch_job,
         aweights_df,
+        awhy,
         connect,
         crawl_df,
         crawl_job,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         search_df,
         search_job,
         weights_df,
+        why,
     )
     from webdata_nb.settings import options
     from webdata_nb.tables import cache
@@ -51,6 +54,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Job",
     "Session",
+    "Why",
     "__version__",
     "acrawl_df",
     "acrawl_job",
@@ -61,6 +65,7 @@ __all__ = [
     "asearch_df",
     "asearch_job",
     "aweights_df",
+    "awhy",
     "cache",
     "connect",
     "crawl_df",
@@ -75,6 +80,7 @@ __all__ = [
     "search_df",
     "search_job",
     "weights_df",
+    "why",
 ]
 
 # pandas, pyarrow and the rest take a third of a second to import: nobody should wait for them

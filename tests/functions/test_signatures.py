@@ -18,6 +18,7 @@ from webdata_nb.functions import (
     Job,
     Session,
     connect,
+    why,
 )
 
 TWINS = [
@@ -28,7 +29,7 @@ TWINS = [
 
 
 def test_every_function_has_its_twin() -> None:
-    assert len(TWINS) == 9
+    assert len(TWINS) == 10
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), TWINS)
@@ -39,6 +40,8 @@ def test_twins_agree_and_take_names_after_the_first_argument(
     assert blocking.__doc__ == awaited.__doc__
     assert blocking.__name__ == awaited.__name__.removeprefix("a")
     first, *rest = inspect.signature(blocking).parameters.values()
+    if blocking is why:  # a crawl, and which URL of it
+        assert rest.pop(0).name == "url"
     assert all(each.kind is each.KEYWORD_ONLY for each in rest)
     assert first.kind in {first.POSITIONAL_OR_KEYWORD, first.KEYWORD_ONLY}
 
@@ -77,6 +80,7 @@ def test_the_examples_run(
 ) -> None:
     monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
+    service.has_receipts = True
     names = {name: getattr(functions, name) for name in functions.__all__}
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -186,6 +186,20 @@ class StoreSuite:
         receipt = await store.receipt(job.id, examples=1)
         assert receipt.counts == {"fetched": 1, "scope": 2}
         assert receipt.examples == {"fetched": ["http://x/"], "scope": ["http://y/"]}
+        assert await store.receipt_page(job.id, start=1, count=5) == list(seen[1:])
+        scope = await store.receipt_page(job.id, start=1, count=5, outcome="scope")
+        assert scope == [seen[2]]
+        assert await store.receipt_entry(job.id, "http://y/") == seen[1]
+        assert await store.receipt_entry(job.id, "http://never/") is None
+
+    async def test_counts_of_a_fenced_out_worker_are_not_kept(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store)
+        await claimed(store, "w2", now=NOW + 60)
+        with pytest.raises(LeaseLost):
+            await store.commit(old, Batch(seen=(Seen("http://x/", "fetched"),)))
+        assert (await store.receipt(job.id, examples=1)).counts == {}
 
     async def test_snapshots_are_frozen(self, store: Store) -> None:
         await accounts(store)

@@ -30,10 +30,11 @@ from webdata_nb import (
     search_df,
     search_job,
     weights_df,
+    why,
 )
 from webdata_nb.bridge import synced
 from webdata_nb.contract.events import Event, Progress
-from webdata_nb.functions import Job, Session
+from webdata_nb.functions import Job, Session, Why
 from webdata_nb.stream import Stream
 
 
@@ -57,6 +58,7 @@ def blocking_calls_return_frames() -> None:
     assert_type(creatives_df("AR1", max_rows=5, date_range="last_30_days"), pd.DataFrame)
     assert_type(jobs_df(limit=5), pd.DataFrame)
     assert_type(weights_df(), pd.DataFrame)
+    assert_type(why(crawl_df("https://site.test/"), "https://site.test/a"), Why)
 
 
 async def async_calls_return_frames() -> None:

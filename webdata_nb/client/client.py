@@ -24,6 +24,7 @@ from webdata_nb.contract.replies import (
     CrawlStatus,
     CreativesReply,
     JobList,
+    ReceiptPage,
     RetryReply,
     SearchStatus,
     StartReply,
@@ -221,6 +222,25 @@ class Client:
         params = {"page": page, "per_page": per_page, **_data(include_data)}
         call = Call("GET", _of_job(paths.CRAWL_JOB, job_id), params)
         return answers.parse(CrawlStatus, await self._transport.json(call))
+
+    async def receipt(
+        self, job_id: str, *, page: int = 1, per_page: int = limits.RECEIPT_PER_PAGE_DEFAULT
+    ) -> ReceiptPage:
+        """GET /v1/crawl/{job_id}/receipt (ours): what became of each URL, by URL.
+
+        Raises
+        ------
+        NotFound, NotSupported
+            The service offers no receipt, or knows no such crawl.
+        """
+        params = {"page": page, "per_page": per_page}
+        call = Call("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
+        return answers.parse(ReceiptPage, await self._transport.json(call))
+
+    async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
+        """Ask what became of one URL; the reply's `url` is the form that was looked up."""
+        call = Call("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
+        return answers.parse(ReceiptPage, await self._transport.json(call))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""

@@ -8,7 +8,7 @@ from typing import Any
 from webdata_nb import errors
 from webdata_nb.client.client import Client
 from webdata_nb.contract import limits
-from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary
+from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary, ReceiptEntry
 
 Rows = list[dict[str, Any]]
 
@@ -68,6 +68,30 @@ async def crawl_rows(
                 expected, arrived, why=circling or f"page {page} is empty"
             )
         before, page = reply.data, page + 1
+
+
+async def receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry]:
+    """Return the whole receipt of a crawl.
+
+    Raises
+    ------
+    NotFound, NotSupported
+        The service offers none.
+    IncompleteResult
+        Fewer entries arrived than there are.
+    """
+    found: list[ReceiptEntry] = []
+    page, most = 1, limits.RECEIPT_PER_PAGE[1]
+    while True:
+        reply = await client.receipt(job_id, page=page, per_page=most)
+        found += reply.data
+        if len(found) >= reply.total_results:
+            return found
+        if not reply.data or reply.page != page:
+            raise errors.IncompleteResult(
+                reply.total_results, len(found), why=f"page {page} of the receipt is not there"
+            )
+        page += 1
 
 
 def _counted(reply: CrawlStatus) -> int | None:

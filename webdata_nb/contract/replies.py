@@ -45,12 +45,36 @@ class Attempt(Reply):
 class Receipt(Reply):
     """Every URL seen, by outcome: counts, and at most 20 examples an outcome.
 
-    Outcomes of a crawl: `fetched`, `failed:<kind>`, `robots`, `scope`, `depth`, `duplicate`,
-    `redirect`, `facet`, `filtered`, `over_budget`.
+    `contract.outcomes` says what each outcome means.
     """
 
     counts: dict[str, int] = Field(default_factory=dict)
     examples: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class ReceiptEntry(Reply):
+    """What became of one URL."""
+
+    url: str
+    outcome: str
+    detail: str = ""
+
+
+class ReceiptPage(Reply):
+    """GET /v1/crawl/{job_id}/receipt (ours): entries in the order of their URLs.
+
+    `total_results` counts the entries that the question is about: all, those of one outcome, or
+    the one of a URL. `url` is the form under which that one was looked up.
+    """
+
+    success: bool = True
+    job_id: str
+    status: JobStatus
+    total_results: int
+    page: int = 1
+    per_page: int = 0
+    url: str | None = None
+    data: list[ReceiptEntry] = Field(default_factory=list)
 
 
 class PageFields(Reply):

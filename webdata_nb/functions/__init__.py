@@ -7,6 +7,7 @@ from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.handle import Job
 from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
 from webdata_nb.functions.methods import Session, connect
+from webdata_nb.functions.reason import Why, awhy, why
 from webdata_nb.functions.search import asearch_df, search_df
 from webdata_nb.functions.starting import (
     acrawl_job,
@@ -22,6 +23,7 @@ from webdata_nb.functions.starting import (
 __all__ = [
     "Job",
     "Session",
+    "Why",
     "acrawl_df",
     "acrawl_job",
     "acreatives_df",
@@ -31,6 +33,7 @@ __all__ = [
     "asearch_df",
     "asearch_job",
     "aweights_df",
+    "awhy",
     "connect",
     "crawl_df",
     "crawl_job",
@@ -41,4 +44,5 @@ __all__ = [
     "search_df",
     "search_job",
     "weights_df",
+    "why",
 ]

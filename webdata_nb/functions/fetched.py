@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.tables.receipt import Outcome
@@ -18,7 +19,8 @@ class Fetched:
     """What a service gave.
 
     `reason` is its own word on a failure; `shortfall` says that rows are missing, and why. The job
-    had not ended by itself where the call was `interrupted`, or was `late`.
+    had not ended by itself where the call was `interrupted`, or was `late`. `receipt` is the whole
+    one of a crawl, where it was asked for and the service has one.
     """
 
     rows: Rows
@@ -27,6 +29,7 @@ class Fetched:
     shortfall: IncompleteResult | None = None
     interrupted: bool = False
     late: JobTimeout | None = None
+    receipt: Sequence[ReceiptEntry] | None = None
 
     @property
     def worth_keeping(self) -> bool:

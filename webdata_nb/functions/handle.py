@@ -79,6 +79,11 @@ class Job:
         return self._ticket.job_id
 
     @property
+    def connection(self) -> Connection:
+        """The service that runs it."""
+        return self._connection
+
+    @property
     def kind(self) -> JobKind:
         """`search` or `crawl`."""
         return "search" if self._ticket.op == "search" else "crawl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from webdata_nb.errors import OfflineError
 from webdata_nb.functions import arguments
 from webdata_nb.functions.patience import within
-from webdata_nb.tables import snapshots, tickets, turns
+from webdata_nb.tables import receipts, snapshots, tickets, turns
 from webdata_nb.tables.snapshots import Question, Snapshot
 from webdata_nb.tables.tickets import Ticket
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from webdata_nb.contract.replies import ReceiptEntry
     from webdata_nb.functions.ask import Ask
     from webdata_nb.functions.call import Call
     from webdata_nb.session import Scope
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 # The provider that searches the pages crawled here, and the mark that a crawl leaves for it.
 _LOCAL_INDEX: Final = "local"
 _CRAWLED: Final = "crawled"
+
+log = logging.getLogger("webdata_nb")
 
 _warned: Final[set[Path]] = set()
 
@@ -169,6 +173,13 @@ class Memory:
                     stacklevel=2,
                 )
             return None
+
+    def keep_receipt(self, path: Path, entries: Sequence[ReceiptEntry]) -> None:
+        """Store the receipt beside the rows; they are good without it."""
+        try:
+            receipts.put(path, entries)
+        except OSError as error:
+            log.warning("the receipt beside %s cannot be written: %s", path, error)
 
     def note_crawl(self) -> None:
         """Remember that the local index has changed; only a cache in use needs to know."""

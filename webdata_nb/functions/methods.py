@@ -12,6 +12,7 @@ from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
+from webdata_nb.functions.reason import awhy, why
 from webdata_nb.functions.search import asearch_df, search_df
 from webdata_nb.functions.starting import (
     acrawl_job,
@@ -78,6 +79,8 @@ class Session(Connection):
     ajobs_df = _method(ajobs_df)
     weights_df = _method(weights_df)
     aweights_df = _method(aweights_df)
+    why = _method(why)
+    awhy = _method(awhy)
 
 
 def connect(*, base_url: str | None = None, api_key: str | None = None) -> Session:

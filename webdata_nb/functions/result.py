@@ -59,9 +59,11 @@ class Result:
         if op == "crawl":
             memory.note_crawl()
         path = memory.keep(batch.table, attrs, ended) if fetched.worth_keeping else None
+        if path is not None and fetched.receipt is not None:
+            memory.keep_receipt(path, fetched.receipt)
         memory.collected(fetched.outcome.job_id, path)
         state = {"cache": "miss" if memory.call.cache else "off", "file": path and str(path)}
-        known = replace(fetched, rows=())
+        known = replace(fetched, rows=(), receipt=None)
         return cls(batch.table.select(list(shown)), {**attrs, **state}, batch.objects, known)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -11,12 +12,14 @@ from typing import Final
 
 from webdata_nb.client import paging, waiting
 from webdata_nb.client.client import Client
-from webdata_nb.contract.replies import StartReply
+from webdata_nb.contract.replies import ReceiptEntry, StartReply
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import (
     Expired,
     IncompleteResult,
     JobTimeout,
+    NotFound,
+    NotSupported,
     WebdataError,
 )
 from webdata_nb.functions.ask import Ask
@@ -27,6 +30,8 @@ from webdata_nb.tables.receipt import of_crawl, of_search
 
 # Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
 _SALVAGE_S: Final = 2.0
+
+log = logging.getLogger("webdata_nb")
 
 
 async def run(
@@ -87,7 +92,21 @@ async def follow(
         if fetched is None:
             raise
         return replace(fetched, shortfall=None, late=error)
-    return await collect(client, kind, job_id, subject)
+    fetched = await collect(client, kind, job_id, subject)
+    if kind == "crawl" and call.cache and fetched.worth_keeping:
+        return replace(fetched, receipt=await _receipt(client, job_id))
+    return fetched
+
+
+async def _receipt(client: Client, job_id: str) -> list[ReceiptEntry] | None:
+    """Return the whole receipt; rows that arrived are worth having without it."""
+    try:
+        return await paging.receipt_entries(client, job_id)
+    except (NotFound, NotSupported):
+        return None  # an extra of ours, which another service need not have
+    except WebdataError as error:
+        log.warning("the receipt of job %s did not arrive: %s", job_id, error)
+        return None
 
 
 async def collect(client: Client, kind: JobKind, job_id: str, subject: str) -> Fetched:

@@ -31,6 +31,7 @@ from webdata_nb.service.routes import (
     health,
     jobs,
     local,
+    receipt,
     search,
     unbuilt,
 )
@@ -151,7 +152,7 @@ async def service(
 
 
 def _application(mode: Mode, desk: Desk, lifetime: Lifetime, stop: Callable[[], None]) -> ASGIApp:
-    groups = [crawl, search, jobs, events, exports, credit, engine_lists]
+    groups = [crawl, receipt, search, jobs, events, exports, credit, engine_lists]
     routes = [route for group in groups for route in group.routes(desk)]
     routes += [*unbuilt.ROUTES, *health.ROUTES]
     if mode == "local":

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from webdata_nb import settings
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, schemas, snapshots
+from webdata_nb.tables import frame, receipts, schemas, snapshots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,14 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
 def _present() -> Iterator[tuple[Path, datetime, int]]:
     for file, at in snapshots.everything(path()):
         with suppress(OSError):
-            yield file, at, file.stat().st_size
+            yield file, at, file.stat().st_size + _length(receipts.beside(file))
+
+
+def _length(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _op(file: Path) -> str:
@@ -122,6 +129,8 @@ def _removed(file: Path) -> bool:
         file.unlink()
     except OSError:  # already gone, or open in another program on Windows
         return False
+    with suppress(OSError):
+        receipts.beside(file).unlink(missing_ok=True)
     with suppress(OSError):
         file.parent.rmdir()  # stays while it holds another snapshot
     return True

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.contract import limits
+from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.tables.rows import Row, dumps
 
@@ -232,7 +232,7 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
     parts = [f"{outcome.kind} {short(outcome.subject)}: {outcome.status}, {_counted(outcome)}"]
     if outcome.engines.get("engine_used"):
         parts.append(_route(outcome.engines))
-    skipped = {name: n for name, n in outcome.counts.items() if n and not _is_row(name)}
+    skipped = {name: n for name, n in outcome.counts.items() if n and not outcomes.is_row(name)}
     if skipped:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
     parts.append(f"{elapsed_s:.1f} s")
@@ -266,11 +266,6 @@ def _counted(outcome: Outcome) -> str:
 def _route(engines: Mapping[str, Any]) -> str:
     route = f"{engines['engine_used']} by {engines.get('provider_used')}"
     return short(f"{route} (fallback)" if engines.get("fallback_used") else route)
-
-
-def _is_row(reason: str) -> bool:
-    """Whether URLs of this outcome are rows of the frame already."""
-    return reason == "fetched" or reason.startswith("failed:")
 
 
 def short(text: str) -> str:

@@ -17,6 +17,7 @@ from webdata_nb.service.store.records import (
     Lease,
     Listed,
     NewJob,
+    Seen,
     Unindexed,
 )
 
@@ -57,6 +58,14 @@ class Store(Protocol):
 
     async def receipt(self, job_id: str, *, examples: int) -> Receipt:
         """Count what became of every URL, with up to `examples` of each outcome."""
+
+    async def receipt_page(
+        self, job_id: str, *, start: int, count: int, outcome: str | None = None
+    ) -> list[Seen]:
+        """Return what became of URLs, by URL, of all or of one outcome, from entry `start`."""
+
+    async def receipt_entry(self, job_id: str, url: str) -> Seen | None:
+        """Return what became of one URL; None where the job never saw it."""
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
         """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""

@@ -25,6 +25,7 @@ from webdata_nb.service.store.records import (
     Lease,
     Listed,
     NewJob,
+    Seen,
     Unindexed,
 )
 
@@ -100,11 +101,26 @@ class SqliteStore(Database):
             named = {
                 outcome: [row["url"] for row in connection.execute(_Q["receipt_examples"], values)]
                 for outcome in counts
+                if examples
                 for values in [{"job_id": job_id, "outcome": outcome, "limit": examples}]
             }
             return Receipt(counts=counts, examples=named)
 
         return await self.ask(ask)
+
+    async def receipt_page(
+        self, job_id: str, *, start: int, count: int, outcome: str | None = None
+    ) -> list[Seen]:
+        """See `Store.receipt_page`."""
+        name = "receipt_page" if outcome is None else "receipt_page_of_outcome"
+        values: dict[str, Any] = {"job_id": job_id, "limit": count, "offset": start}
+        given = values if outcome is None else {**values, "outcome": outcome}
+        return [_seen(row) for row in await self.read(name, **given)]
+
+    async def receipt_entry(self, job_id: str, url: str) -> Seen | None:
+        """See `Store.receipt_entry`."""
+        found = await self.read("receipt_entry", job_id=job_id, url=url)
+        return _seen(found[0]) if found else None
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
         """See `Store.cancel`."""
@@ -227,19 +243,30 @@ def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
             for ordinal, position in batch.published
         ],
     )
-    connection.executemany(
-        _Q["add_seen"],
-        [
-            {"job_id": job_id, "url": seen.url, "outcome": seen.outcome, "detail": seen.detail}
-            for seen in batch.seen
-        ],
-    )
+    _account(connection, job_id, batch.seen)
     connection.executemany(
         _Q["put_snapshot"],
         [{"job_id": job_id, "name": name, "body": body} for name, body in batch.snapshots],
     )
     if batch.published or any(entry.position is not None for entry in batch.entries):
         connection.execute(_Q["count_published"], {"id": job_id})
+
+
+def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[Seen]) -> None:
+    """Write what became of URLs, and count what is new by outcome."""
+    by_outcome: dict[str, list[dict[str, Any]]] = {}
+    for each in seen:
+        values = {"job_id": job_id, "url": each.url, "outcome": each.outcome}
+        by_outcome.setdefault(each.outcome, []).append({**values, "detail": each.detail})
+    for outcome, rows in by_outcome.items():
+        added = connection.executemany(_Q["add_seen"], rows).rowcount
+        if added > 0:
+            counted = {"job_id": job_id, "outcome": outcome, "n": added}
+            connection.execute(_Q["count_seen"], counted)
+
+
+def _seen(row: sqlite3.Row) -> Seen:
+    return Seen(row["url"], row["outcome"], row["detail"])
 
 
 def _replayed(

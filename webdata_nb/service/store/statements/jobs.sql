@@ -73,11 +73,6 @@ UPDATE job SET published = (
   SELECT COUNT(*) FROM entry WHERE job_id = :id AND position IS NOT NULL
 ) WHERE id = :id;
 
--- name: add_seen
--- What became of a URL is decided once.
-INSERT INTO receipt (job_id, url, outcome, detail)
-VALUES (:job_id, :url, :outcome, :detail) ON CONFLICT (job_id, url) DO NOTHING;
-
 -- name: put_snapshot
 INSERT INTO snapshot (job_id, name, body) VALUES (:job_id, :name, :body)
 ON CONFLICT (job_id, name) DO NOTHING;
@@ -108,12 +103,6 @@ SELECT e.page FROM entry e JOIN job j ON j.id = e.job_id
 WHERE e.job_id = :job_id AND j.account_id = :account_id
   AND e.position >= :start AND e.position < :stop
 ORDER BY e.position;
-
--- name: receipt_counts
-SELECT outcome, COUNT(*) AS n FROM receipt WHERE job_id = :job_id GROUP BY outcome;
-
--- name: receipt_examples
-SELECT url FROM receipt WHERE job_id = :job_id AND outcome = :outcome ORDER BY url LIMIT :limit;
 
 -- name: active_jobs
 SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');

@@ -1,0 +1,140 @@
+"""Why a URL is, or is not, a row: from the receipt beside the file, or from the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.functions.receipts import told
+from tests.site.server import Site
+from tests.wire_service import WireService
+from webdata_nb import cache, local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.contract import outcomes
+from webdata_nb.contract.replies import ReceiptEntry
+from webdata_nb.errors import InvalidArgument, NotFound, OfflineError
+from webdata_nb.functions import Session, awhy, connect, crawl_df, crawl_job, search_df, why
+from webdata_nb.tables import receipts
+
+stop = synced(local.stop)
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service with a data directory of its own."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    with connect() as made:
+        yield made
+    stop(settings.current())
+
+
+@pytest.fixture
+def crawled(site: Site) -> Site:
+    links = ["/a", "/private/x", "/gone", "/Twice", "http://other.test/", "/moved"]
+    site.page("/", "".join(f'<a href="{link}">{link}</a>' for link in links))
+    site.page("/a", "<title>A</title><p>All about A.")
+    site.page("/Twice", "<title>A</title><p>All about A.")
+    site.redirect("/moved", "/a")
+    site.robots("User-agent: *\nDisallow: /private/\n")
+    return site
+
+
+@pytest.mark.usefixtures("at_home")
+async def test_each_url_has_its_reason_also_offline(
+    crawled: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = crawl_df(crawled.url)
+    monkeypatch.setenv("WEBDATA_OFFLINE", "1")
+    expected = {
+        "/": ("fetched", ""),
+        "/gone": ("failed:http_404", ""),
+        "/private/x": ("robots", ""),
+        "/moved": ("redirect", crawled.at("/a")),
+        "/Twice": ("duplicate", crawled.at("/a")),
+    }
+    for path, (outcome, detail) in expected.items():
+        found = why(df, crawled.at(path))
+        assert (found.outcome, found.detail, found.looked_up) == (outcome, detail, "")
+        assert found.is_row is outcomes.is_row(outcome)
+        assert outcomes.meaning(outcome) in str(found)
+    assert (await awhy(df, "http://other.test/")).outcome == "scope"
+    near = why(df, crawled.at("/TWICE/#part"))
+    assert (near.outcome, near.looked_up) == ("duplicate", crawled.at("/Twice"))
+    unseen = why(df, crawled.at("/never"))
+    assert (unseen.outcome, unseen.is_row) == (None, False)
+    assert "no page of the crawl links to it" in str(unseen)
+    assert pd.read_parquet(receipts.beside(Path(told(df)["file"])))["outcome"].notna().all()
+
+
+def test_without_a_file_the_service_is_asked(
+    crawled: Site, at_home: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = crawl_df(crawled.url, cache=False)
+    assert told(df)["file"] is None
+    assert why(df, crawled.at("/private/x")).outcome == "robots"
+    job = crawl_job(crawled.url, max_pages=1)
+    job.wait()
+    loud = crawled.at("/a").replace("http:", "HTTP:") + "#top"
+    for which in (job, job.job_id):
+        found = at_home.why(which, loud)
+        assert (found.outcome, found.looked_up) == ("over_budget", crawled.at("/a"))
+        assert found.url == loud
+    with pytest.raises(NotFound):
+        why("no-such-job", crawled.url)
+    monkeypatch.setenv("WEBDATA_OFFLINE", "1")
+    with pytest.raises(OfflineError, match="no receipt"):
+        why(job, crawled.url)
+
+
+def test_the_receipt_goes_with_its_rows(crawled: Site, at_home: Session) -> None:
+    df = at_home.crawl_df(crawled.url)
+    file = Path(told(df)["file"])
+    assert cache.size() == file.stat().st_size + receipts.beside(file).stat().st_size
+    assert cache.ls()["file"].tolist() == [str(file)]
+    receipts.beside(file).write_bytes(b"damaged")
+    assert why(df, crawled.url).outcome == "fetched"  # the service knows it too
+    assert cache.clear() == 1
+    assert not receipts.beside(file).exists()
+
+
+def test_a_service_without_receipts_is_no_obstacle(
+    service: WireService, connected: Session
+) -> None:
+    df = connected.crawl_df("https://site.test/", max_pages=2)
+    assert not receipts.beside(Path(told(df)["file"])).exists()
+    with pytest.raises(NotFound):
+        connected.why(df, "https://site.test/1")
+    service.has_receipts = True
+    again = connected.crawl_df("https://site.test/", max_pages=2, refresh=True)
+    assert connected.why(again, "https://site.test/1").is_row
+    assert receipts.beside(Path(told(again)["file"])).exists()
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_is_no_crawl_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="crawl must be"):
+        why(search_df("x"), "https://site.test/")
+    for wrong in (pd.DataFrame(), 3):
+        with pytest.raises(InvalidArgument, match="crawl must be"):
+            why(wrong, "https://site.test/")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="absolute"):
+        why("job", "site.test")
+
+
+def test_spellings() -> None:
+    seen = [
+        "http://a.test/x",
+        "https://www.a.test/X/",
+        "http://a.test/x?q=%C3%A9",
+        "http://b.test/x",
+    ]
+    entries = [ReceiptEntry(url=url, outcome="fetched") for url in seen]
+    exact, near = receipts.find(entries, "http://a.test/x")
+    assert exact is entries[0]
+    assert near == (entries[1],)
+    exact, near = receipts.find(entries, "https://a.test:443/x?q=é#f")
+    assert (exact, near) == (None, (entries[2],))
+    assert receipts.find(entries, "http://a.test/y") == (None, ())

@@ -1,0 +1,74 @@
+"""The whole receipt over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.service.conftest import Api
+from tests.site.server import Site
+
+
+@pytest.fixture
+def links(site: Site) -> list[str]:
+    paths = [f"/p{i:02}" for i in range(25)]
+    outside = [f"http://other.test/{i:02}" for i in range(25)]
+    site.page("/", "".join(f'<a href="{link}">x</a>' for link in [*paths, *outside]))
+    return [*(site.at(path) for path in ["/", *paths]), *outside]
+
+
+async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str]) -> None:
+    reply = await api.done("crawl", url=site.url, max_pages=3)
+    path = f"/v1/crawl/{reply['job_id']}/receipt"
+    entries: list[dict[str, Any]] = []
+    for page in range(1, 12):
+        told = await api.get(path, params={"page": page, "per_page": 10})
+        assert (told["page"], told["per_page"], told["total_results"]) == (page, 10, 51)
+        entries += told["data"]
+    assert [entry["url"] for entry in entries] == sorted(links)
+    counted = {
+        outcome: sum(entry["outcome"] == outcome for entry in entries)
+        for outcome in {entry["outcome"] for entry in entries}
+    }
+    assert counted == reply["receipt"]["counts"]
+    for outcome, count in counted.items():
+        told = await api.get(path, params={"outcome": outcome})
+        assert told["total_results"] == count
+        assert [e["url"] for e in told["data"]] == sorted(
+            entry["url"] for entry in entries if entry["outcome"] == outcome
+        )
+    assert (await api.get(path, params={"outcome": "facet"}))["data"] == []
+
+
+async def test_one_url_in_any_spelling(api: Api, site: Site, links: list[str]) -> None:
+    reply = await api.done("crawl", url=site.url, max_pages=3)
+    path = f"/v1/crawl/{reply['job_id']}/receipt"
+    for spelling in (links[20], f"{links[20]}#x", links[20].replace("http", "HTTP")):
+        told = await api.get(path, params={"url": spelling})
+        assert (told["url"], told["total_results"]) == (links[20], 1)
+        assert told["data"] == [{"url": links[20], "outcome": "over_budget", "detail": ""}]
+    assert (await api.get(path, params={"url": site.at("/never")}))["total_results"] == 0
+    other = {"url": links[20], "outcome": "fetched"}
+    assert (await api.get(path, params=other))["total_results"] == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"page": "0"}, "page"),
+        ({"per_page": "10001"}, "per_page"),
+        ({"outcome": "lost"}, "outcome"),
+        ({"url": "nowhere"}, "url"),
+    ],
+)
+async def test_a_wrong_question_is_422(
+    api: Api, site: Site, params: dict[str, str], name: str
+) -> None:
+    job_id = await api.started("crawl", {"url": site.url})
+    [problem] = (await api.get(f"/v1/crawl/{job_id}/receipt", status=422, params=params))["detail"]
+    assert problem["loc"] == ["query", name]
+
+
+async def test_an_unknown_job_is_404(api: Api) -> None:
+    await api.get("/v1/crawl/none/receipt", status=404)
