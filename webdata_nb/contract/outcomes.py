@@ -20,6 +20,7 @@ MEANINGS: Final[dict[str, str]] = {
     "nofollow": "every link to it asks not to be followed",
     "redirect": "it leads to a page that is there already",
     "trap": "it belongs to a part of the site that goes on without end",
+    "sitemap": "it is a sitemap that could not be read, or not to its end",
     "over_budget": "it is known, but max_pages was reached",
 }
 

@@ -83,7 +83,8 @@ async def awhy(
     Parameters
     ----------
     crawl
-        What `crawl_df` returned, a job, or the id of one.
+        What `crawl_df` returned, a job, or the id of one. Of a frame of several start URLs every
+        crawl is asked, and a row counts before any other outcome.
     url
         The URL, in any spelling.
     session
@@ -121,11 +122,9 @@ async def awhy(
     if not wanted:
         raise InvalidArgument("url must be a string")
     call = Call.of(session=crawl.connection if isinstance(crawl, Job) else session, timeout=timeout)
-    subject = await asyncio.to_thread(_subject, crawl, call)
-    kept = await asyncio.to_thread(subject.receipt)
-    if kept is not None:
-        return _told(wanted, *receipts.find(kept, wanted))
-    return await _asked(subject, wanted, call)
+    subjects = await asyncio.to_thread(_subjects, crawl, call)
+    answers = [await _answer(subject, wanted, call) for subject in subjects]
+    return max(answers, key=lambda each: (each.is_row, each.outcome is not None))
 
 
 why = blocking(awhy)
@@ -142,17 +141,31 @@ class _Subject:
         return receipts.read(Path(self.file)) if self.file else None
 
 
-def _subject(crawl: object, call: Call) -> _Subject:
+async def _answer(subject: _Subject, url: str, call: Call) -> Why:
+    kept = await asyncio.to_thread(subject.receipt)
+    if kept is not None:
+        return _told(url, *receipts.find(kept, url))
+    return await _asked(subject, url, call)
+
+
+def _subjects(crawl: object, call: Call) -> list[_Subject]:
+    """Return the crawls that are meant: a frame of several inputs has several."""
     if isinstance(crawl, Job | str):
-        job_id = crawl.job_id if isinstance(crawl, Job) else checked_id(crawl)
-        ticket = Memory.remembered(job_id, call)
-        return _Subject(job_id, None if ticket is None else ticket.file)
+        return [_of_id(crawl.job_id if isinstance(crawl, Job) else checked_id(crawl), call)]
     told: Any = getattr(crawl, "attrs", {}).get("webdata") if hasattr(crawl, "attrs") else None
     if not isinstance(told, dict) or told.get("kind") != "crawl":
         raise InvalidArgument(
             "crawl must be what crawl_df returned (with its attrs), a job, or a job's id"
         )
-    return _Subject(told.get("job_id"), told.get("file"))
+    runs = [run["job_id"] for run in told.get("runs", ()) if run.get("job_id")]
+    if runs:
+        return [_of_id(job_id, call) for job_id in runs]
+    return [_Subject(told.get("job_id"), told.get("file"))]
+
+
+def _of_id(job_id: str, call: Call) -> _Subject:
+    ticket = Memory.remembered(job_id, call)
+    return _Subject(job_id, None if ticket is None else ticket.file)
 
 
 async def _asked(subject: _Subject, url: str, call: Call) -> Why:

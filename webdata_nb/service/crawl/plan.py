@@ -104,6 +104,7 @@ class Plan:
         self._drawn: deque[Target] = deque()
         self._popped = 0
         self._settled = 0
+        self._seeds: tuple[str, ...] = ()
         self.rows = 0
         frontier.offer([Candidate(start, 0, key(start))])
 
@@ -128,6 +129,10 @@ class Plan:
         if not self._drawn:
             self._draw()
         return self._drawn.popleft() if self._drawn else None
+
+    def seed(self, urls: Iterable[str]) -> None:
+        """Name pages to offer behind the start page's own links; to be called before it settles."""
+        self._seeds = tuple(urls)
 
     def settle(self, ordinal: int, result: Result) -> list[Settled]:
         """Take a result; return what became final by it, in order."""
@@ -189,6 +194,8 @@ class Plan:
             seen.extend(self._offer(self._followed(target, result), target.depth + 1))
             if self._frontier.weighs:
                 self._frontier.cite(self._key(target.url), self._cited(result))
+        if target.ordinal == 0:
+            seen.extend(self._offer(self._seeds, 1))
         return Settled(target, position, tuple(seen))
 
     def _outcome(self, target: Target, result: Result) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from webdata_nb.service.crawl.robots import Answer, Robots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import row
 from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import Extractor, extractor
@@ -64,8 +65,10 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOp
 async def run(context: JobContext, request: CrawlRequest, tools: Tools) -> Batch:
     """Crawl to the end; return what is left to account for. Raises `JobFailed`, `LeaseLost`."""
     token = product_token(_user_agent(request, tools))
-    robots = Robots(tools.robots, token, await context.snapshots())
+    snapshots = await context.snapshots()
+    robots = Robots(tools.robots, token, snapshots)
     crawl = _Crawl(context, request, tools, robots)
+    crawl.seeds = Seeds.thawed(snapshots)
     await crawl.replay()
     await crawl.work()
     return crawl.closing()
@@ -101,6 +104,8 @@ class _Crawl:
         self._stored: dict[int, tuple[str, Result]] = {}
         self._start = canonical(request.url)
         self._failure: str | None = None
+        self.seeds: Seeds | None = None
+        self._unsaved_seeds: Seeds | None = None
         self._changed = asyncio.Condition()
         frontier = FRONTIERS[request.crawl_strategy]()
         self._weighs = frontier.weighs
@@ -156,11 +161,14 @@ class _Crawl:
     async def _step(self, target: Target) -> None:
         url, known = self._stored.pop(target.ordinal, ("", None))
         if known is not None and url == target.url:
+            if target.ordinal == 0:
+                await self._seed(known)
             await self._commit(self._plan.settle(target.ordinal, known))
             return
         result, visit = await self._fetch(target)
         if target.ordinal == 0:
             await self._judge_start(result, visit)
+            await self._seed(result)
         page, charged = None, tuple[str, ...]()
         if visit is not None and not visit.stopped:
             content = await self._content(visit.scraped)
@@ -171,6 +179,29 @@ class _Crawl:
         success = result.ending == "page"
         entry = Entry(target.ordinal, target.url, success, journal, page, charged=charged)
         await self._commit(self._plan.settle(target.ordinal, result), entry)
+
+    async def _seed(self, start: Result) -> None:
+        """Read the sitemaps, once the start page says which site this is; a replay knows them."""
+        if not self._request.sitemap or self._failure is not None:
+            return
+        if self.seeds is None:
+            wanted = self._request.scrape_options
+            sitemaps = Sitemaps(
+                self._tools.fetcher,
+                self._robots,
+                self._request.respect_robots_txt,
+                headers=self._own(start.final_url, wanted.headers),
+                cookies=self._own(start.final_url, wanted.cookies),
+            )
+            self.seeds = self._unsaved_seeds = await sitemaps.seeds(start.final_url)
+        self._plan.seed(self.seeds.pages)
+
+    def _fresh_seeds(self) -> tuple[tuple[Seen, ...], tuple[tuple[str, bytes], ...]]:
+        """Return, once, what to store of the sitemaps: with the start page or not at all."""
+        seeds, self._unsaved_seeds = self._unsaved_seeds, None
+        if seeds is None:
+            return (), ()
+        return tuple(Seen(url, "sitemap", why) for url, why in seeds.problems), seeds.frozen()
 
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:
         if scraped is None:
@@ -232,11 +263,12 @@ class _Crawl:
             (each.target.ordinal, each.position) for each in settled if each.position is not None
         ]
         seen: list[Seen] = [one for each in settled for one in each.seen]
+        faults, sitemaps = self._fresh_seeds()
         batch = Batch(
             entries=() if entry is None else (entry,),
             published=tuple(published),
-            seen=tuple(seen),
-            snapshots=self._robots.unsaved(),
+            seen=(*seen, *faults),
+            snapshots=(*self._robots.unsaved(), *sitemaps),
             total=self._plan.expected,
             completed=self._plan.rows,
         )

@@ -1,0 +1,180 @@
+"""Sitemaps: what they list, what is wrong with them, and what a crawl makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.requirements import require
+from tests.service.conftest import Api, opened
+from tests.site.server import Site
+from webdata_nb.service.crawl import sitemap_reading as reading
+
+A, B = "http://a.test/a", "http://a.test/b"
+NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
+
+
+def urlset(*urls: str, root: str = "urlset", item: str = "url", attributes: str = "") -> str:
+    items = "".join(f"<{item}><loc>{url}</loc></{item}>" for url in urls)
+    return f'<?xml version="1.0" encoding="UTF-8"?><{root}{attributes}>{items}</{root}>'
+
+
+def index(*urls: str) -> str:
+    return urlset(*urls, root="sitemapindex", item="sitemap")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        urlset(A, B),
+        urlset(A, B, attributes=f' xmlns="{NAMESPACE}"'),
+        urlset(A, B, attributes=' xmlns="urn:some:thing:else"'),
+        urlset(f"\n  {A}\n", f"<![CDATA[{B}]]>"),
+        urlset(A, A, B, "nowhere", "ftp://a.test/"),
+        (
+            f"<s:urlset xmlns:s='{NAMESPACE}' xmlns:i='urn:i'><s:url><s:loc>{A}</s:loc><i:image>"
+            f"<i:loc>http://a.test/p.png</i:loc></i:image></s:url><s:url><s:loc>{B}</s:loc></s:url>"
+            "</s:urlset>"
+        ),
+        (
+            f"<rss><channel><link>http://a.test/</link><item><link>{A}</link></item>"
+            f"<item><link>{B}</link></item></channel></rss>"
+        ),
+        (
+            f"<feed xmlns='http://www.w3.org/2005/Atom'><link href='http://a.test/'/><entry>"
+            f"<link href='{A}'/><link rel='edit' href='http://a.test/e'/></entry><entry>"
+            f"<link rel='alternate' href='{B}'/></entry></feed>"
+        ),
+        f"{A}\r\n\r\n{B}\r\n# no URL\r\n",
+        f"\ufeff{A}\n{B}",
+    ],
+)
+def test_each_kind_lists_its_pages(text: str) -> None:
+    for body in (text.encode(), gzip.compress(text.encode())):
+        listing = reading.read(body)
+        assert (listing.pages, listing.sitemaps, listing.problem) == ((A, B), (), "")
+
+
+def test_an_index_lists_sitemaps() -> None:
+    assert reading.read(index(A, B).encode()).sitemaps == (A, B)
+    assert reading.read(index(A).encode("utf-16")).problem  # it says UTF-8 and is not
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (urlset(A, B).encode()[:-20], "no valid XML"),
+        (gzip.compress(urlset(A, B).encode() + b" " * 99)[:-12], "cut off"),
+        (b"\x1f\x8b rubbish", "damaged gzip"),
+        (b"\x00\x01 rubbish", "no sitemap"),
+        (
+            b"<!DOCTYPE u [<!ENTITY e 'boom'>]><urlset><url><loc>&e;</loc></url></urlset>",
+            "entities",
+        ),
+        (b"<!DOCTYPE u [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><urlset>&e;</urlset>", "entities"),
+    ],
+)
+def test_faults_are_named_and_cost_nothing_else(body: bytes, problem: str) -> None:
+    listing = reading.read(body)
+    assert problem in listing.problem
+    assert set(listing.pages) <= {A, B}
+
+
+def test_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = urlset(*(f"http://a.test/{i}" for i in range(reading.URLS + 1)))
+    listing = reading.read(many.encode())
+    assert len(listing.pages) == reading.URLS
+    assert "more than 50,000 URLs" in listing.problem
+    monkeypatch.setattr(reading, "BYTES", 1000)
+    assert "unpacks" in reading.read(gzip.compress(many.encode())).problem
+
+
+@given(st.binary(max_size=200))
+def test_no_body_breaks_the_reader(body: bytes) -> None:
+    for start in (b"", b"<urlset>", b"\x1f\x8b\x08"):
+        reading.read(start + body)
+
+
+def test_files_of_others() -> None:
+    folder = require("corpora") / "crawler-commons/sitemaps"
+    listings = {file.name: reading.read(file.read_bytes()) for file in sorted(folder.rglob("*.*"))
+                if file.is_file()}  # fmt: skip
+    assert len(listings) == 18
+    read = [name for name, each in listings.items() if each.pages or each.sitemaps]
+    assert len(read) >= 14, {name: each.problem for name, each in listings.items()}
+
+
+def chain(site: Site) -> None:
+    """Serve a start page with one link, and sitemaps with more."""
+    site.page("/", "<title>Home</title><a href='/linked'>x</a>")
+    for name in ("linked", "one", "two", "three"):
+        site.page(f"/{name}", f"<title>{name}</title><p>All about {name}.")
+    site.robots("Sitemap: /index.xml\nUser-agent: *\nDisallow: /two\n")
+    site.page("/index.xml", index(site.at("/pages.xml.gz"), site.at("/gone.xml")))
+    pages = urlset(site.at("/one"), site.at("/two"), site.at("/linked"), "http://other.test/")
+    site.page(
+        "/pages.xml.gz",
+        lambda _: web.Response(body=gzip.compress(pages.encode()), content_type="application/gzip"),
+    )
+    site.page("/sitemap.xml", urlset(site.at("/three")))
+
+
+@pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
+async def test_a_crawl_is_seeded_behind_the_start_pages_links(
+    api: Api, site: Site, strategy: str
+) -> None:
+    chain(site)
+    reply = await api.done("crawl", url=site.url, sitemap=True, crawl_strategy=strategy)
+    rows = [(row["title"], row["depth"]) for row in reply["data"]]
+    assert rows[0] == ("Home", 0)
+    assert sorted(rows[1:]) == [("linked", 1), ("one", 1), ("three", 1)]
+    if strategy == "bfs":
+        assert [title for title, _ in rows] == ["Home", "linked", "three", "one"]
+    counts = reply["receipt"]["counts"]
+    assert counts == {"fetched": 4, "robots": 1, "scope": 1, "sitemap": 1}
+    told = await api.get(
+        f"/v1/crawl/{reply['job_id']}/receipt", params={"url": site.at("/gone.xml")}
+    )
+    assert told["data"][0]["detail"] == "HTTP 404"
+
+
+async def test_without_the_option_no_sitemap_is_asked_for(api: Api, site: Site) -> None:
+    chain(site)
+    reply = await api.done("crawl", url=site.url)
+    assert [row["title"] for row in reply["data"]] == ["Home", "linked"]
+    assert not {path for path in site.paths if "xml" in path}
+
+
+async def test_a_missing_sitemap_is_no_fault(api: Api, site: Site) -> None:
+    site.page("/", "<title>Home</title>")
+    reply = await api.done("crawl", url=site.url, sitemap=True)
+    assert reply["receipt"]["counts"] == {"fetched": 1}
+    assert site.hits("/sitemap.xml")
+
+
+async def test_an_index_that_names_itself_ends(api: Api, site: Site) -> None:
+    site.page("/", "<title>Home</title>")
+    site.page("/sitemap.xml", index(site.at("/sitemap.xml"), site.at("/other.xml")))
+    site.page("/other.xml", index(site.at("/sitemap.xml")))
+    await api.done("crawl", url=site.url, sitemap=True)
+    assert len(site.hits("/sitemap.xml")) == 1
+
+
+async def test_seeds_outlive_the_service(tmp_path: Path, site: Site) -> None:
+    chain(site)
+    with site.hold("/one"):
+        async with opened(tmp_path) as api:
+            job_id = await api.started("crawl", {"url": site.url, "sitemap": True})
+            await asyncio.to_thread(site.wait_for, "/one")
+        site.page("/sitemap.xml", urlset(site.at("/never")))
+    asked = len(site.hits("/sitemap.xml"))
+    async with opened(tmp_path) as api:
+        reply = await api.ended("crawl", job_id)
+    assert [row["title"] for row in reply["data"]] == ["Home", "linked", "three", "one"]
+    assert len(site.hits("/sitemap.xml")) == asked == 1

@@ -1,0 +1,148 @@
+"""A site's sitemaps as seeds: fetched once a job, in a fixed order, and frozen with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+
+from webdata_nb.service.crawl import sitemap_reading as reading
+from webdata_nb.service.crawl.robots import Robots
+from webdata_nb.service.crawl.sitemap_reading import Listing
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.scrape.visit import wait_before_retry
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest, Limits
+from webdata_nb.service.web.retry_after import parse_retry_after
+from webdata_nb.service.web.urls import join, origin
+
+# An index lists files, and those may be indexes; files and time are bounded over all of them.
+FILES: Final = 50
+SEEDS: Final = 50_000
+FILE_S: Final = 20.0
+ALL_S: Final = 60.0
+LIMITS: Final = Limits(wire_bytes=reading.BYTES, decoded_bytes=reading.BYTES)
+_SNAPSHOT: Final = "sitemaps"
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """The pages that sitemaps list, and (URL, reason) of each sitemap that could not be read."""
+
+    pages: tuple[str, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+
+    def frozen(self) -> tuple[tuple[str, bytes], ...]:
+        """Return the snapshot that the job keeps."""
+        return ((_SNAPSHOT, orjson.dumps(asdict(self))),)
+
+    @classmethod
+    def thawed(cls, snapshots: Mapping[str, bytes]) -> Seeds | None:
+        """Return what an earlier attempt froze."""
+        if _SNAPSHOT not in snapshots:
+            return None
+        told = orjson.loads(snapshots[_SNAPSHOT])
+        problems = tuple((url, reason) for url, reason in told["problems"])
+        return cls(tuple(told["pages"]), problems)
+
+
+@dataclass(slots=True)
+class Sitemaps:
+    """Reads the sitemaps of one site, one after the other."""
+
+    fetcher: Fetcher
+    robots: Robots
+    polite: bool
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
+
+    async def seeds(self, start: str) -> Seeds:
+        """Return what the sitemaps of the site of `start` list, in their order."""
+        listed = await self._announced(start)
+        guess = f"{origin(start)}/sitemap.xml"
+        # A file that nobody announced is not even a fault where it is not there.
+        silent = set() if guess in listed else {guess}
+        if silent and (not self.polite or await self.robots.allowed(guess)):
+            listed.append(guess)
+        return await self._read_all(deque(listed), silent, origin(start))
+
+    async def _announced(self, start: str) -> list[str]:
+        found: list[str] = []
+        for text in (await self.robots.rules(start)).sitemaps:
+            try:
+                url = join(f"{origin(start)}/robots.txt", text)
+            except FetchError:
+                continue
+            if url is not None:
+                found.append(url)
+        return list(dict.fromkeys(found))
+
+    async def _read_all(self, queue: deque[str], silent: set[str], home: str) -> Seeds:
+        deadline = time.monotonic() + ALL_S
+        known, pages = set(queue), dict[str, None]()
+        problems: list[tuple[str, str]] = []
+        files = 0
+        while queue:
+            url = queue.popleft()
+            files += 1
+            if files > FILES or len(pages) >= SEEDS:
+                problems.append((url, f"not read: {FILES} files or {SEEDS:,} URLs were reached"))
+                continue
+            listing = await self._read(url, deadline, own=origin(url) == home)
+            if listing.problem and not (url in silent and listing.problem in _ABSENT):
+                problems.append((url, listing.problem))
+            pages |= dict.fromkeys(listing.pages)
+            fresh = [each for each in listing.sitemaps if each not in known]
+            known.update(fresh)
+            queue.extend(fresh)
+        return Seeds(tuple(pages)[:SEEDS], tuple(problems))
+
+    async def _read(self, url: str, deadline: float, *, own: bool) -> Listing:
+        request = FetchRequest(
+            url,
+            headers=self.headers if own else {},
+            cookies=self.cookies if own else {},
+            limits=LIMITS,
+        )
+        body, problem = await _fetched(self.fetcher, request, deadline)
+        return Listing(problem=problem) if problem else await asyncio.to_thread(reading.read, body)
+
+
+_ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
+
+
+async def _fetched(fetcher: Fetcher, request: FetchRequest, deadline: float) -> tuple[bytes, str]:
+    """Return a body, or why there is none; passing faults are tried again."""
+    until, attempt = min(deadline, time.monotonic() + FILE_S), 0
+    while True:
+        attempt += 1
+        status, kind, after_s, body = None, "", None, b""
+        try:
+            timed = FetchRequest(
+                request.url,
+                headers=request.headers,
+                cookies=request.cookies,
+                limits=request.limits,
+                timeout_s=max(0.001, until - time.monotonic()),
+            )
+            fetched = await fetcher.fetch(timed)
+        except FetchError as error:
+            kind, problem = error.kind, str(error)
+        else:
+            status, body, problem = fetched.status, fetched.body, f"HTTP {fetched.status}"
+            after_s = parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
+            if status == HTTPStatus.OK:
+                return body, ""
+        left_s = until - time.monotonic()
+        wait = wait_before_retry(
+            attempt, status=status, kind=kind, retry_after_s=after_s, left_s=left_s
+        )
+        if wait is None:
+            return b"", problem
+        await asyncio.sleep(wait)
