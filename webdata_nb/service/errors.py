@@ -129,7 +129,8 @@ class PageError(ServiceError):
 class FetchError(PageError):
     """The transfer of a page failed.
 
-    `kind` is one of: dns, connect, tls, timeout, reset, protocol, too_large, decode,
+    `kind` is one of: host_unavailable (it failed so often in a row that it is left alone for a
+    while), dns, connect, tls, timeout, reset, protocol, too_large, decode,
     redirects (too many, or a loop), refused, bad_url.
     """
 

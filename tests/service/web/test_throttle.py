@@ -143,7 +143,7 @@ async def test_a_broken_host_is_an_error_at_once_and_others_are_not(
     await break_host(throttle)
     with pytest.raises(FetchError, match=r"failed 3 times in a row; .* another 10 s") as caught:
         await time.pass_for(diary.visit("hurried", patience_s=5.0))
-    assert caught.value.kind == "connect"
+    assert caught.value.kind == "host_unavailable"
     await time.pass_for(diary.visit("elsewhere", "other.test"))
     assert diary.starts == [("elsewhere", 0.0)]
 
@@ -173,6 +173,38 @@ async def test_the_rest_give_up_when_the_trial_fails(
     with pytest.raises(FetchError, match="failed 4 times"):
         await time.pass_for(trial(), second)
     assert diary.starts == [("trial", 10.0)]
+
+
+async def test_after_a_failed_trial_nobody_waits_until_the_next(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def trial() -> None:
+        await diary.visit("trial")
+        await throttle.fail("site.test")
+
+    await break_host(throttle)
+    await time.pass_for(trial())
+    with pytest.raises(FetchError, match="another 20 s") as caught:
+        await time.pass_for(diary.visit("patient", patience_s=1000.0))
+    assert caught.value.kind == "host_unavailable"
+    assert time.now == 10.0
+    time.now = 30.0
+    await time.pass_for(diary.visit("probe"))
+    await throttle.reward("site.test")
+    await time.pass_for(diary.visit("back"))
+    assert [name for name, _ in diary.starts] == ["trial", "probe", "back"]
+
+
+async def test_failures_of_pages_slow_nobody_until_they_are_an_outage(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    for _ in range(MANNERS.broken_after - 1):
+        await throttle.fail("site.test")
+    await time.pass_for(diary.visit("unhindered"))
+    assert diary.starts == [("unhindered", 0.0)]
+    await throttle.fail("site.test")
+    with pytest.raises(FetchError, match="in a row"):
+        await time.pass_for(diary.visit("refused", patience_s=1.0))
 
 
 async def test_one_who_leaves_the_queue_holds_nobody_up(diary: Diary, time: Time) -> None:

@@ -200,13 +200,27 @@ class Visitor:
         try:
             patience_s = max(0.0, deadline - time.monotonic())
             async with self._throttle.turn(name, delay_s=errand.delay_s, patience_s=patience_s):
-                fetched = await self._fetcher.fetch(request, allow_hop=allow_hop)
+                # Noted before the turn ends: where it was a host's trial, the others wait for it.
+                return await self._noted(name, request, allow_hop)
+        except FetchError as failure:
+            return None, failure
+
+    async def _noted(
+        self, name: str, request: FetchRequest, allow_hop: AllowHop | None
+    ) -> tuple[Fetched | None, FetchError | None]:
+        """Fetch, and report to the throttle how the host did."""
+        try:
+            fetched = await self._fetcher.fetch(request, allow_hop=allow_hop)
         except FetchError as failure:
             if failure.kind in TRANSIENT_KINDS:
                 await self._throttle.penalise(name)
+            elif failure.kind == "timeout":
+                await self._throttle.fail(name)
             return None, failure
         if fetched.status in OVERLOAD_STATUS:
             await self._throttle.penalise(name, _retry_after(fetched))
+        elif fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            await self._throttle.fail(name)
         elif fetched.status not in TRANSIENT_STATUS:
             await self._throttle.reward(name)
         return fetched, None

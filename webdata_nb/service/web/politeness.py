@@ -20,7 +20,7 @@ class Manners:
     jitter : float
         The share of a pause that chance may add, so that processes do not return together.
     broken_after : int
-        Failures in a row after which the host is left alone.
+        Failures in a row after which the host is left alone: four pages, each tried three times.
     first_rest_s, most_rest_s : float
         How long it is left alone before one request tries again, and the longest that doubles to.
     """
@@ -28,7 +28,7 @@ class Manners:
     first_pause_s: float = 0.25
     most_pause_s: float = 30.0
     jitter: float = 0.25
-    broken_after: int = 10
+    broken_after: int = 12
     first_rest_s: float = 5.0
     most_rest_s: float = 60.0
 
@@ -125,6 +125,19 @@ def penalised(
         quiet_until = max(record.quiet_until, now + retry_after_s)
         return replace(record, quiet_until=quiet_until, failures=0, rests=0, rest_until=None)
     return _failed(record, now, manners)
+
+
+def erred(record: HostRecord, now: float, manners: Manners) -> HostRecord:
+    """Note a failure of one page, such as a 500 or a timeout: counted, but nobody waits for it."""
+    return _failed(record, now, manners)
+
+
+def gives_up(record: HostRecord, verdict: Verdict) -> bool:
+    """Tell whether to fail rather than wait: the host failed its trial too, or had one before.
+
+    The first rest is waited for, so that a short outage costs time and no rows.
+    """
+    return verdict.reason == "broken" and record.rests > 1
 
 
 def is_idle(record: HostRecord, now: float) -> bool:

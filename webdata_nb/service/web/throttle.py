@@ -17,6 +17,8 @@ from webdata_nb.service.web.politeness import (
     HostRecord,
     Manners,
     Verdict,
+    erred,
+    gives_up,
     is_idle,
     judge,
     penalised,
@@ -52,12 +54,17 @@ class Throttle(Protocol):
         Raises
         ------
         FetchError
-            Of kind ``timeout`` or ``connect``, at once, when the host would need longer.
+            At once, of kind ``timeout`` when the host would need longer than that, and of kind
+            ``host_unavailable`` when it has failed so often that it is left alone.
         """
         ...
 
     async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
         """Report a complaint (429, 503 and the like) or, without a time, also a failure."""
+        ...
+
+    async def fail(self, host: str) -> None:
+        """Report that one page failed: no reason to slow down, but many in a row are an outage."""
         ...
 
     async def reward(self, host: str) -> None:
@@ -123,6 +130,11 @@ class HostThrottle:
             entry.record, self._clock(), retry_after_s, self._manners, self._chance()
         )
 
+    async def fail(self, host: str) -> None:
+        """Report a failure of one page."""
+        entry = self._entry(host)
+        entry.record = erred(entry.record, self._clock(), self._manners)
+
     async def reward(self, host: str) -> None:
         """Report a good answer."""
         entry = self._entry(host)
@@ -162,7 +174,7 @@ class HostThrottle:
         """Wait until a request may start; tell whether it is a trial."""
         while (verdict := self._start(entry, delay_s)).wait_s > 0:
             if verdict.reason != "spacing":
-                if verdict.wait_s > patience_s:
+                if verdict.wait_s > patience_s or gives_up(entry.record, verdict):
                     raise _left_alone(host, verdict, entry.record)
                 patience_s -= verdict.wait_s
             await self._sleep(verdict.wait_s)
@@ -178,5 +190,7 @@ def _leave(entry: _Host) -> None:
 def _left_alone(host: str, verdict: Verdict, record: HostRecord) -> FetchError:
     rest = f"it is left alone for another {verdict.wait_s:.0f} s"
     if verdict.reason == "broken":
-        return FetchError("connect", f"{host} failed {record.failures} times in a row; {rest}.")
+        return FetchError(
+            "host_unavailable", f"{host} failed {record.failures} times in a row; {rest}."
+        )
     return FetchError("timeout", f"{host} asked for a pause; {rest}.")
