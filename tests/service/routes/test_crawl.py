@@ -273,6 +273,20 @@ async def test_retry_makes_a_new_job_with_the_saved_request(api: Api, site: Site
     )
 
 
+async def test_a_poll_costs_the_same_however_many_rows_there_are(api: Api, site: Site) -> None:
+    link_tree(site, depth=3, fanout=4)
+    sizes = {}
+    for count in (25, 60):
+        reply = await api.done("crawl", url=site.at("/tree"), max_pages=count)
+        path = f"/v1/crawl/{reply['job_id']}"
+        poll = await api.http.get(path, params={"include_data": "false"})
+        whole = await api.http.get(path, params={"per_page": 1000})
+        assert len(whole.json()["data"]) == count
+        sizes[count] = (len(poll.content), len(whole.content))
+    assert abs(sizes[60][0] - sizes[25][0]) < 200
+    assert sizes[60][1] > 2 * sizes[25][1]
+
+
 async def test_a_start_is_idempotent_under_its_key(api: Api, site: Site) -> None:
     three_pages(site)
     key = {"Idempotency-Key": "k1"}
