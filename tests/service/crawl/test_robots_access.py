@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable
@@ -227,6 +228,16 @@ async def test_a_job_keeps_what_it_saw_first(fetcher: Fetcher, site: Site) -> No
     site.robots("")
     again = Robots(RobotsCache(fetcher), "test", frozen)
     assert not await again.allowed(site.at("/private"))
+    assert len(site.requests) == 1
+
+
+async def test_a_job_asks_once_however_many_workers_want_to_know(
+    fetcher: Fetcher, site: Site
+) -> None:
+    site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": "no-cache"}, delay=0.05)
+    job = Robots(RobotsCache(fetcher), "test", {})
+    answers = await asyncio.gather(*(job.allowed(site.at("/private")) for _ in range(10)))
+    assert answers == [False] * 10
     assert len(site.requests) == 1
 
 

@@ -176,6 +176,7 @@ class Robots:
         self._cache, self._token = cache, token
         self._answers: dict[str, Answer] = {}
         self._rules: dict[str, RobotsRules] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._unsaved: list[tuple[str, bytes]] = []
         for name, body in frozen.items():
             if name.startswith(_PREFIX):
@@ -198,10 +199,11 @@ class Robots:
     async def answer(self, url: str) -> Answer:
         """Return the site's answer, asked for once a job."""
         site = origin(url)
-        if site not in self._answers:
-            answer = await self._cache.answer(site)
-            # Another worker of this job may have been quicker; the first answer holds.
+        if site in self._answers:
+            return self._answers[site]
+        async with self._locks.setdefault(site, asyncio.Lock()):
             if site not in self._answers:
+                answer = await self._cache.answer(site)
                 self._keep(site, answer)
                 frozen = {"status": answer.status, "body": answer.body, "problem": answer.problem}
                 self._unsaved.append((_PREFIX + site, orjson.dumps(frozen)))
