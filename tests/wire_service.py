@@ -265,14 +265,15 @@ class WireService:
         script = job.script
         page = 1 if script.ignores_page else int(request.query_params.get("page", "1"))
         per_page = int(request.query_params.get("per_page", "100"))
-        rows = script.rows[(page - 1) * per_page : page * per_page]
-        total = len(script.rows) if script.total is None else script.total
+        published = script.rows[: job.body.get("max_pages")]
+        rows = published[(page - 1) * per_page : page * per_page]
+        total = len(published) if script.total is None else script.total
         reply = {
             "success": True,
             "job_id": job_id,
             "status": job.status,
             "total_pages": total,
-            "completed_pages": len(script.rows),
+            "completed_pages": len(published),
             "total_results": total,
             "per_page": per_page,
             "time_taken": 0.5,

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from webdata_nb import errors
     from webdata_nb.functions import (
+        Estimate,
         Job,
         Session,
+        Stream,
         Why,
         acrawl_df,
         acrawl_job,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
         aexport_df,
         ajob,
         ajobs_df,
+        aretry_failed,
+        ascrape_df,
         asearch_df,
         asearch_job,
         aweights_df,
@@ -37,11 +41,20 @@ if TYPE_CHECKING:
         crawl_df,
         crawl_job,
         creatives_df,
+        diff,
+        estimate,
         export_df,
+        headings_df,
+        history_df,
+        images_df,
         job,
         jobs_df,
+        links_df,
+        retry_failed,
+        scrape_df,
         search_df,
         search_job,
+        tables,
         weights_df,
         why,
     )
@@ -52,8 +65,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Estimate",
     "Job",
     "Session",
+    "Stream",
     "Why",
     "__version__",
     "acrawl_df",
@@ -62,6 +77,8 @@ __all__ = [
     "aexport_df",
     "ajob",
     "ajobs_df",
+    "aretry_failed",
+    "ascrape_df",
     "asearch_df",
     "asearch_job",
     "aweights_df",
@@ -71,21 +88,34 @@ __all__ = [
     "crawl_df",
     "crawl_job",
     "creatives_df",
+    "diff",
     "errors",
+    "estimate",
     "export_df",
+    "headings_df",
+    "history_df",
+    "images_df",
     "job",
     "jobs_df",
+    "links_df",
     "options",
     "read_csv_export",
+    "retry_failed",
+    "scrape_df",
     "search_df",
     "search_job",
+    "tables",
     "weights_df",
     "why",
 ]
 
 # pandas, pyarrow and the rest take a third of a second to import: nobody should wait for them
 # before using a name that needs them (PEP 562).
-_MODULES: Final = {"cache": "webdata_nb.tables.cache", "errors": "webdata_nb.errors"}
+_MODULES: Final = {
+    "cache": "webdata_nb.tables.cache",
+    "errors": "webdata_nb.errors",
+    "tables": "webdata_nb.tables",
+}
 _HOMES: Final = {
     "options": "webdata_nb.settings",
     "read_csv_export": "webdata_nb.tables.csv_export",

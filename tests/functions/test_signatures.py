@@ -28,8 +28,19 @@ TWINS = [
 ]
 
 
+SYNC = [
+    functions.estimate,
+    functions.history_df,
+    functions.diff,
+    functions.links_df,
+    functions.images_df,
+    functions.headings_df,
+    functions.tables,
+]
+
+
 def test_every_function_has_its_twin() -> None:
-    assert len(TWINS) == 10
+    assert len(TWINS) == 12
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), TWINS)
@@ -73,7 +84,8 @@ def test_every_parameter_is_documented(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "documented", [*(blocking for blocking, _ in TWINS), Session, Job, connect, webdata_nb.cache]
+    "documented",
+    [*(blocking for blocking, _ in TWINS), Session, Job, connect, webdata_nb.cache, *SYNC],
 )
 def test_the_examples_run(
     service: WireService, documented: object, monkeypatch: pytest.MonkeyPatch

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from webdata_nb.functions.budget import Estimate
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.handle import Job
 from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
 from webdata_nb.functions.methods import Session, connect
+from webdata_nb.functions.questions import estimate, history_df
 from webdata_nb.functions.reason import Why, awhy, why
+from webdata_nb.functions.retrying import aretry_failed, retry_failed
+from webdata_nb.functions.scrape import ascrape_df, scrape_df
 from webdata_nb.functions.search import asearch_df, search_df
 from webdata_nb.functions.starting import (
     acrawl_job,
@@ -19,10 +23,15 @@ from webdata_nb.functions.starting import (
     job,
     search_job,
 )
+from webdata_nb.stream import Stream
+from webdata_nb.tables.compare import diff
+from webdata_nb.tables.derive import headings_df, images_df, links_df, tables
 
 __all__ = [
+    "Estimate",
     "Job",
     "Session",
+    "Stream",
     "Why",
     "acrawl_df",
     "acrawl_job",
@@ -30,6 +39,8 @@ __all__ = [
     "aexport_df",
     "ajob",
     "ajobs_df",
+    "aretry_failed",
+    "ascrape_df",
     "asearch_df",
     "asearch_job",
     "aweights_df",
@@ -38,11 +49,20 @@ __all__ = [
     "crawl_df",
     "crawl_job",
     "creatives_df",
+    "diff",
+    "estimate",
     "export_df",
+    "headings_df",
+    "history_df",
+    "images_df",
     "job",
     "jobs_df",
+    "links_df",
+    "retry_failed",
+    "scrape_df",
     "search_df",
     "search_job",
+    "tables",
     "weights_df",
     "why",
 ]

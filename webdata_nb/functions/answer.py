@@ -22,7 +22,6 @@ from webdata_nb.errors import (
     ServiceFault,
     WebdataError,
 )
-from webdata_nb.functions import arguments
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.fetch import fetch
@@ -86,8 +85,7 @@ async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:
     if isinstance(trouble := fetched.trouble(), _PASSING):
         with suppress(WebdataError):
             return await _stale(ask, memory, trouble)
-    public = arguments.public(ask.request)
-    fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=public, began=began)
+    fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=ask.public, began=began)
     return await asyncio.to_thread(fresh)
 
 

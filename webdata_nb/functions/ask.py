@@ -81,6 +81,12 @@ class Ask:
         """What goes over the wire."""
         return arguments.body(self.request)
 
+    @property
+    def public(self) -> dict[str, Any]:
+        """What receipts and files may tell of it."""
+        told = arguments.public(self.request)
+        return told if self.max_rows is None else {**told, "max_rows": self.max_rows}
+
     def params(self, *, local: bool) -> dict[str, Any]:
         """Return what decides the answer, secret parts included."""
         whole = self.assumed or local

@@ -26,7 +26,7 @@ from webdata_nb.errors import (
     LocalServiceError,
     WebdataError,
 )
-from webdata_nb.functions import arguments, running
+from webdata_nb.functions import running
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.many import Input, Spread
 from webdata_nb.functions.memory import Memory
@@ -99,7 +99,7 @@ async def _of_input(each: Input, streaming: Streaming) -> AsyncGenerator[pd.Data
     ask, call = each.ask, streaming.call
     memory = Memory.of_ask(ask, call)
     found = await asyncio.to_thread(memory.find, ask.shown)
-    public = arguments.public(ask.request)
+    public = ask.public
     source = _live(each, streaming) if found is None else _kept(Result.kept(found), streaming.size)
     async with aclosing(source) as made:
         async for batch in made:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import (
@@ -20,7 +18,6 @@ from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.memory import Memory
 
-P = ParamSpec("P")
 Units = dict[tuple[str, str], int]
 Weights = Mapping[tuple[str, str], float]
 
@@ -161,13 +158,3 @@ def _unanswered(asks: Sequence[Ask], call: Call) -> list[Ask]:
         if not memory.has_answer():
             left.setdefault(memory.question.digest if call.cache else str(len(left)), ask)
     return list(left.values())
-
-
-def bound_arguments(function: Callable[..., object], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return the arguments that a call of `function` would have, defaults included."""
-    try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
-    except TypeError as error:
-        raise InvalidArgument(str(error)) from None
-    bound.apply_defaults()
-    return dict(bound.arguments)

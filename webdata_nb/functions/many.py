@@ -53,11 +53,12 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How several inputs are carried out."""
+    """How several inputs are carried out; `row_each`: an input without rows gets one as well."""
 
     on_error: OnError = "row"
     executor: Executor | None = None
     budget: float | None = None
+    row_each: bool = False
 
     @classmethod
     def of(
@@ -132,8 +133,10 @@ async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.Da
     run = _on_executor(spread.executor) if spread.executor is not None else _here
     outcomes, interrupted = await _gathered(inputs, call, run, spread)
     parts = [_part(each, got, call) for each, got in zip(inputs, outcomes, strict=True)]
+    if spread.row_each:
+        parts = [_with_a_row(part, got) for part, got in zip(parts, outcomes, strict=True)]
     result = await asyncio.to_thread(_stacked, inputs, parts, outcomes, call, began)
-    if not interrupted:
+    if not interrupted and not spread.row_each:
         _warn_of_empty(inputs, outcomes)
     framed = await delivered(result, call)
     if interrupted:
@@ -238,6 +241,15 @@ def _part(each: Input, outcome: Outcome | None, call: Call) -> Part:
     return Part(each.labels, outcome.table, at, _complaint(trouble, call))
 
 
+def _with_a_row(part: Part, outcome: Outcome | None) -> Part:
+    """Give an input that ended without a row an error that says why; one row is enough."""
+    if part.table is None or not isinstance(outcome, Result):
+        return part
+    if part.table.num_rows:
+        return replace(part, table=part.table.slice(0, 1), error=None)
+    return part if part.error else replace(part, error=receipt.why_no_row(outcome.attrs))
+
+
 def _complaint(trouble: WebdataError | None, call: Call) -> str | None:
     """Return what a row is to say about an input whose rows are not all there."""
     if trouble is None or (isinstance(trouble, JobCancelled) and call.on_cancel == "partial"):
@@ -273,7 +285,7 @@ def _stacked(
     attrs = receipt.of_runs(
         ask.op,
         runs,
-        request=arguments.public(ask.request),
+        request=ask.public,
         service=call.connection.scope(call.settings).service,
         rows=table.num_rows,
         started_at=began,

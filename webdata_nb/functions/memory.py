@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import OfflineError
-from webdata_nb.functions import arguments
 from webdata_nb.functions.patience import within
 from webdata_nb.tables import receipts, snapshots, tickets, turns
 from webdata_nb.tables.snapshots import Question, Snapshot
@@ -132,7 +131,7 @@ class Memory:
     def started(self, ask: Ask, job_id: str) -> None:
         """Remember a job that was just started, so that it can be attached to again."""
         if self.call.cache:
-            public = arguments.public(ask.request)
+            public = ask.public
             digest = self.question.digest
             self.note(Ticket(job_id, ask.op, ask.subject, digest, ask.shown, public))
 

@@ -13,6 +13,8 @@ from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
 from webdata_nb.functions.reason import awhy, why
+from webdata_nb.functions.retrying import aretry_failed, retry_failed
+from webdata_nb.functions.scrape import ascrape_df, scrape_df
 from webdata_nb.functions.search import asearch_df, search_df
 from webdata_nb.functions.starting import (
     acrawl_job,
@@ -65,6 +67,10 @@ class Session(Connection):
     asearch_df = _method(asearch_df)
     crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
     acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
+    scrape_df = _method(scrape_df)
+    ascrape_df = _method(ascrape_df)
+    retry_failed = _method(retry_failed)
+    aretry_failed = _method(aretry_failed)
     creatives_df = _method(creatives_df)
     acreatives_df = _method(acreatives_df)
     search_job = _method(search_job)

@@ -10,7 +10,7 @@ from webdata_nb.bridge import synced
 from webdata_nb.client import waiting
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import NotFound
-from webdata_nb.functions import arguments, running
+from webdata_nb.functions import running
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
@@ -182,7 +182,7 @@ async def _started(ask: Ask, call: Call) -> Job:
     memory = Memory.of_ask(ask, call)
     async with call.connection.client(call.settings) as client:
         job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
-    public = arguments.public(ask.request)
+    public = ask.public
     ticket = Ticket(job_id, ask.op, ask.subject, memory.question.digest, ask.shown, public)
     return await asyncio.to_thread(started, ticket, call.connection, remember=True)
 

@@ -59,6 +59,11 @@ def build(
     return frame
 
 
+def arrow_backed(df: pd.DataFrame) -> bool:
+    """Whether a frame was built with `dtype_backend="pyarrow"`."""
+    return any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
+
+
 def with_attrs(table: pa.Table, attrs: Mapping[str, Any]) -> pa.Table:
     """Return `table` with the receipt in its metadata, where pandas looks for attrs."""
     told = orjson.dumps({ATTRS: dict(attrs)})

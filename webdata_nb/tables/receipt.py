@@ -146,6 +146,20 @@ def attrs(
     return as_read
 
 
+def retried(told: Mapping[str, Any], *, rows: int, failed: int, tried: int) -> dict[str, Any]:
+    """Return the receipt of a frame whose failed rows were fetched again."""
+    counts = {**told.get("counts", {}), "rows": rows, "ok": rows - failed, "failed": failed}
+    whole = f"{tried} rows tried again, {failed} still failed"
+    return {
+        **told,
+        "counts": counts,
+        "retried": {"rows": tried, "failed": failed},
+        "cache": "off",
+        "file": None,
+        "line": f"{told.get('line', told['kind'])}; {whole}",
+    }
+
+
 RUNS: Final = 50
 
 
@@ -249,6 +263,12 @@ def why_empty(outcome: Outcome) -> str:
         counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
         return f"{what}; URLs seen: {counted}"
     return f"{what}, and the service says nothing about why"
+
+
+def why_no_row(told: Mapping[str, Any]) -> str:
+    """Return why a job about one page ended without a row, as its receipt tells."""
+    reasons = [name for name, count in told.get("receipt", {}).get("counts", {}).items() if count]
+    return f"not fetched: {', '.join(reasons)}" if reasons else "not fetched"
 
 
 def _asked(entry: Mapping[str, Any]) -> str:

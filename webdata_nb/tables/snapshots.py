@@ -123,6 +123,16 @@ def newest(
     return None
 
 
+def history(
+    root: Path, question: Question, *, columns: Sequence[str] | None = None
+) -> list[Snapshot]:
+    """Return every sound snapshot of a question, oldest first."""
+    found = [
+        _read(path, at, question, columns) for path, at in sorted(_files(question.folder(root)))
+    ]
+    return [each for each in found if each is not None]
+
+
 def at_path(
     path: Path, question: Question, columns: Sequence[str] | None = None
 ) -> Snapshot | None:

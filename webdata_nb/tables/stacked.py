@@ -76,3 +76,15 @@ def _failed(schema: pa.Schema, part: Part) -> pa.Table:
     return pa.table(
         [pa.array([told.get(field.name)], field.type) for field in schema], schema=schema
     )
+
+
+def with_time(name: str, table: pa.Table, at: datetime | None) -> pa.Table:
+    """Return `table` with a first column that says when."""
+    when = pa.array([at] * table.num_rows, schemas.WHEN)
+    field: pa.Field[Any] = pa.field(name, schemas.WHEN)
+    return table.replace_schema_metadata(None).add_column(0, field, when)
+
+
+def concat(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of tables of one schema."""
+    return pa.concat_tables(tables)

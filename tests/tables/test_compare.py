@@ -1,0 +1,95 @@
+"""What changed between two frames: rows, columns and values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.tables import exports, frame, rows, schemas
+from webdata_nb.tables.compare import diff
+
+
+def crawled(*pages: dict[str, Any]) -> pd.DataFrame:
+    table = rows.to_table("crawl", list(pages))
+    shown = schemas.shown("crawl", formats=["markdown", "links"], metadata=True)
+    return frame.build(table, shown=shown)
+
+
+A = {"url": "/a", "title": "A", "links": ["/x"], "time_taken": 1.0, "metadata": {"n": [1]}}
+B = {"url": "/b", "title": "B", "status_code": 200}
+C = {"url": "/c", "title": "C"}
+
+
+def test_added_removed_and_changed_with_their_values() -> None:
+    changed = A | {"links": ["/x", "/y"], "time_taken": 9.0, "title": None}
+    found = diff(crawled(A, B), crawled(changed, C))
+    assert found[["change", "url"]].to_numpy().tolist() == [
+        ["changed", "/a"],
+        ["removed", "/b"],
+        ["added", "/c"],
+    ]
+    assert found["columns"].tolist() == [["title", "links"], [], []]
+    assert found["before"].tolist()[0] == {"title": "A", "links": ["/x"]}
+    assert found["after"].tolist()[0] == {"title": None, "links": ["/x", "/y"]}
+    assert found["before"].tolist()[1]["status_code"] == 200
+    assert found["after"].tolist()[2]["title"] == "C"
+    assert diff(crawled(A), crawled(changed), columns=["title"])["columns"].tolist() == [["title"]]
+
+
+def test_no_change_is_an_empty_frame_of_the_same_types() -> None:
+    some, none = diff(crawled(A), crawled(B)), diff(crawled(A), crawled(A | {"time_taken": 5.0}))
+    assert len(none) == 0
+    assert none.dtypes.equals(some.dtypes)
+
+
+def test_rows_of_one_key_are_told_apart_by_order() -> None:
+    twice = diff(crawled(A, A), crawled(A, A | {"title": "A2"}, A))
+    assert twice["change"].tolist() == ["changed", "added"]
+
+
+def test_files_and_keys_of_ones_own(tmp_path: Path) -> None:
+    table = rows.to_table("crawl", [A])
+    exports.write(tmp_path / "a.parquet", table, {})
+    assert len(diff(tmp_path / "a.parquet", str(tmp_path / "a.parquet"))) == 0
+    old, new = pd.DataFrame({"k": [1], "v": [2]}), pd.DataFrame({"k": [1], "v": [3]})
+    assert diff(old, new, on="k")["change"].tolist() == ["changed"]
+    refused: list[dict[str, Any]] = [{}, {"on": "x"}, {"on": []}, {"on": "k", "columns": ["x"]}]
+    for wrong in refused:
+        with pytest.raises(InvalidArgument):
+            diff(old, new, **wrong)
+    (tmp_path / "no.parquet").write_text("no")
+    for missing in (tmp_path / "none.parquet", tmp_path / "no.parquet", 5):
+        with pytest.raises(InvalidArgument, match="a "):
+            diff(missing, new)  # type: ignore[arg-type]
+
+
+def test_inputs_are_part_of_the_key() -> None:
+    def found(query: str, rank: int) -> pd.DataFrame:
+        return pd.DataFrame({"query": [query], "rank": [rank], "url": ["u"]})
+
+    assert diff(found("a", 1), found("b", 1))["change"].tolist() == ["removed", "added"]
+    assert diff(found("a", 1), found("a", 2))["columns"].tolist() == [["rank"]]
+
+
+frames = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=6).map(
+    lambda items: pd.DataFrame(
+        {
+            "url": pd.Series([url for url, _ in items], dtype="str"),
+            "n": pd.Series([n for _, n in items], dtype="int64"),
+        }
+    )
+)
+
+
+@given(frames, frames)
+def test_the_way_back_swaps_added_and_removed(a: pd.DataFrame, b: pd.DataFrame) -> None:
+    there, back = diff(a, b)["change"].value_counts(), diff(b, a)["change"].value_counts()
+    assert there.get("added", 0) == back.get("removed", 0)
+    assert there.get("changed", 0) == back.get("changed", 0)
+    assert len(a) + there.get("added", 0) - there.get("removed", 0) == len(b)
