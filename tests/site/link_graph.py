@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.scraped import Scraped
 
 BASE: Final = "http://docs.test/"
-_OPTIONS: Final = ScrapeOptions(formats=("markdown",), only_main_content=False)
+_OPTIONS: Final = ScrapeOptions(formats=("markdown",), only_main_content=False, sketched=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,8 @@ async def _acrawl_df(
         knows `format_options`, `mobile_device`, `headers`, `cookies` and `render`. Headers and
         cookies are kept in no file.
     filter_faceted_urls
-        Visit only one of many URLs that differ in sorting or filters (default False).
+        Visit only one of many URLs that show one page under sort, filter, session or tracking
+        parameters (default False).
     sitemap
         Start from the site's sitemaps as well (default False; not every service offers it).
     respect_nofollow

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from webdata_nb.service.crawl.facets import Facets
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
 from webdata_nb.service.crawl.scope import Scope, site_of
@@ -46,20 +47,19 @@ def drive(
     concurrency: int = 1,
     seed: int = 0,
     obey_nofollow: bool = False,
+    facets: Facets | None = None,
 ) -> Driven:
     """Crawl a table (or a function) of results; they come back in an order drawn from `seed`."""
     chance = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, LOST)
     plan = Plan(
         start, limits or Limits(100, 10), Scope(frozenset({site_of(start)})), frontier(),
-        canonical_key, obey_nofollow=obey_nofollow,
+        canonical_key, obey_nofollow=obey_nofollow, facets=facets,
     )  # fmt: skip
     done, flying = Driven(), list[Target]()
     while not plan.over:
         while len(flying) < concurrency and (target := plan.next()) is not None:
             flying.append(target)
-        if not flying:
-            continue
         target = flying.pop(chance.randrange(len(flying)))
         done.fetched.append(target.url)
         result = read(target.url)

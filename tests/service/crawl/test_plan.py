@@ -296,7 +296,7 @@ def test_the_journal_gives_back_what_it_was_given() -> None:
     links = ("http://x.test/a", "https://x.test/b", "http://x.testing/", "http://x.test/?q")
     full = Result(
         "page", "http://x.test/b", content_hash="h", links=links, grades="0120",
-        nofollow=(0, 3), sealed=True,
+        nofollow=(0, 3), sealed=True, canonical="http://y.test/", sketch=b"abcd", shape=b"efgh",
     )  # fmt: skip
     entry = encode(Target(0, "http://x.test/", 0), full, "text")
     assert decode(entry) == ("http://x.test/", full)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,6 +21,9 @@ def encode(target: Target, result: Result, text: str | None) -> bytes:
         "grades": result.grades,
         "nofollow": result.nofollow,
         "sealed": result.sealed,
+        "canonical": result.canonical,
+        "sketch": _packed(result.sketch),
+        "shape": _packed(result.shape),
         "text": text,
     }
     return orjson.dumps(entry | {name: value for name, value in optional.items() if value})
@@ -38,7 +42,14 @@ def decode(entry: bytes) -> tuple[str, Result]:
         grades=data.get("grades", ""),
         nofollow=tuple(data.get("nofollow", ())),
         sealed=data.get("sealed", False),
+        canonical=data.get("canonical"),
+        sketch=b64decode(data.get("sketch", "")),
+        shape=b64decode(data.get("shape", "")),
     )
+
+
+def _packed(sketch: bytes) -> str:
+    return b64encode(sketch).decode()
 
 
 def _origin(url: str) -> str:

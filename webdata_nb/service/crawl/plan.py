@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
 
 from webdata_nb.service.crawl.evidence import WEIGHTS
+from webdata_nb.service.crawl.facets import Body, Facets, Variant
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.crawl.traps import MAX_LINKS, Traps
 from webdata_nb.service.store.records import Seen
 
 # Fetches that yield no row (redirects to seen pages, duplicates) are not charged to max_pages;
@@ -55,7 +57,8 @@ class Result:
     `ending`: a `page`; `failed` with `reason` its kind; kept out by `robots`; or `stopped` at a
     redirect to `final_url`, `reason` being why that is left out. `grades` has a digit for each of
     the `links`, what its text tells, where the strategy wants to know; `nofollow` are the indices
-    of the links that say so, and `sealed` is a page that says so of all of them.
+    of the links that say so, and `sealed` is a page that says so of all of them. `canonical` is the
+    URL that the page calls its own; `sketch` and `shape` tell its text (`scrape.sketch`).
     """
 
     ending: Ending
@@ -66,6 +69,22 @@ class Result:
     grades: str = ""
     nofollow: tuple[int, ...] = ()
     sealed: bool = False
+    canonical: str | None = None
+    sketch: bytes = b""
+    shape: bytes = b""
+
+
+class Fate(NamedTuple):
+    """What becomes of a target: its outcome in the receipt, and whether its links count."""
+
+    outcome: str
+    detail: str = ""
+    leads: bool = False
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is charged to `max_pages`."""
+        return self.outcome == "fetched" or self.outcome.startswith("failed:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +108,11 @@ class Plan:
         key: Callable[[str], str],
         *,
         obey_nofollow: bool = False,
+        facets: Facets | None = None,
     ) -> None:
-        self._obey_nofollow = obey_nofollow
+        self._obey_nofollow, self._facets, self._traps = obey_nofollow, facets, Traps()
+        # URLs of which it is not yet known whether they are variants of others.
+        self._held: dict[str, Candidate] = {}
         self._limits, self._scope, self._frontier, self._key = limits, scope, frontier, key
         self._known: set[str] = {key(start)}
         # Links met before, as written: most links of a site, told without computing their key.
@@ -105,7 +127,10 @@ class Plan:
         self._popped = 0
         self._settled = 0
         self._seeds: tuple[str, ...] = ()
+        self._learnt = False
         self.rows = 0
+        if facets is not None:
+            facets.admit(key(start))
         frontier.offer([Candidate(start, 0, key(start))])
 
     @property
@@ -142,16 +167,22 @@ class Plan:
             target = self._outstanding.pop(self._settled)
             final.append(self._conclude(target, self._results.pop(self._settled)))
             self._settled += 1
+        if final and not self._outstanding and not len(self._frontier) and self._held:
+            last = final[-1]
+            final[-1] = replace(last, seen=(*last.seen, *self._release()))
         return final
 
     def leftovers(self) -> Iterator[Seen]:
         """Account for the URLs that the crawl knows of and did not ask for."""
         for candidate in self._frontier:
             yield Seen(candidate.url, "over_budget")
+        yield from self._weigh_again()
+        for candidate in self._held.values():
+            yield Seen(candidate.url, "over_budget")
         for url in self._too_deep.values():
             yield Seen(url, "depth")
         for key, (url, detail) in self._unfollowed.items():
-            if key not in self._too_deep:
+            if key not in self._too_deep and key not in self._held:
                 yield Seen(url, "nofollow", detail)
 
     def _draw(self) -> None:
@@ -185,33 +216,67 @@ class Plan:
     def _conclude(self, target: Target, result: Result) -> Settled:
         if target.ordinal == 0:
             self._widen(result.final_url)
-        outcome, detail = self._outcome(target, result)
-        seen = [Seen(target.url, outcome, detail)]
-        if outcome != "fetched" and not outcome.startswith("failed:"):
-            return Settled(target, None, tuple(seen))
-        position, self.rows = self.rows, self.rows + 1
-        if result.ending == "page":
-            seen.extend(self._offer(self._followed(target, result), target.depth + 1))
-            if self._frontier.weighs:
-                self._frontier.cite(self._key(target.url), self._cited(result))
+        fate = self._fate(target, result)
+        seen = [Seen(target.url, fate.outcome, fate.detail)]
+        position = None
+        if fate.is_row:
+            position, self.rows = self.rows, self.rows + 1
+        if fate.leads:
+            seen.extend(self._lead_on(target, result))
         if target.ordinal == 0:
-            seen.extend(self._offer(self._seeds, 1))
+            seen.extend(self._offer(self._seeds, target, most=len(self._seeds)))
+        if self._learnt:
+            self._learnt = False
+            fresh: list[Candidate] = []
+            seen.extend(self._weigh_again(fresh))
+            self._frontier.offer(fresh)
         return Settled(target, position, tuple(seen))
 
-    def _outcome(self, target: Target, result: Result) -> tuple[str, str]:
+    def _lead_on(self, target: Target, result: Result) -> Iterator[Seen]:
+        yield from self._offer(self._followed(target, result), target)
+        if self._frontier.weighs:
+            self._frontier.cite(self._key(target.url), self._cited(result))
+
+    def _fate(self, target: Target, result: Result) -> Fate:
         if result.ending == "robots":
-            return "robots", result.reason
+            return Fate("robots", result.reason)
         if result.ending == "stopped":
-            return result.reason, f"redirects to {result.final_url}"
+            return Fate(result.reason, f"redirects to {result.final_url}")
         if self._redirected_to_known(target, result.final_url):
-            return "redirect", result.final_url
+            return Fate("redirect", result.final_url)
         if result.ending == "failed":
-            return f"failed:{result.reason}", ""
+            return Fate(f"failed:{result.reason}")
+        return self._fate_of_page(target, result)
+
+    def _fate_of_page(self, target: Target, result: Result) -> Fate:
+        same = self._learn(target, result)
         if result.content_hash is not None:
             first = self._bodies.setdefault(result.content_hash, target.url)
             if first != target.url:
-                return "duplicate", first
-        return "fetched", ""
+                return Fate("duplicate", first)
+        if same is not None:
+            # The links of a variant count: it may lead to what the page itself does not.
+            return Fate(*same, leads=True)
+        trap = self._traps.read(target.url, result.shape, lambda: self._unmet(result.links))
+        return Fate("fetched", leads=True) if trap is None else Fate("trap", trap)
+
+    def _learn(self, target: Target, result: Result) -> tuple[str, str] | None:
+        """Learn of the site's parameters; return the outcome of a page that is a variant."""
+        if self._facets is None:
+            return None
+        version = self._facets.version
+        body = Body(self._key(target.url), result.sketch, self._own_url(result))
+        same = self._facets.learn(body)
+        self._learnt |= self._facets.version != version
+        return same
+
+    def _own_url(self, result: Result) -> str | None:
+        """Return the key of the URL that a page calls its own, if it is of this crawl's sites."""
+        own = result.canonical
+        return None if own is None or site_of(own) not in self._scope.sites else self._key(own)
+
+    def _unmet(self, links: Iterable[str]) -> Iterator[str]:
+        return (url for url in links if url not in self._met and self._key(url) not in self._known)
 
     def _redirected_to_known(self, target: Target, final_url: str) -> bool:
         key = self._key(final_url)
@@ -250,7 +315,9 @@ class Plan:
             if index not in left and (key := self._key(url)) in self._known
         ]
 
-    def _offer(self, links: Iterable[str], depth: int) -> Iterator[Seen]:
+    def _offer(
+        self, links: Iterable[str], source: Target, *, most: int = MAX_LINKS
+    ) -> Iterator[Seen]:
         fresh: list[Candidate] = []
         for url in links:
             if url in self._met:
@@ -259,18 +326,62 @@ class Plan:
             if key in self._known:
                 self._met.add(url)
                 continue
+            candidate = Candidate(url, source.depth + 1, key)
             if (reason := self._scope.verdict(url)) is not None:
-                self._settle_late(key)
-                yield Seen(url, reason)
-            elif depth > self._limits.max_depth:
-                self._too_deep.setdefault(key, url)
+                yield self._account(candidate, reason)
+            elif candidate.depth > self._limits.max_depth:
+                if key not in self._held:
+                    self._too_deep.setdefault(key, url)
+            elif len(fresh) >= most:
+                yield self._account(candidate, "trap", f"link {most} and on of {source.url}")
             else:
-                self._settle_late(key)
-                fresh.append(Candidate(url, depth, key))
+                yield from self._admit(candidate, fresh)
         self._frontier.offer(fresh)
+
+    def _admit(self, candidate: Candidate, fresh: list[Candidate]) -> Iterator[Seen]:
+        """Add a URL to `fresh`, account for it, or hold it until more is known."""
+        variant = None if self._facets is None else self._facets.judge(candidate.key)
+        if isinstance(variant, Variant):
+            yield self._account(candidate, "facet", variant.detail)
+        elif (trap := self._traps.verdict(candidate.url, self._known.__contains__)) is not None:
+            yield self._account(candidate, "trap", trap)
+        elif variant is not None:
+            self._too_deep.pop(candidate.key, None)
+            self._held.setdefault(candidate.key, candidate)
+        else:
+            self._settle_late(candidate.key)
+            fresh.append(candidate)
+
+    def _weigh_again(self, fresh: list[Candidate] | None = None) -> Iterator[Seen]:
+        """Judge what is held by what was learnt; add what turns out to be a page to `fresh`."""
+        if self._facets is None:
+            return
+        for candidate in list(self._held.values()):
+            found = self._facets.judge(candidate.key)
+            if isinstance(found, Variant):
+                yield self._account(candidate, "facet", found.detail)
+            elif found is None and fresh is not None:
+                self._settle_late(candidate.key)
+                fresh.append(candidate)
+
+    def _release(self) -> Iterator[Seen]:
+        """Nothing else is left: visit what waits, one at a time where nothing tells more."""
+        fresh: list[Candidate] = []
+        yield from self._weigh_again(fresh)
+        if not fresh and self._held and self._facets is not None:
+            candidate = next(iter(self._held.values()))
+            self._facets.admit(candidate.key)
+            self._settle_late(candidate.key)
+            fresh.append(candidate)
+        self._frontier.offer(fresh)
+
+    def _account(self, candidate: Candidate, outcome: str, detail: str = "") -> Seen:
+        self._settle_late(candidate.key)
+        return Seen(candidate.url, outcome, detail)
 
     def _settle_late(self, key: str) -> None:
         """Mark a URL as accounted for, whatever kept it out so far."""
         self._known.add(key)
         self._too_deep.pop(key, None)
         self._unfollowed.pop(key, None)
+        self._held.pop(key, None)

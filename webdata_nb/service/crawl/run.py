@@ -10,6 +10,7 @@ from typing import Any, Final
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.evidence import grades
+from webdata_nb.service.crawl.facets import Facets
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
@@ -59,6 +60,7 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOp
         markdown_mode=markdown_mode(wanted.format_options),
         include_tags=wanted.include_tags,
         exclude_tags=wanted.exclude_tags,
+        sketched=request.filter_faceted_urls,
     )
 
 
@@ -121,6 +123,7 @@ class _Crawl:
             frontier,
             canonical_key,
             obey_nofollow=request.respect_nofollow,
+            facets=Facets() if request.filter_faceted_urls else None,
         )
 
     async def replay(self) -> None:
@@ -304,4 +307,7 @@ def _result(visit: Visit, *, graded: bool) -> Result:
         grades=grades(link.anchor for link in links) if graded else "",
         nofollow=tuple(index for index, link in enumerate(links) if link.nofollow),
         sealed="nofollow" in scraped.robots,
+        canonical=scraped.canonical,
+        sketch=scraped.sketch,
+        shape=scraped.shape,
     )

@@ -25,8 +25,6 @@ def _search(request: SearchRequest) -> Iterator[str]:
 
 
 def _crawl(request: CrawlRequest) -> Iterator[str]:
-    if request.filter_faceted_urls:
-        yield "filter_faceted_urls"
     yield from _webhook(request)
 
 

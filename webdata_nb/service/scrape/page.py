@@ -22,6 +22,7 @@ from webdata_nb.service.scrape.parser import to_text
 from webdata_nb.service.scrape.quality import quality, visible_length
 from webdata_nb.service.scrape.reading import read
 from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.sketch import shape, sketch
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) ->
         robots=robots(reading.head, reading.source),
         content_hash=reading.content_hash,
         text=text,
+        sketch=sketch(described["title"], text) if options.sketched else b"",
+        shape=shape(described["title"], text) if outlinks else b"",
     )
 
 

@@ -32,7 +32,11 @@ class Scraped:
     content_hash
         SHA-256 of the body, the first 32 hex digits.
     text
-        The content as text, for full-text search and for finding near-duplicates.
+        The content as text, for full-text search.
+    sketch
+        Title and text as ``sketch.sketch`` gives them; empty unless asked for.
+    shape
+        The same as ``sketch.shape`` gives them; empty where no outlinks were asked for.
     """
 
     title: str | None
@@ -44,3 +48,5 @@ class Scraped:
     robots: frozenset[str]
     content_hash: str
     text: str
+    sketch: bytes = b""
+    shape: bytes = b""

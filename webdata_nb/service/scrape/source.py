@@ -67,6 +67,8 @@ class ScrapeOptions:
         CSS selectors: when given, only what matches is content.
     exclude_tags
         CSS selectors: what matches is never content.
+    sketched
+        Sketch the text, to find pages with the same one.
     """
 
     formats: tuple[str, ...] = ("markdown",)
@@ -74,6 +76,7 @@ class ScrapeOptions:
     markdown_mode: str | None = None
     include_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
+    sketched: bool = False
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:

@@ -1,0 +1,52 @@
+"""A page of a generated site as the plan gets to know it, read by the real page worker's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from webdata_nb.service.crawl.evidence import grades
+from webdata_nb.service.crawl.plan import Result
+from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+_OPTIONS: Final = ScrapeOptions(sketched=True)
+_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def read(url: str, html: str | None) -> Result:
+    """Return what a page comes to; None is a page that is not there."""
+    if html is None:
+        return Result("failed", url, reason="http_404")
+    source = Source(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
+    return as_result(url, scrape(source, _OPTIONS))
+
+
+def as_result(url: str, scraped: Scraped) -> Result:
+    """Return a scraped page as the plan gets to know it."""
+    return Result(
+        "page",
+        url,
+        content_hash=scraped.content_hash,
+        links=tuple(link.url for link in scraped.outlinks),
+        grades=grades(link.anchor for link in scraped.outlinks),
+        nofollow=tuple(n for n, link in enumerate(scraped.outlinks) if link.nofollow),
+        sealed="nofollow" in scraped.robots,
+        canonical=scraped.canonical,
+        sketch=scraped.sketch,
+        shape=scraped.shape,
+    )
+
+
+def reader(html: Callable[[str], str | None]) -> Callable[[str], Result]:
+    """Return a site's pages as results, each read once."""
+    known: dict[str, Result] = {}
+
+    def result(url: str) -> Result:
+        if url not in known:
+            known[url] = read(url, html(url))
+        return known[url]
+
+    return result

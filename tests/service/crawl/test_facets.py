@@ -1,0 +1,197 @@
+"""The same page under sort, filter, session and tracking parameters is read once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.service.crawl.driving import Driven, drive
+from tests.service.crawl.reading import reader
+from tests.site.shops import Boutique, Shop, Warenhaus
+from webdata_nb.service.crawl.best_first import BestFirst
+from webdata_nb.service.crawl.facets import Body, Facets, Variant, Waiting
+from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.plan import Limits, Result
+
+STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
+LEFT_OUT = {"facet", "duplicate", "canonical"}
+
+
+def crawled(shop: Shop, strategy: Callable[[], Frontier], concurrency: int = 1) -> Driven:
+    return drive(
+        reader(shop.html), shop.start, frontier=strategy, limits=Limits(1000, 10),
+        concurrency=concurrency, facets=Facets(), seed=concurrency,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind", [Boutique, Warenhaus])
+def test_variants_are_left_out_and_pages_are_kept(
+    kind: type[Shop], strategy: Callable[[], Frontier]
+) -> None:
+    shop = kind()
+    done = crawled(shop, strategy)
+    variants = {url for url in done.receipt if shop.is_variant(url)}
+    left_out = {url for url, outcome in done.receipt.items() if outcome in LEFT_OUT}
+    right = left_out & variants
+    wrong = sorted(left_out - variants)[:5], sorted(variants - left_out)[:5]
+    assert len(variants) >= 150
+    assert len(right) / len(left_out) >= 0.98, wrong
+    assert len(right) / len(variants) >= 0.98, wrong
+    rows = set(done.rows)
+    read = {page for page in shop.pages() if instead(done, page) in rows}
+    assert len(read) == len(shop.pages()), sorted(shop.pages() - read)
+    assert len(done.fetched) < 1.75 * len(shop.pages())
+    assert all(done.details[url] for url in left_out)
+
+
+def instead(done: Driven, url: str) -> str:
+    """Return the row that stands for a URL which was left out, by the receipt."""
+    while done.receipt.get(url) in LEFT_OUT:
+        url = done.details[url].partition(" by ")[0].removeprefix("the text of ")
+    return url
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind", [Boutique, Warenhaus])
+def test_what_is_learnt_does_not_depend_on_timing(
+    kind: type[Shop], strategy: Callable[[], Frontier]
+) -> None:
+    alone, busy = (crawled(kind(), strategy, concurrency) for concurrency in (1, 10))
+    assert (busy.rows, busy.receipt, busy.details) == (alone.rows, alone.receipt, alone.details)
+
+
+def test_nothing_is_fetched_that_no_page_links_to() -> None:
+    shop = Boutique()
+    read = reader(shop.html)
+    done = crawled(shop, BreadthFirst)
+    linked = {url for page in done.fetched for url in read(page).links}
+    assert set(done.fetched) <= linked | {shop.start}
+
+
+def test_without_the_filter_every_url_is_a_page_of_its_own() -> None:
+    shop = Boutique()
+    done = drive(reader(shop.html), shop.start, limits=Limits(60, 10))
+    assert not set(done.receipt.values()) & {"facet", "canonical"}
+
+
+def body(url: str, text: bytes = b"", canonical: str | None = None) -> Body:
+    return Body(url, text, canonical)
+
+
+P = "http://x.test/p"
+
+
+def test_tracking_needs_no_evidence_and_the_first_url_met_stands_for_the_page() -> None:
+    facets = Facets()
+    assert facets.judge(f"{P}?utm_source=a") is None
+    found = facets.judge(P)
+    assert isinstance(found, Variant)
+    assert found.detail == f"{P}?utm_source=a by utm_source"
+    assert isinstance(facets.judge(f"{P}?gclid=1&utm_source=b"), Variant)
+
+
+def test_parameters_in_another_order_are_one_page() -> None:
+    facets = Facets()
+    assert facets.judge(f"{P}?a=1&b=2") is None
+    found = facets.judge(f"{P}?b=2&a=1")
+    assert isinstance(found, Variant)
+    assert found.detail == f"{P}?a=1&b=2 by the order of parameters"
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_telling_name_is_believed_unless_its_pages_are_their_own(own: bool) -> None:
+    facets = Facets()
+    facets.judge(P)
+    probes = [f"{P}?color=red", f"{P}?color=blue"]
+    assert [facets.judge(url) for url in probes] == [None, None]
+    assert isinstance(facets.judge(f"{P}?color=green"), Waiting)
+    for url in probes:
+        facets.learn(body(url, url.encode().ljust(80), url if own else None))
+    green = facets.judge(f"{P}?color=green")
+    assert green is None if own else isinstance(green, Variant)
+
+
+def test_an_innocent_name_needs_several_pages_of_one_text() -> None:
+    facets = Facets()
+    same = b"".join(n.to_bytes(4, "big") for n in range(30))
+    for number in range(4):
+        assert facets.judge(f"{P}?zz={number}") is None
+        facets.learn(body(f"{P}?zz={number}", same))
+    assert isinstance(facets.judge(f"{P}?zz=9"), Waiting)
+    facets.judge(P)
+    assert isinstance(facets.judge(f"{P}?zz=9"), Variant)
+
+
+def test_one_page_that_differs_clears_a_name() -> None:
+    facets = Facets()
+    for number in range(20):
+        assert facets.judge(f"{P}?id={number}") is None
+        text = b"".join((100 * number + n).to_bytes(4, "big") for n in range(30))
+        assert facets.learn(body(f"{P}?id={number}", text)) is None
+
+
+def test_further_pages_that_call_the_first_canonical_are_kept() -> None:
+    facets = Facets()
+    for number in range(1, 8):
+        url = P if number == 1 else f"{P}?page={number}"
+        assert facets.judge(url) is None
+        text = b"".join((100 * number + n).to_bytes(4, "big") for n in range(30))
+        assert facets.learn(body(url, text, P)) is None
+
+
+def test_a_page_that_calls_one_read_before_canonical_is_that_page() -> None:
+    facets = Facets()
+    facets.learn(body(P, b"abcd" * 30, P))
+    assert facets.learn(body(f"{P}?x=1", b"abce" * 30, P)) == ("canonical", P)
+    assert facets.learn(body("http://x.test/other", b"zzzz" * 30, P)) is None
+
+
+def _web(seed: int) -> dict[str, Result]:
+    """Make a site of few paths and many queries, some of them the same page."""
+    chance = random.Random(seed)
+    names = ("sort", "color", "utm_source", "id", "zz", "page")
+    urls = ["http://x.test/"]
+    for _ in range(60):
+        asked = chance.sample(names, chance.randrange(4))
+        query = "&".join(f"{name}={chance.randrange(3)}" for name in asked)
+        urls.append(f"http://x.test/{chance.choice('ab')}{'?' if query else ''}{query}")
+    texts = [random.Random(n).randbytes(120) for n in range(8)]
+    site = {}
+    for url in urls:
+        links = tuple(chance.choices(urls, k=8))
+        site[url] = Result(
+            "page", url, content_hash=f"{chance.randrange(40)}", links=links, grades="2" * 8,
+            canonical=chance.choice([None, None, url, chance.choice(urls)]),
+            sketch=chance.choice(texts), shape=chance.choice(texts),
+        )  # fmt: skip
+    return site
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    timing=st.integers(0, 10**6),
+    concurrency=st.integers(2, 10),
+    max_pages=st.sampled_from([3, 10, 100]),
+    strategy=st.sampled_from(STRATEGIES),
+)
+def test_order_and_receipt_do_not_depend_on_timing(
+    seed: int, timing: int, concurrency: int, max_pages: int, strategy: Callable[[], Frontier]
+) -> None:
+    site, limits = _web(seed), Limits(max_pages, 5)
+    alone, busy = (
+        drive(
+            site, "http://x.test/", frontier=strategy, limits=limits, facets=Facets(),
+            concurrency=pages, seed=timing,
+        )
+        for pages in (1, concurrency)
+    )  # fmt: skip
+    assert (busy.rows, busy.receipt, busy.details) == (alone.rows, alone.receipt, alone.details)
+    assert len(alone.rows) <= max_pages
+    met = {"http://x.test/", *(u for url in alone.rows for u in site[url].links)}
+    assert met <= set(alone.receipt)

@@ -1,0 +1,156 @@
+"""Addresses without end are told from large sites."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.requirements import require
+from tests.service.crawl.driving import drive
+from tests.service.crawl.reading import as_result, reader
+from tests.site.document import document
+from tests.site.link_graph import BASE, link_graph
+from webdata_nb.service.crawl.best_first import BestFirst
+from webdata_nb.service.crawl.facets import Facets
+from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.plan import Limits, Result
+from webdata_nb.service.crawl.traps import MAX_LINKS, QUOTA, Traps, pattern, without_session
+
+START = "http://x.test/"
+STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
+
+
+def verdict(url: str) -> str | None:
+    return Traps().verdict(url, lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://x.test/a/a/a/a/", "a 4 times in one path"),
+        ("http://x.test/s/en/de/en/de/en/de/", "en/de 3 times in one path"),
+        ("http://x.test/" + "x" * 2000, "a URL of 2014 characters"),
+        ("http://x.test/" + "/".join(map(str, range(40))), "a path of 40 segments"),
+        ("http://x.test/?" + "&".join(f"a{n}" for n in range(31)), "a query of 31 parameters"),
+        ("http://x.test/a/b/a/b/c", None),
+        ("http://x.test/2001/01/01/01/a-b-c/", None),
+        ("http://x.test/a?b=c&d=e", None),
+        ("http://x.test/wiki/Mercury_(planet)", None),
+    ],
+)
+def test_what_a_url_itself_tells(url: str, says: str | None) -> None:
+    assert verdict(url) == says
+
+
+def test_patterns() -> None:
+    assert (
+        pattern("http://x.test:8080/a/2026/11/x12?b=2&a=1&b=3") == "http://x.test:8080/a/#/x#?a&b"
+    )
+    assert pattern("http://x.test/f/1/2/3") == pattern("http://x.test/f/1")
+    assert pattern("http://x.test/o/1f0e3dad99908345f7439f8ffabdffc4") == "http://x.test/o/#"
+
+
+@pytest.mark.parametrize(
+    ("url", "bare"),
+    [
+        ("http://x.test/a;jsessionid=A1?b=2", "http://x.test/a?b=2"),
+        ("http://x.test/(S(abc123))/a", "http://x.test/a"),
+        ("http://x.test/a?PHPSESSID=1f&b=2", "http://x.test/a?b=2"),
+        ("http://x.test/a?b=2&phpsessid=1f", "http://x.test/a?b=2"),
+        ("http://x.test/a?side=1", "http://x.test/a?side=1"),
+    ],
+)  # fmt: skip
+def test_sessions_in_urls(url: str, bare: str) -> None:
+    assert without_session(url) == bare
+
+
+def test_a_page_under_a_session_is_read_once() -> None:
+    links = ["/a;jsessionid=1", "/a;jsessionid=2", "/a", "/b", "/b;jsessionid=3"]
+    site = {START: Result("page", "", links=tuple(f"http://x.test{link}" for link in links))}
+    done = drive(site, START)
+    assert done.fetched[1:] == [f"http://x.test{link}" for link in ("/a;jsessionid=1", "/a", "/b")]
+    assert done.details["http://x.test/a;jsessionid=2"] == (
+        "session id: the page is http://x.test/a;jsessionid=1"
+    )
+    assert done.receipt["http://x.test/b;jsessionid=3"] == "trap"
+
+
+def calendar(url: str) -> str:
+    months = int(url.removeprefix(START) or 0)
+    links = [f"{START}{months + step}" for step in (1, 2, 12)]
+    return document(f"Month {months}", links=links, text="No events this month.")
+
+
+def farm(url: str) -> str:
+    links = [f"{url.rstrip('/')}/{word}" for word in ("oak", "elm", "fir")]
+    return document("Page not found", links=links, text="We could not find that page.")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_calendar_ends(strategy: Callable[[], Frontier], *, filtered: bool) -> None:
+    done = drive(
+        reader(calendar), START, frontier=strategy, limits=Limits(1000, 1000),
+        facets=Facets() if filtered else None,
+    )  # fmt: skip
+    assert len(done.fetched) <= 4 * QUOTA
+    assert len(done.rows) <= QUOTA + 1
+    assert Counter(done.receipt.values())["trap"] == len(done.receipt) - len(done.rows)
+    assert f"http://x.test/#: {QUOTA} pages in a row say the same as " in " ".join(
+        done.details.values()
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_farm_of_soft_404s_ends(strategy: Callable[[], Frontier]) -> None:
+    done = drive(reader(farm), START, frontier=strategy, limits=Limits(1000, 1000))
+    assert len(done.rows) <= QUOTA
+    assert len(done.fetched) <= 5 * QUOTA
+    soft = [
+        url for url, detail in done.details.items() if detail == f"soft 404: the text of {START}"
+    ]
+    assert soft
+    assert set(done.receipt.values()) == {"fetched", "trap"}
+
+
+def test_a_page_of_300_000_links_is_bounded_and_accounted_for() -> None:
+    links = tuple(f"http://x.test/{n}-x" for n in range(300_000))
+    done = drive({START: Result("page", "", links=links)}, START, limits=Limits(10, 10))
+    assert len(done.receipt) == 300_001
+    counts = Counter(done.receipt.values())
+    assert counts["trap"] == 300_000 - MAX_LINKS
+    assert counts["over_budget"] == MAX_LINKS - 9
+    assert done.details[links[-1]] == f"link {MAX_LINKS} and on of {START}"
+
+
+def test_a_long_list_of_like_pages_is_no_trap() -> None:
+    def shelf(url: str) -> str:
+        links = [f"{START}item/{n}" for n in range(300)] if url == START else [START]
+        return document(f"Item {url}", links=links, text="Sold out.")
+
+    done = drive(reader(shelf), START, limits=Limits(1000, 10))
+    assert len(done.rows) == 301
+    assert set(done.receipt.values()) == {"fetched"}
+
+
+def test_a_chain_of_pages_that_say_something_is_no_trap() -> None:
+    def log(url: str) -> str:
+        number = int(url.removeprefix(START) or 0)
+        return document(f"Entry {number}", links=[f"{START}{number + 1}"])
+
+    done = drive(reader(log), START, limits=Limits(200, 1000))
+    assert len(done.rows) == 200
+    assert set(done.receipt.values()) == {"fetched", "over_budget"}
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_documentation_holds_no_trap(*, filtered: bool) -> None:
+    graph = link_graph(require("python-docs"))
+    site = {url: as_result(url, each) for url, each in graph.pages.items()}
+    done = drive(
+        site, BASE + "index.html", limits=Limits(1000, 100), facets=Facets() if filtered else None
+    )
+    assert set(graph.pages) <= set(done.rows)
+    assert not {"trap", "facet", "canonical"} & set(done.receipt.values())

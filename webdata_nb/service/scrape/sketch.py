@@ -1,0 +1,62 @@
+"""A page's text as a few numbers, small enough to keep: equal texts give equal numbers.
+
+A sketch holds the smallest hashes of the text's pairs of neighbouring words (a bottom-k sketch
+after Broder, 1997): the share of hashes that two sketches have in common estimates the share of
+pairs that the texts have in common. Only the start and the end of a long text are read.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from struct import pack
+from typing import Final
+from zlib import crc32
+
+SIZE: Final = 48
+_READ: Final = 2000  # characters from each end
+_TARGET: Final = re.compile(r"\]\([^)\s]*\)|https?://\S+")
+_NUMBER: Final = re.compile(r"\d[\d/.:,-]*")
+_CALENDAR: Final = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December", "Jan", "Feb", "Mar", "Apr", "Jun", "Jul", "Aug", "Sep"),
+    *("Oct", "Nov", "Dec", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
+    "Sunday",
+)
+_COUNTED: Final = {
+    f"{written}{mark}".encode(): b"0"
+    for name in _CALENDAR
+    for written in (name, name.lower(), name.upper())
+    for mark in ("", ",", ".", ":", ";")
+}
+
+
+def sketch(title: str | None, text: str) -> bytes:
+    """Sketch a title and a text: up to 48 hashes of 4 bytes, ascending.
+
+    Where links lead is left out: that differs from session to session. A text of less than two
+    words has an empty sketch, which is like no other.
+    """
+    return _sketch(_words(f"{title or ''}\n{_sample(text)}"))
+
+
+def shape(title: str | None, text: str) -> bytes:
+    """Sketch what stays the same when a page only counts on: numbers, months, weekdays masked."""
+    words = _words(_NUMBER.sub("0", f"{title or ''}\n{_sample(text)}"))
+    return _sketch(list(map(_COUNTED.get, words, words)))
+
+
+def _sample(text: str) -> str:
+    if len(text) > 2 * _READ:
+        text = f"{text[:_READ]}\n{text[-_READ:]}"
+    return _TARGET.sub("]", text)
+
+
+def _words(text: str) -> list[bytes]:
+    return text.encode("utf-8", "replace").split()
+
+
+def _sketch(words: list[bytes]) -> bytes:
+    pairs = set(map(b" ".join, pairwise(words)))
+    hashes = sorted(set(map(crc32, pairs)))[:SIZE]
+    return pack(f">{len(hashes)}I", *hashes)
