@@ -67,6 +67,15 @@ def crawl_rows(count: int) -> list[Row]:
     ]
 
 
+def engine_rows() -> list[Row]:
+    lacking = {"usable": False, "why": "no key: set WEBDATA_BRAVE_KEY", "resting_s": 0.0}
+    asked = {"usable": True, "why": None, "resting_s": 0.0}
+    return [
+        {"engine": "engine_one", "position": 1, "provider": "brave", **lacking},
+        {"engine": "engine_one", "position": 2, "provider": "local", **asked},
+    ]
+
+
 def creative_rows(count: int) -> list[Row]:
     return [
         {"position": n, "advertiser_id": "AR1", "creative_id": f"CR{n}", "preview_url": None}
@@ -131,6 +140,7 @@ class WireService:
         self.creatives: list[Row] = creative_rows(5)
         self.weights: list[Row] = [{"platform": "crawl", "operation": "page", "weight": 1.0}]
         self.creatives_cursor: str | None = None
+        self.engines: list[Row] = engine_rows()
         self.fault: Callable[[str, dict[str, str]], Response | None] = lambda _path, _query: None
         self.silent = False
         self.cut_exports = False
@@ -179,6 +189,7 @@ class WireService:
             ("POST", paths.CREATIVES): self._creatives,
             ("GET", paths.JOBS): self._jobs,
             ("GET", paths.WEIGHTS): self._weights,
+            ("GET", paths.ENGINES): self._engines,
         }
         return Starlette(
             routes=[
@@ -365,6 +376,9 @@ class WireService:
 
     def _weights(self, _request: Request, _body: Any) -> Response:
         return JSONResponse(self.weights)
+
+    def _engines(self, _request: Request, _body: Any) -> Response:
+        return JSONResponse({"success": True, "engines": self.engines})
 
     def _job(self, request: Request, kind: str | None = None) -> tuple[str, Job]:
         job_id: str = request.path_params["job_id"]

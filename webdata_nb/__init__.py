@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         acrawl_df,
         acrawl_job,
         acreatives_df,
+        aengines_df,
         aexport_df,
         ajob,
         ajobs_df,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         crawl_job,
         creatives_df,
         diff,
+        engines_df,
         estimate,
         export_df,
         headings_df,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from webdata_nb.settings import options
     from webdata_nb.tables import cache
     from webdata_nb.tables.csv_export import read_csv_export
+    from webdata_nb.tables.diff import serp_diff
 
 __version__ = "0.1.0"
 
@@ -74,6 +77,7 @@ __all__ = [
     "acrawl_df",
     "acrawl_job",
     "acreatives_df",
+    "aengines_df",
     "aexport_df",
     "ajob",
     "ajobs_df",
@@ -89,6 +93,7 @@ __all__ = [
     "crawl_job",
     "creatives_df",
     "diff",
+    "engines_df",
     "errors",
     "estimate",
     "export_df",
@@ -104,6 +109,7 @@ __all__ = [
     "scrape_df",
     "search_df",
     "search_job",
+    "serp_diff",
     "tables",
     "weights_df",
     "why",
@@ -119,6 +125,7 @@ _MODULES: Final = {
 _HOMES: Final = {
     "options": "webdata_nb.settings",
     "read_csv_export": "webdata_nb.tables.csv_export",
+    "serp_diff": "webdata_nb.tables.diff",
 }
 _FUNCTIONS: Final = "webdata_nb.functions"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb import __version__, administration
+from webdata_nb import __version__, administration, doctor
 from webdata_nb.errors import InvalidArgument, WebdataError
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     for add in (_demo, _crawl, _search, _jobs, _cache, _serve, _stop):
         add(commands)
     administration.add(commands, _usual_directory)
+    doctor.add(commands)
     return parser
 
 

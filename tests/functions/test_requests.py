@@ -13,6 +13,7 @@ from tests.functions.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows
 from webdata_nb.contract import paths
 from webdata_nb.functions import (
+    Session,
     crawl_df,
     creatives_df,
     jobs_df,
@@ -161,3 +162,20 @@ def test_the_request_decides_the_columns_and_not_the_rows(service: WireService) 
 def test_options_for_pages_that_are_not_visited_are_mentioned() -> None:
     with pytest.warns(UserWarning, match="mobile, headers without effect"):
         search_df("q", formats=[], mobile=True, headers={"A": "b"})
+
+
+def test_engines_are_a_frame_too(service: WireService, connected: Session) -> None:
+    engines = connected.engines_df()
+    assert {name: str(dtype) for name, dtype in engines.dtypes.items()} == {
+        "engine": "str",
+        "position": "Int32",
+        "provider": "str",
+        "usable": "boolean",
+        "why": "str",
+        "resting_s": "float64",
+        "extra": "object",
+    }
+    assert engines["provider"].tolist() == ["brave", "local"]
+    assert engines["usable"].tolist() == [False, True]
+    service.engines = []
+    assert connected.engines_df().dtypes.equals(engines.dtypes)

@@ -121,3 +121,14 @@ def test_a_line_is_one_short_line_that_steers_no_terminal(subject: str) -> None:
 )
 def test_nothing_is_explained(outcome: Outcome, words: str) -> None:
     assert receipt.why_empty(outcome) == words
+
+
+def test_a_search_says_whom_it_could_ask() -> None:
+    told = search(
+        providers_usable=["mediawiki", "local"],
+        providers_unusable={"brave": "no key: set WEBDATA_BRAVE_KEY"},
+    )
+    made = attrs(receipt.of_search(told, []))
+    assert "usable 2 of 3 providers: mediawiki, local" in made["line"]
+    assert made["providers_usable"] == ["mediawiki", "local"]
+    assert made["providers_unusable"] == {"brave": "no key: set WEBDATA_BRAVE_KEY"}

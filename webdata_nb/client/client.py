@@ -23,6 +23,8 @@ from webdata_nb.contract.replies import (
     CancelReply,
     CrawlStatus,
     CreativesReply,
+    EngineEntry,
+    EngineList,
     JobList,
     ReceiptPage,
     RetryReply,
@@ -310,6 +312,11 @@ class Client:
         if cursor is not None:
             params["cursor"] = cursor
         return answers.parse(JobList, await self._transport.json(Call("GET", paths.JOBS, params)))
+
+    async def engines(self) -> list[EngineEntry]:
+        """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
+        answer = await self._transport.json(Call("GET", paths.ENGINES))
+        return answers.parse(EngineList, answer).engines
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""

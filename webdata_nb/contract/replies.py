@@ -39,7 +39,7 @@ class Attempt(Reply):
     status: str
     results_count: int = 0
     elapsed_ms: float = 0
-    detail: str = ""
+    detail: str | None = None
 
 
 class Receipt(Reply):

@@ -6,7 +6,14 @@ from webdata_nb.functions.budget import Estimate
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.handle import Job
-from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
+from webdata_nb.functions.listings import (
+    aengines_df,
+    ajobs_df,
+    aweights_df,
+    engines_df,
+    jobs_df,
+    weights_df,
+)
 from webdata_nb.functions.methods import Session, connect
 from webdata_nb.functions.questions import estimate, history_df
 from webdata_nb.functions.reason import Why, awhy, why
@@ -36,6 +43,7 @@ __all__ = [
     "acrawl_df",
     "acrawl_job",
     "acreatives_df",
+    "aengines_df",
     "aexport_df",
     "ajob",
     "ajobs_df",
@@ -50,6 +58,7 @@ __all__ = [
     "crawl_job",
     "creatives_df",
     "diff",
+    "engines_df",
     "estimate",
     "export_df",
     "headings_df",

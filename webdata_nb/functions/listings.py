@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,69 @@ async def aweights_df(
 weights_df = blocking(aweights_df)
 
 
-async def _framed(table: TableName, replies: list[Reply], call: Call) -> pd.DataFrame:
+async def aengines_df(
+    *,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    dtype_backend: DtypeBackend = "pandas",
+) -> pd.DataFrame:
+    """List whom each search engine asks, in order, and what those lack that cannot be asked.
+
+    `aengines_df` is the same for async code. Listing engines is an extra of our service.
+
+    Parameters
+    ----------
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the answer.
+    dtype_backend
+        `"pandas"` or `"pyarrow"`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Neither addresses nor keys are in it.
+
+        ============= ========= =====================================================
+        column        dtype     meaning
+        ============= ========= =====================================================
+        engine        str       `engine_one`, `engine_two` or `engine_three`
+        position      Int32     place in the engine's list, from 1
+        provider      str       its name in settings
+        usable        boolean   whether it has all that it needs
+        why           str       what it lacks, or why it is left alone for a while
+        resting_s     float64   seconds for which it is left alone after a failure
+        extra         object    fields unknown to this version
+        ============= ========= =====================================================
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    InvalidRequest
+        The settings name a provider that does not exist.
+    NotFound, NotSupported
+        The service does not list engines.
+    WebdataError
+        What a connection may meet.
+
+    Examples
+    --------
+    >>> engines = engines_df()
+    >>> engines[engines["usable"]].groupby("engine")["provider"].last()["engine_one"]
+    'local'
+    """
+    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    async with call.connection.client(call.settings) as client:
+        listed = await within(call.timeout_s, client.engines())
+    return await _framed("engines", listed, call)
+
+
+engines_df = blocking(aengines_df)
+
+
+async def _framed(table: TableName, replies: Sequence[Reply], call: Call) -> pd.DataFrame:
     listed = [reply.model_dump(mode="json") for reply in replies]
     attrs: dict[str, Any] = {
         "kind": table,

@@ -11,7 +11,14 @@ from webdata_nb import session as connections
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
-from webdata_nb.functions.listings import ajobs_df, aweights_df, jobs_df, weights_df
+from webdata_nb.functions.listings import (
+    aengines_df,
+    ajobs_df,
+    aweights_df,
+    engines_df,
+    jobs_df,
+    weights_df,
+)
 from webdata_nb.functions.reason import awhy, why
 from webdata_nb.functions.retrying import aretry_failed, retry_failed
 from webdata_nb.functions.scrape import ascrape_df, scrape_df
@@ -81,6 +88,8 @@ class Session(Connection):
     ajob = _method(ajob)
     export_df = _method(export_df)
     aexport_df = _method(aexport_df)
+    engines_df = _method(engines_df)
+    aengines_df = _method(aengines_df)
     jobs_df = _method(jobs_df)
     ajobs_df = _method(ajobs_df)
     weights_df = _method(weights_df)

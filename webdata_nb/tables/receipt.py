@@ -44,7 +44,7 @@ class Outcome:
 
 def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
     """Return the outcome that a search's final status tells."""
-    chain = [attempt.model_dump(mode="json") for attempt in reply.fallback_chain]
+    chain = [attempt.model_dump(mode="json", exclude_none=True) for attempt in reply.fallback_chain]
     return Outcome(
         kind="search",
         subject=reply.query,
@@ -60,6 +60,8 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
             "provider_used": reply.provider_used,
             "fallback_used": reply.fallback_used,
             "fallback_chain": chain,
+            "providers_usable": reply.providers_usable,
+            "providers_unusable": reply.providers_unusable,
         },
     )
 
@@ -238,6 +240,8 @@ _ENGINES: Final = (
     "provider_used",
     "fallback_used",
     "fallback_chain",
+    "providers_usable",
+    "providers_unusable",
 )
 
 
@@ -246,6 +250,8 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
     parts = [f"{outcome.kind} {short(outcome.subject)}: {outcome.status}, {_counted(outcome)}"]
     if outcome.engines.get("engine_used"):
         parts.append(_route(outcome.engines))
+    if outcome.engines.get("providers_unusable"):
+        parts.append(_reachable(outcome.engines))
     skipped = {name: n for name, n in outcome.counts.items() if n and not outcomes.is_row(name)}
     if skipped:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
@@ -286,6 +292,13 @@ def _counted(outcome: Outcome) -> str:
 def _route(engines: Mapping[str, Any]) -> str:
     route = f"{engines['engine_used']} by {engines.get('provider_used')}"
     return short(f"{route} (fallback)" if engines.get("fallback_used") else route)
+
+
+def _reachable(engines: Mapping[str, Any]) -> str:
+    """Say who of the engines' lists could be asked; `providers_unusable` has what others lack."""
+    usable, lacking = engines.get("providers_usable") or [], engines["providers_unusable"]
+    named = ", ".join(usable) or "nobody"
+    return short(f"usable {len(usable)} of {len(usable) + len(lacking)} providers: {named}")
 
 
 def short(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-TableName = Literal["search", "crawl", "creatives", "jobs", "weights"]
+TableName = Literal["search", "crawl", "creatives", "engines", "jobs", "weights"]
 
 VERSION: Final = 1
 JSON: Final = b"json"
@@ -59,6 +59,14 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     "creatives": [
         *_plain(pa.int32(), "position"),
         *_plain(TEXT, "advertiser_id", "creative_id", "preview_url"),
+    ],
+    "engines": [
+        *_plain(TEXT, "engine"),
+        *_plain(pa.int32(), "position"),
+        *_plain(TEXT, "provider"),
+        *_plain(pa.bool_(), "usable"),
+        *_plain(TEXT, "why"),
+        *_plain(pa.float64(), "resting_s"),
     ],
     "jobs": [
         *_plain(TEXT, "job_id", "type", "status", "subject"),

@@ -49,10 +49,11 @@ class Bench:
         return await ask([Link("engine_one", name)], {name: self.provider}, query, self.breakers)
 
     async def status(self, query: Query = QUERY) -> tuple[str, str]:
+        """Return how the one attempt ended, and why."""
         outcome = await self.search(query)
         [attempt] = outcome.attempts
         assert KEY not in f"{outcome!r} {self.provider!r} {vars(self.provider)!r}"
-        return attempt.status, attempt.detail
+        return attempt.status, attempt.detail or ""
 
     @property
     def asked(self) -> dict[str, Any]:

@@ -129,5 +129,5 @@ def _entry(
         status=status,
         results_count=len(ranking.found),
         elapsed_ms=round(elapsed_s * 1000, 3),
-        detail=detail,
+        detail=detail or None,
     )

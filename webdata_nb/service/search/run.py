@@ -190,5 +190,5 @@ def _summary(outcome: Outcome) -> dict[str, Any]:
         "engine_used": accepted and accepted.engine,
         "provider_used": accepted and accepted.provider,
         "fallback_used": outcome.fallback_used,
-        "fallback_chain": [attempt.model_dump() for attempt in outcome.attempts],
+        "fallback_chain": [attempt.model_dump(exclude_none=True) for attempt in outcome.attempts],
     }
