@@ -89,6 +89,17 @@ def test_without_a_file_the_service_is_asked(
         why(job, crawled.url)
 
 
+def test_a_frame_of_several_crawls_is_asked_through_all_of_them(
+    crawled: Site, at_home: Session
+) -> None:
+    crawled.page("/other", "<title>Other</title><a href='/gone'>x</a><a href='/a'>y</a>")
+    df = at_home.crawl_df([crawled.at("/other"), crawled.url], max_pages=9)
+    assert at_home.why(df, crawled.at("/other")).outcome == "fetched"
+    assert at_home.why(df, crawled.at("/a")).is_row
+    assert at_home.why(df, crawled.at("/private/x")).outcome == "robots"
+    assert at_home.why(df, crawled.at("/never")).outcome is None
+
+
 def test_the_receipt_goes_with_its_rows(crawled: Site, at_home: Session) -> None:
     df = at_home.crawl_df(crawled.url)
     file = Path(told(df)["file"])
