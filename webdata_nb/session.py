@@ -13,6 +13,7 @@ import hashlib
 import logging
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -94,10 +95,11 @@ class Pool:
         return Target(lease.base_url, Secret(lease.token), lease.lease_id), loop
 
     async def _lease(self, chosen: Settings) -> local.LocalService:
+        arrived = time.monotonic()
         async with self._turn:
             _OPEN[self] = None
             held = self._leases.pop(chosen.data_dir, None)
-            lease = await local.ensure(chosen, current=held)
+            lease = await local.ensure(chosen, current=held, since=arrived)
             self._leases[chosen.data_dir] = lease
             return lease
 

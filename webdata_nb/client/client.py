@@ -207,9 +207,16 @@ class Client:
 
     # --------------------------------------------------------------------------------- job state
 
-    async def search_status(self, job_id: str, *, include_data: bool = True) -> SearchStatus:
-        """GET /v1/search/{job_id}; without data it is cheap to poll."""
-        call = Call("GET", _of_job(paths.SEARCH_JOB, job_id), _data(include_data))
+    async def search_status(
+        self, job_id: str, *, include_data: bool = True, wait_s: int = 0
+    ) -> SearchStatus:
+        """GET /v1/search/{job_id}; without data it is cheap to poll.
+
+        With `wait_s` (ours, up to 30) the answer comes when the job has ended, or after that time;
+        a service that does not know it answers at once.
+        """
+        params = {**_data(include_data), **({"wait": wait_s} if wait_s else {})}
+        call = Call("GET", _of_job(paths.SEARCH_JOB, job_id), params)
         return answers.parse(SearchStatus, await self._transport.json(call))
 
     async def crawl_status(

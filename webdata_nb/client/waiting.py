@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from webdata_nb import errors
@@ -25,6 +25,7 @@ _SHARE: Final = 0.1
 _FAILED: Final = "failed:"
 
 Report = Callable[[Progress], object]
+Glance = Callable[[], Awaitable[SearchStatus]]
 
 
 async def wait(
@@ -35,6 +36,7 @@ async def wait(
     report: Report,
     deadline_s: float | None = None,
     cancel_remote: bool = True,
+    glance: Glance | None = None,
 ) -> JobStatus:
     """Wait until a job has ended, and return the state it ended in.
 
@@ -52,6 +54,9 @@ async def wait(
         Seconds to wait at most; the job goes on at the service after that.
     cancel_remote : bool
         Whether cancelling this wait cancels the job as well, within 2.5 s.
+    glance : Callable, optional
+        A first look at a job that is expected to end soon; where it tells of the end, neither
+        stream nor poll is needed.
 
     Raises
     ------
@@ -63,7 +68,7 @@ async def wait(
     """
     try:
         async with asyncio.timeout(deadline_s) as deadline:
-            return await _to_its_end(client, kind, job_id, report)
+            return await _to_its_end(client, kind, job_id, report, glance)
     except TimeoutError:
         if not deadline.expired() or deadline_s is None:
             raise
@@ -78,7 +83,16 @@ async def wait(
         raise
 
 
-async def _to_its_end(client: Client, kind: JobKind, job_id: str, report: Report) -> JobStatus:
+async def _to_its_end(
+    client: Client, kind: JobKind, job_id: str, report: Report, glance: Glance | None
+) -> JobStatus:
+    if glance is not None:
+        # What is wrong is for the stream or the polls to find out, which know how to go on.
+        with contextlib.suppress(errors.WebdataError):
+            reply = await glance()
+            report(progress_of(kind, reply, elapsed_s=0.0))
+            if reply.status.terminal:
+                return reply.status
     if client.offers_events:
         status = await _by_events(client, kind, job_id, report)
         if status is not None:

@@ -12,7 +12,8 @@ from typing import Final
 
 from webdata_nb.client import paging, waiting
 from webdata_nb.client.client import Client
-from webdata_nb.contract.replies import ReceiptEntry, StartReply
+from webdata_nb.contract.replies import ReceiptEntry, SearchStatus, StartReply
+from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import (
     Expired,
@@ -30,6 +31,8 @@ from webdata_nb.tables.receipt import of_crawl, of_search
 
 # Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
 _SALVAGE_S: Final = 2.0
+# A search that visits no page ends sooner, or its providers are slow and a bar is welcome.
+_GLANCE_S: Final = 5
 
 log = logging.getLogger("webdata_nb")
 
@@ -45,7 +48,8 @@ async def run(
     kind = kind_of(ask)
     job_id = (await within(call.timeout_s, start(client, ask))).job_id
     started(job_id)
-    return await follow(client, kind, job_id, ask.subject, call=call, report=report)
+    brief = isinstance(ask.request, SearchRequest) and not ask.request.formats
+    return await follow(client, kind, job_id, ask.subject, call=call, report=report, brief=brief)
 
 
 def kind_of(ask: Ask) -> JobKind:
@@ -68,8 +72,18 @@ async def follow(
     call: Call,
     report: waiting.Report,
     cancel_remote: bool = True,
+    brief: bool = False,
 ) -> Fetched:
-    """Wait for a job's end and collect its rows; `subject` is what a crawl started from."""
+    """Wait for a job's end and collect its rows; `subject` is what a crawl started from.
+
+    A `brief` job, a search that visits no page, takes two round trips and no stream.
+    """
+    seen: list[SearchStatus] = []
+
+    async def glance() -> SearchStatus:
+        seen[:] = [await client.search_status(job_id, wait_s=_GLANCE_S)]
+        return seen[0]
+
     try:
         await waiting.wait(
             client,
@@ -78,6 +92,7 @@ async def follow(
             report=report,
             deadline_s=call.timeout_s,
             cancel_remote=cancel_remote,
+            glance=glance if brief else None,
         )
     except asyncio.CancelledError:
         # `wait` has cancelled the job at the service by now; its rows so far are still there.
@@ -92,6 +107,8 @@ async def follow(
         if fetched is None:
             raise
         return replace(fetched, shortfall=None, late=error)
+    if seen and seen[0].status.terminal:
+        return _searched(seen[0])
     fetched = await collect(client, kind, job_id, subject)
     if kind == "crawl" and call.cache and fetched.worth_keeping:
         return replace(fetched, receipt=await _receipt(client, job_id))
@@ -118,15 +135,18 @@ async def collect(client: Client, kind: JobKind, job_id: str, subject: str) -> F
         The service no longer keeps them.
     """
     if kind == "search":
-        found = await client.search_status(job_id)
-        if found.result_expired:
-            raise _expired(found.retention_hours)
-        missing = _missing(found.total_results, len(found.data))
-        return Fetched(found.data, of_search(found, found.data), found.error or "", missing)
+        return _searched(await client.search_status(job_id))
     told = await client.crawl_status(job_id, per_page=1, include_data=False)
     pages = paging.crawl_rows(client, job_id, total=told.total_results)
     rows, missing = await gathered(pages, expected=told.total_results)
     return Fetched(rows, of_crawl(told, rows, url=subject), told.error or "", missing)
+
+
+def _searched(found: SearchStatus) -> Fetched:
+    if found.result_expired:
+        raise _expired(found.retention_hours)
+    missing = _missing(found.total_results, len(found.data))
+    return Fetched(found.data, of_search(found, found.data), found.error or "", missing)
 
 
 def _expired(hours: float | None) -> Expired:

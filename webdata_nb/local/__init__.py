@@ -8,6 +8,7 @@ is active, it exits by itself.
 from __future__ import annotations
 
 import asyncio
+import math
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.errors import LocalServiceError
@@ -32,7 +33,11 @@ STOP_S = 30.0
 
 
 async def ensure(
-    settings: Settings, *, current: LocalService | None = None, deadline_s: float = START_S
+    settings: Settings,
+    *,
+    current: LocalService | None = None,
+    since: float = math.inf,
+    deadline_s: float = START_S,
 ) -> LocalService:
     """Return a lease on the local service, which is started if none runs.
 
@@ -43,6 +48,8 @@ async def ensure(
     current
         The lease of an earlier call. Where it still holds, it is renewed, the settings are handed
         over again if they changed, and it is returned; else it is given up.
+    since
+        On the monotonic clock: a renewal that was asked for after this moment will do.
     deadline_s
         Seconds to wait for a service to answer.
 
@@ -56,21 +63,26 @@ async def ensure(
     LocalServiceError
         It cannot be started or does not answer, or its version and ours do not go together.
     """
+    if current is not None and current.fresh(settings, since):
+        return current
     where = place(settings)
     handed = handed_over(settings)
     if current is not None:
         if await current.renew(where, handed):
+            current.serves(settings)
             return current
         await current.close()
     try:
         async with asyncio.timeout(deadline_s):
-            return await _reach(where, handed)
+            service = await _reach(where, handed)
     except TimeoutError:
         raise LocalServiceError(_silence(where, deadline_s)) from None
     except OSError as error:
         raise LocalServiceError(
             f"The local service cannot use {where.data_dir}: {error}. {ELSEWHERE}"
         ) from error
+    service.serves(settings)
+    return service
 
 
 async def _reach(where: Place, handed: SessionSettings) -> LocalService:

@@ -6,9 +6,11 @@ import asyncio
 import atexit
 import contextlib
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -47,6 +49,8 @@ class LocalService:
         self._http = http(running.url, running.token)
         self._lease = paths.fill(paths.LOCAL_LEASE, lease_id=self.lease_id)
         self._every_s = 0.0
+        self._beaten_at = 0.0
+        self._wanted: tuple[Path, Path] | None = None
         self._pid = os.getpid()
         self._lost = False
         self._heart: asyncio.Task[None] | None = None
@@ -74,6 +78,23 @@ class LocalService:
         _HELD.add(service)
         return service
 
+    def serves(self, settings: Settings) -> None:
+        """Note the settings that led here, for `fresh`."""
+        self._wanted = (settings.data_dir, settings.log_dir)
+
+    def fresh(self, settings: Settings, since: float) -> bool:
+        """Whether the lease was renewed for these settings by a request sent after `since`.
+
+        Calls that wait for their turn together need not each ask the service again.
+        """
+        return (
+            not self._lost
+            and self._pid == os.getpid()
+            and self._beaten_at >= since
+            and self._wanted == (settings.data_dir, settings.log_dir)
+            and self._handed == handed_over(settings)
+        )
+
     async def renew(self, where: Place, handed: SessionSettings) -> bool:
         """Renew the lease and hand over changed settings; False where the lease is lost.
 
@@ -93,11 +114,13 @@ class LocalService:
         # A free lock says that the service is dead; then a stranger may have its port.
         if self._lost or not self._where.served():
             return False
+        began = time.monotonic()
         answer = await self._http.put(self._lease)
         if answer.status_code != httpx.codes.OK:
             return False
         lease = LeaseReply.model_validate_json(answer.content)
         self._every_s = lease.expires_in / 3
+        self._beaten_at = began
         return await self._hand_over() if lease.created or hand_over else True
 
     async def _hand_over(self) -> bool:

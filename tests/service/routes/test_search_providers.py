@@ -343,3 +343,35 @@ async def test_rows_survive_a_restart_as_they_were_ranked(tmp_path: Path, site: 
     ]
     assert all(row["scraped"] for row in after["data"])
     assert after["fallback_chain"] == before["fallback_chain"]
+
+
+async def test_a_status_may_be_waited_for(town: Town) -> None:
+    stub = town.stubs["searxng"]
+    stub.served = pages(town.site, 2)
+    await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    start = await town.api.post("/v1/search", {"query": "q", "formats": []}, headers=LEASE)
+    status = await town.api.get(f"/v1/search/{start['job_id']}?wait=30")
+    assert (status["status"], len(status["data"])) == ("completed", 2)
+    again = await town.api.get(f"/v1/search/{start['job_id']}?wait=30")
+    assert again["data"] == status["data"]
+    for wrong in ("31", "-1", "soon", "1.5"):
+        path = f"/v1/search/{start['job_id']}?wait={wrong}"
+        [problem] = (await town.api.get(path, status=422))["detail"]
+        assert problem["loc"] == ["query", "wait"]
+
+
+async def test_a_wait_ends_when_its_time_is_up(town: Town) -> None:
+    released = asyncio.Event()
+
+    async def slow(_request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.to_thread(asyncio.run_coroutine_threadsafe(released.wait(), loop).result)
+        return web.json_response({"results": []})
+
+    loop = asyncio.get_running_loop()
+    town.stubs["searxng"].handler = slow
+    await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    start = await town.api.post("/v1/search", {"query": "q", "formats": []}, headers=LEASE)
+    status = await town.api.get(f"/v1/search/{start['job_id']}?wait=1")
+    assert status["status"] in {"pending", "running"}
+    released.set()
+    await town.api.ended("search", start["job_id"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -19,6 +18,7 @@ from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.starts import Desk, account_of
 from webdata_nb.service.store.records import Job
+from webdata_nb.service.work.events import Listener
 
 KEEPALIVE_S: Final = 15.0
 # Changes are told at most this often: a bar that moves ten times a second is live.
@@ -69,9 +69,20 @@ async def _stream(desk: Desk, account_id: str, job_id: str, told: int) -> AsyncI
                 done = {"job_id": job_id, "status": job.state.value, "error": job.error}
                 yield _event(StreamEvent.DONE, done)
                 return
-            await asyncio.sleep(PACE_S)
+            next_at = time.monotonic() + PACE_S
             while not await listener.wait(KEEPALIVE_S):
                 yield b": still here\n\n"
+            await _paced(desk, account_id, job_id, listener, next_at)
+
+
+async def _paced(
+    desk: Desk, account_id: str, job_id: str, listener: Listener, next_at: float
+) -> None:
+    """Wait until the next step may be told; the end may be told at once."""
+    while (left_s := next_at - time.monotonic()) > 0:
+        if (await desk.store.job(account_id, job_id)).state.terminal:
+            return
+        await listener.wait(left_s)
 
 
 async def _progress(desk: Desk, job: Job) -> dict[str, Any]:

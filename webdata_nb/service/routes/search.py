@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -10,10 +13,13 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.extract import extractor
 from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import flag, job_of, seconds, with_rows
+from webdata_nb.service.routes.replies import flag, job_of, seconds, whole, with_rows
 from webdata_nb.service.routes.starts import Desk, account_of, check_look, start
 from webdata_nb.service.routes.unbuilt import refuse
 from webdata_nb.service.store.records import Job
+
+# A job may also end in another process, which tells nobody here.
+LOOK_S: Final = 1.0
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -32,6 +38,9 @@ def routes(desk: Desk) -> list[Route]:
 
     async def status(request: Request) -> Response:
         job = await job_of(desk, request, "search")
+        wait_s = whole(request, "wait", default=0, low=0, high=limits.STATUS_WAIT_S)
+        if wait_s:
+            job = await _ended(desk, job, wait_s)
         rows = []
         if flag(request, "include_data", default=True):
             rows = await desk.store.pages(
@@ -43,6 +52,19 @@ def routes(desk: Desk) -> list[Route]:
         Route(paths.SEARCH, begin, methods=["POST"]),
         Route(paths.SEARCH_JOB, status, methods=["GET"]),
     ]
+
+
+async def _ended(desk: Desk, job: Job, wait_s: float) -> Job:
+    """Return the job once it has ended, or as it is when the time is up."""
+    deadline = time.monotonic() + wait_s
+    with desk.hub.listen(job.id) as listener:
+        while True:
+            # After the listening began: an end in between must not be missed.
+            job = await desk.store.job(job.account_id, job.id)
+            left_s = deadline - time.monotonic()
+            if job.state.terminal or left_s <= 0:
+                return job
+            await listener.wait(min(left_s, LOOK_S))
 
 
 def _envelope(job: Job) -> dict[str, object]:

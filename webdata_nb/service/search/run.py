@@ -40,10 +40,10 @@ class Tools:
 async def run(context: JobContext, request: SearchRequest, tools: Tools) -> Batch:
     """Search to the end; return what is left to write. Raises `JobFailed`, `LeaseLost`."""
     search = _Search(context, request, tools)
-    await search.discover()
+    rest = await search.discover()
     if request.formats:
         await search.scrape()
-    return NOTHING
+    return rest
 
 
 class _Search:
@@ -67,17 +67,17 @@ class _Search:
             markdown_mode=markdown_mode(request.format_options),
         )
 
-    async def discover(self) -> None:
-        """Rank the results, or find them where an earlier attempt put them."""
+    async def discover(self) -> Batch:
+        """Rank the results, or find those of an earlier attempt; return what is left to write."""
         stored = await self._context.entries()
         if not stored:
-            await self._rank()
-            return
+            return await self._rank()
         self._total = len(stored)
         for entry in stored:
             journal = orjson.loads(entry.journal)
             if not journal["done"]:
                 self._waiting[entry.ordinal] = Found(**journal["found"])
+        return NOTHING
 
     async def scrape(self) -> None:
         """Visit every result page that is still without its formats."""
@@ -94,7 +94,7 @@ class _Search:
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
 
-    async def _rank(self) -> None:
+    async def _rank(self) -> Batch:
         request = self._request
         links = chain(request.engine, usable(self._tools.sources))
         query = Query(
@@ -107,25 +107,27 @@ class _Search:
         )
         providers = self._tools.open(links)
         outcome = await ask(links, providers, query, self._tools.breakers)
-        await self._publish(outcome)
+        ranked = self._ranked(outcome)
+        if not self._request.formats and outcome.failure is None:
+            return ranked  # nothing follows: the job's end is written with it, in one transaction
+        # Visible before any page is fetched; the ranks never change again.
+        await self._context.commit(ranked)
         if outcome.failure is not None:
             raise JobFailed(outcome.failure)
+        return NOTHING
 
-    async def _publish(self, outcome: Outcome) -> None:
-        """Make the ranked rows visible before any page is fetched; ranks never change again."""
+    def _ranked(self, outcome: Outcome) -> Batch:
         self._total = len(outcome.found)
         done = not self._request.formats
         self._waiting = {} if done else dict(enumerate(outcome.found))
-        await self._context.commit(
-            Batch(
-                entries=tuple(
-                    self._row(ordinal, found, {"success": True, "scraped": False}, done=done)
-                    for ordinal, found in enumerate(outcome.found)
-                ),
-                total=self._total,
-                completed=self._total if done else 0,
-                outcome={**_summary(outcome), **standing(self._tools.sources)},
-            )
+        return Batch(
+            entries=tuple(
+                self._row(ordinal, found, {"success": True, "scraped": False}, done=done)
+                for ordinal, found in enumerate(outcome.found)
+            ),
+            total=self._total,
+            completed=self._total if done else 0,
+            outcome={**_summary(outcome), **standing(self._tools.sources)},
         )
 
     async def _visit(self, ordinal: int, found: Found) -> None:
