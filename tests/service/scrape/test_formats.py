@@ -188,7 +188,7 @@ def test_a_selector_that_is_not_valid_is_refused_with_its_place() -> None:
     assert raised.value.loc == ("body", "include_tags", 1)
 
 
-def test_a_screenshot_needs_a_browser() -> None:
-    with pytest.raises(ScrapeError, match="install") as raised:
-        scrape(fetched("<p>x"), ScrapeOptions(("markdown", "screenshot")))
-    assert raised.value.kind == "browser_missing"
+@pytest.mark.parametrize("name", ["screenshot", "extract", "pdf"])
+def test_what_is_not_made_from_the_page_is_no_format_here(name: str) -> None:
+    with pytest.raises(ScrapeError, match=f"no such format: {name}"):
+        scrape(fetched("<p>x"), ScrapeOptions(("markdown", name)))

@@ -16,8 +16,6 @@ from webdata_nb.service.web.urls import (
     join,
     origin,
     parts,
-    same_site,
-    site,
 )
 
 UNDECODABLE_PUNYCODE = {
@@ -160,31 +158,17 @@ def test_a_base_that_is_no_web_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "its_origin", "its_site", "its_host"),
+    ("url", "its_origin", "its_host"),
     [
-        ("https://example.com/a", "https://example.com", "example.com", "example.com"),
-        ("HTTP://Example.com:80/", "http://example.com", "example.com", "example.com"),
-        ("http://example.com:443/", "http://example.com:443", "example.com:443", "example.com"),
-        ("http://[::1]:8080/", "http://[::1]:8080", "[::1]:8080", "::1"),
-        ("https://[2001:DB8::1]/", "https://[2001:db8::1]", "[2001:db8::1]", "2001:db8::1"),
+        ("https://example.com/a", "https://example.com", "example.com"),
+        ("HTTP://Example.com:80/", "http://example.com", "example.com"),
+        ("http://example.com:443/", "http://example.com:443", "example.com"),
+        ("http://[::1]:8080/", "http://[::1]:8080", "::1"),
+        ("https://[2001:DB8::1]/", "https://[2001:db8::1]", "2001:db8::1"),
     ],
 )
-def test_origin_site_and_host(url: str, its_origin: str, its_site: str, its_host: str) -> None:
-    assert (origin(url), site(url), host(url)) == (its_origin, its_site, its_host)
-
-
-@pytest.mark.parametrize(
-    ("other", "is_same"),
-    [
-        ("https://example.com/b", True),
-        ("http://EXAMPLE.com:80/", True),
-        ("http://www.example.com/", False),
-        ("http://example.com:8080/", False),
-        ("http://example.com.evil.test/", False),
-    ],
-)
-def test_same_site(other: str, *, is_same: bool) -> None:
-    assert same_site("http://example.com/a", other) is is_same
+def test_origin_and_host(url: str, its_origin: str, its_host: str) -> None:
+    assert (origin(url), host(url)) == (its_origin, its_host)
 
 
 def test_parts() -> None:

@@ -41,13 +41,25 @@ class Placed:
 
 def rows_of(table: Element) -> list[Row]:
     """Return the rows that belong to this table itself, those without cells left out."""
-    rows: list[Row] = []
+    rows = [Row(row, children(row, _CELLS), section) for row, section in _row_elements(table)]
+    return [row for row in rows if row.cells]
+
+
+def is_huge(table: Element) -> bool:
+    """Tell whether a table has more cells of its own than are ever put on a grid."""
+    # A cell and the white space around it are two nodes; counting them makes no objects.
+    return sum(len(row) for row, _ in _row_elements(table)) > 2 * LARGEST_GRID
+
+
+def _row_elements(table: Element) -> list[tuple[Element, Element]]:
+    """Return the rows of a table, each with the part of the table it belongs to."""
+    rows: list[tuple[Element, Element]] = []
     for child in children(table, SECTIONS | {"tr"}):
         if child.tag == "tr":
-            rows.append(Row(child, children(child, _CELLS), table))
+            rows.append((child, table))
         else:
-            rows += (Row(row, children(row, _CELLS), child) for row in children(child, {"tr"}))
-    return [row for row in rows if row.cells]
+            rows += ((row, child) for row in children(child, {"tr"}))
+    return rows
 
 
 def children(parent: Element, tags: Collection[str]) -> list[Element]:

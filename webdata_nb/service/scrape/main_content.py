@@ -20,7 +20,7 @@ from webdata_nb.service.scrape.boilerplate import (
     drop_named,
     is_wordless_boilerplate,
 )
-from webdata_nb.service.scrape.outline import HEADINGS, Outline
+from webdata_nb.service.scrape.outline import HEADINGS, Outline, TooLargeError
 from webdata_nb.service.scrape.page_kind import headline_of, kind_of, title_of
 from webdata_nb.service.scrape.parser import (
     Document,
@@ -93,12 +93,15 @@ def main_content(document: Document) -> MainContent:
     -------
     MainContent
         The element that holds the content and the rung it was found on. It never raises; a page
-        without a body gives its root. An article comes without its headline and byline, which
+        without a body gives its root, one of more than 200,000 blocks its whole body. An article comes without its headline and byline, which
         are metadata.
     """
     kind, title = kind_of(document), title_of(document)
     body = clean_page(document)
-    outline = Outline(body, _marks(body))
+    try:
+        outline = Outline(body, _marks(body))
+    except TooLargeError:
+        return MainContent(body, "full")
     if not outline.root.words:
         return MainContent(body, "full")
     headline = headline_of(outline.leaves, title)

@@ -29,6 +29,8 @@ from webdata_nb.service.scrape.traits import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+MOST_BLOCKS: Final = 200_000
+"""Blocks of a page beyond which it is not searched: a list of records, or a trap."""
 HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _INLINE: Final = words_of(
     "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q s"
@@ -50,11 +52,16 @@ _VERBATIM: Final = words_of("pre code samp kbd")
 # What makes such an element more than a run of text: links, blocks, parts with a name.
 _NOT_VERBATIM: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
 _SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width marks are meant
+_MOST_MIXED = 4  # code within code: each time the rest of it is looked through
 _LEAST_SENTENCE = 10
 _LEAST_PARAGRAPH = 40
 _LONGEST_WORD = 12
 _WRAPPED = 3  # elements that stand around the text of short code
 _DENSE_WORD = 6  # characters counted as one word where a script has no spaces
+
+
+class TooLargeError(Exception):
+    """A page has too many blocks to be judged one by one."""
 
 
 class Block:
@@ -183,9 +190,9 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would doubl
     """List the blocks and leaves below `root`; `marks` adds traits to single elements."""
     block = Block(root, None, 0, 0, 0)
     blocks, leaves = [block], list[Leaf]()
-    above: list[tuple[Node | None, Block, bool]] = []  # what is open around `top`
+    above: list[tuple[Node | None, Block, bool, int]] = []  # what is open around `top`
     top: Node | None = root  # the innermost open element, its block, whether it is in a link
-    in_link = False
+    in_link, mixed = False, 0  # and how many elements of code with more than text in them
     leaf: Leaf | None = None  # the run of text that may still grow
     nodes = iter(root.descendants)
     for node in nodes:
@@ -196,12 +203,12 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would doubl
                 continue
             parent = node.parent
             while top is not parent:
-                top, block, in_link = above.pop()
+                top, block, in_link, mixed = above.pop()
             inside, linked = block, in_link
         elif type(node) is Element:
             parent = node.parent
             while top is not parent:
-                top, block, in_link = above.pop()
+                top, block, in_link, mixed = above.pop()
             tag, inside, linked = node.tag, block, in_link
             name, label = node.attr("class"), node.attr("id")
             traits = traits_of(name[:LONGEST_NAME]) if name else 0
@@ -213,12 +220,15 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would doubl
                 leaf = None
                 inside = Block(node, block, traits, len(blocks), len(leaves))
                 blocks.append(inside)
+                if len(blocks) > MOST_BLOCKS:
+                    raise TooLargeError
             if tag == "a":
                 inside.anchors += 1
                 linked = True
-            if tag not in _VERBATIM or not _is_text(node):
-                above.append((top, block, in_link))
+            if tag not in _VERBATIM or mixed >= _MOST_MIXED or not _is_text(node):
+                above.append((top, block, in_link, mixed))
                 top, block, in_link = node, inside, linked
+                mixed += tag in _VERBATIM
                 continue
             # Highlighted code is a text of many small spans: take it whole.
             data = node.text

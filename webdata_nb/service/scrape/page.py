@@ -46,8 +46,8 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
     Raises
     ------
     ScrapeError
-        `kind` is ``unsupported_type`` (not a document this service reads), ``parse`` (it is
-        broken beyond reading) or ``browser_missing`` (a screenshot needs a rendered fetch).
+        `kind` is ``unsupported_type`` (not a document this service reads) or ``parse`` (it is
+        broken beyond reading, or a format is not made from text, as a screenshot).
     """
     _check_formats(options)
     kind = kind_of(source)
@@ -58,12 +58,6 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
 
 def _check_formats(options: ScrapeOptions) -> None:
     for name in options.formats:
-        if name == "screenshot":
-            raise ScrapeError(
-                "browser_missing",
-                "a screenshot needs a browser: pip install 'webdata_nb[browser]' and install"
-                " chromium-headless-shell or chromium",
-            )
         if name not in WHOLE and name not in CONTENT:
             raise ScrapeError("parse", f"no such format: {name}")
 

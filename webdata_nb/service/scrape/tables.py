@@ -13,6 +13,7 @@ from webdata_nb.service.scrape.grid import (
     LARGEST_GRID,
     SECTIONS,
     children,
+    is_huge,
     place,
     reach,
     rows_of,
@@ -41,6 +42,10 @@ def prepare_tables(tables: Sequence[Element]) -> None:
 
 def _prepare(table: Element) -> None:
     _caption_before(table)
+    if is_huge(table):
+        # Its cells stand where they were written: nothing is repeated, and nothing is lost.
+        _drop_spans(table.select("[colspan],[rowspan]"))
+        return
     rows = rows_of(table)
     if _is_layout(table, rows):
         _undo(table, rows)

@@ -166,28 +166,9 @@ def origin(url: str) -> str:
     return f"{whole.scheme}://{whole.authority}"
 
 
-def site(url: str) -> str:
-    """Give the host, with its port where that is not the scheme's own: one crawl's home.
-
-    ``http://example.com`` and ``https://example.com`` are one site, so a move to TLS stays in
-    scope; ``www.example.com`` is another.
-
-    Examples
-    --------
-    >>> site("https://Example.com/a"), site("http://example.com:8080/")
-    ('example.com', 'example.com:8080')
-    """
-    return parts(url).authority
-
-
 def host(url: str) -> str:
     """Give the host name, or the address without brackets."""
     return parts(url).host
-
-
-def same_site(one: str, other: str) -> bool:
-    """Tell whether two URLs are of one host and port; the default ports count as equal."""
-    return site(one) == site(other)
 
 
 def dedupe_key(url: str) -> str:

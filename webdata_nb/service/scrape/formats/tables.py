@@ -1,7 +1,7 @@
 """Tables and definition lists as plain texts: what an extraction reads, never a format of its own.
 
 They are read from the page as it came, before anything is pruned. Tables that hold others are
-layout and are passed over; so is a cell's code.
+layout and are passed over, as are tables of more than 100,000 cells; so is a cell's code.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from webdata_nb.service.scrape.grid import (
     LARGEST_GRID,
     children,
+    is_huge,
     place,
     reach,
     rows_of,
@@ -101,7 +102,7 @@ def _terms(listed: Element) -> Iterator[Element]:
 
 
 def _table(table: Element, most: int) -> dict[str, Any]:
-    rows = _first(rows_of(table), most)
+    rows = [] if is_huge(table) else _first(rows_of(table), most)
     spanning = sum(span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
     if (table.attr("role") or "").lower() in _LAYOUT or spanning * len(rows) > LARGEST_GRID:
         return {"header": [], "rows": []}
