@@ -61,6 +61,8 @@ HOSTILE = {
     "unclosed tag in XHTML": '<?xml version="1.0"?><html xmlns="x">' + nested("<a "),
     "30k links": "<ul>" + '<li><a href="/x">t</a>' * 30_000,
     "a word": "a" * SIZE,
+    "code within code": "<code>" * 100_000 + "<a href=x>y",
+    "a huge table": "<table><tr><td colspan=2 rowspan=99>a" + ("<tr>" + "<td>x" * 250) * 1000,
 }
 
 

@@ -93,8 +93,8 @@ def main_content(document: Document) -> MainContent:
     -------
     MainContent
         The element that holds the content and the rung it was found on. It never raises; a page
-        without a body gives its root, one of more than 200,000 blocks its whole body. An article comes without its headline and byline, which
-        are metadata.
+        without a body gives its root, one of more than 200,000 blocks its whole body. An article
+        comes without its headline and byline, which are metadata.
     """
     kind, title = kind_of(document), title_of(document)
     body = clean_page(document)

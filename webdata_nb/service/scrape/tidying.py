@@ -10,17 +10,24 @@ if TYPE_CHECKING:
 
 _MARK = re.compile(r"( *)(?:[-*+]|\d{1,9}[.)]|(#{1,6}))$")
 _NEXT = re.compile(r"[ \n]*\n( *)(?=[^ \n])")
+# The writer spells out a wide or unbreakable space at the edge of a text. What a page says itself
+# is told apart: its own "&" would have been escaped.
+_SPACES = r"(?:(?<!\\)&#(?:160|819[2-9]|820[0-3]|823[29]|8287|12288);[ \xa0]*+){1,20}+"
+_AT_THE_END = re.compile(rf"(?<![ \xa0])[ \xa0]*+{_SPACES}$", re.MULTILINE)
+_AT_THE_START = re.compile(rf"^([ >]*){_SPACES}(?=\S)", re.MULTILINE)
+_BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
 _BLANKS = re.compile(r"\n\n\n+")
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
 
 
 def tidy(markdown: str) -> str:
-    """Take out empty headings and items and repeated blank lines, but for those in code.
+    """Take out empty headings and items, spelled-out spaces and repeated blank lines, save in code.
 
     An item whose first line is empty must not be followed by a blank one: a reader would end the
     item there.
     """
-    if " \n\n" not in markdown:  # what an item that lost its first line leaves
+    # What an item that lost its first line leaves, and the reference of a space.
+    if " \n\n" not in markdown and "&#" not in markdown:
         return markdown
     return "".join(_tidied(markdown)).strip("\n")
 
@@ -51,12 +58,22 @@ def _code(markdown: str) -> Iterator[tuple[int, int]]:
 
 
 def _tidy_prose(text: str) -> str:
+    if "&#" in text:
+        text = _AT_THE_START.sub("\\1\xa0", _AT_THE_END.sub(_end, text))
     cuts = list(_cuts(text))
     if cuts:
         ends = [0, *(end for _, end in cuts)]
         starts = [*(start for start, _ in cuts), len(text)]
         text = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
     return _BLANKS.sub("\n\n", text) if "\n\n\n" in text else text
+
+
+def _end(found: re.Match[str]) -> str:
+    """Return what stays of spaces at the end of a line: what is no text but markup."""
+    line = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    if _BARE.match(line):
+        return " "
+    return "  " if line and found[0].endswith("  ") else ""
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
