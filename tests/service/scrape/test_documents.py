@@ -24,8 +24,15 @@ def document(body: bytes, content_type: str | None, *formats: str) -> Scraped:
     return scrape(fetched(body, content_type=content_type), ScrapeOptions(formats or EVERY))
 
 
-def pdf(*pages: list[tuple[int, str]]) -> bytes:
-    """Write a PDF document: each page is a list of (font size, line), from the top down."""
+def pdf(*pages: list[tuple[int, str]], actions: tuple[str, ...] = ()) -> bytes:
+    """Write a PDF document: each page is a list of (font size, line), from the top down.
+
+    Each page has a link for each of `actions`.
+    """
+    annotations = " ".join(
+        f"<< /Type /Annot /Subtype /Link /Rect [50 700 90 720] /A << {each} >> >>"
+        for each in actions
+    )
     count = len(pages)
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
     objects = [
@@ -42,7 +49,8 @@ def pdf(*pages: list[tuple[int, str]]) -> bytes:
         objects += [
             (
                 "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800]"
-                f" /Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R >>"
+                f" /Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R"
+                f" /Annots [{annotations}] >>"
             ),
             f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
         ]
@@ -84,6 +92,17 @@ def test_a_pdf_document_has_headings_by_size_and_paragraphs_by_gaps() -> None:
         }
         == found.metadata
     )
+
+
+def test_links_of_a_pdf_document_are_links_and_no_text() -> None:
+    targets = ("https://other.test/a?b=1&c=2", "mailto:ann@other.test", "next.pdf#page=2")
+    actions = (*(f"/S /URI /URI ({each})" for each in targets), "/S /JavaScript /JS (x)", "")
+    found = document(pdf([(12, "One")], [(12, "Two")], actions=actions), "application/pdf")
+    whole = ["https://other.test/a?b=1&c=2", "http://site.test/dir/next.pdf#page=2"]
+    assert found.formats["links"] == whole
+    assert [each.url for each in found.outlinks] == [each.partition("#")[0] for each in whole]
+    assert found.formats["markdown"] == "One\n\nTwo"
+    assert document(pdf([(12, "One")]), "application/pdf").formats["links"] == []
 
 
 def test_a_broken_pdf_document_is_an_error_of_its_own() -> None:

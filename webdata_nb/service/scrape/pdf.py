@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from ctypes import c_double
+from ctypes import c_double, c_int, create_string_buffer
 from dataclasses import dataclass
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.errors import ScrapeError
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 5_000_000
 """Characters of text that are read from one document."""
+MOST_LINKS = 10_000
+"""Links that are read from one document, repeated ones counted."""
+MOST_PAGES = 5000
+"""Pages whose links are read."""
 
 _HEADING_GROWTH = 1.15  # times the body's font size from which a short line is a heading
 _LONGEST_HEADING = 150
@@ -51,9 +56,12 @@ def pdf_page(body: bytes) -> str:
         with closing(pypdfium2.PdfDocument(body)) as document:
             about = document.get_metadata_dict()
             pages = list(_pages(document))
+            links = _links(document)
     except pypdfium2.PdfiumError as error:
         raise ScrapeError("parse", f"the PDF document cannot be read: {error}") from error
-    return f"<!doctype html><html><head>{_head(about)}</head><body>{_body(pages)}</body></html>"
+    return (
+        f"<!doctype html><html><head>{_head(about)}</head><body>{_body(pages)}{links}</body></html>"
+    )
 
 
 def _pages(document: Any) -> Iterator[list[_Line]]:
@@ -78,6 +86,29 @@ def _lines(text: Any) -> Iterator[_Line]:
             raw.FPDFText_GetCharBox(text, at, left, right, bottom, top)
             yield _Line(line.strip(" "), raw.FPDFText_GetFontSize(text, at), top.value)
         at += len(line) + 2
+
+
+def _links(document: Any) -> str:
+    """Write the links of all pages as an image map: they lead somewhere and are no text."""
+    found = dict.fromkeys(islice(_targets(document), MOST_LINKS))
+    areas = "".join(f'<area href="{escape(target)}">' for target in found)
+    return f"<map>{areas}</map>" if areas else ""
+
+
+def _targets(document: Any) -> Iterator[str]:
+    """Read the web addresses that links of the document open, page by page."""
+    from pypdfium2 import raw  # noqa: PLC0415 - as in pdf_page
+
+    for number in range(min(len(document), MOST_PAGES)):
+        with closing(document[number]) as page:
+            at, link = c_int(0), raw.FPDF_LINK()
+            while raw.FPDFLink_Enumerate(page, at, link):
+                action = raw.FPDFLink_GetAction(link)
+                if action and raw.FPDFAction_GetType(action) == raw.PDFACTION_URI:
+                    size = raw.FPDFAction_GetURIPath(document, action, None, 0)
+                    written = create_string_buffer(size)
+                    raw.FPDFAction_GetURIPath(document, action, written, size)
+                    yield written.value.decode("utf-8", "replace")
 
 
 def _head(about: dict[str, str]) -> str:
