@@ -92,7 +92,9 @@ class Links(dict[str | None, str | None]):
 
     def learn(self, hrefs: Iterable[str | None]) -> None:
         """Resolve those of many links that are plainly written; others wait until looked up."""
-        new = {href for href in hrefs if href and len(href) <= _LONGEST}
+        new = {href for href in hrefs if href and href not in self and len(href) <= _LONGEST}
+        if not new:
+            return
         lines = "\n{}\n".format("\n".join(new))
         for plain, start in (
             (_BELOW, self._above(0)),
