@@ -76,6 +76,15 @@ async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
             assert set(scraped.formats) == set(EVERY), name
 
 
+async def test_a_list_of_links_without_end_is_given_whole() -> None:
+    body = numbered('<a href="/p@">t@</a> ', 100_001) + "<footer>the end</footer>"
+    async with PagePool(1) as pages:
+        scraped = await pages.scrape(fetched(body), ScrapeOptions(("links", "markdown")))
+    assert len(scraped.outlinks) == len(scraped.formats["links"]) == 100_001
+    assert scraped.metadata["rung"] == "full"
+    assert scraped.formats["markdown"].endswith("the end")
+
+
 def test_broken_pages_raise_nothing_but_their_own_error() -> None:
     """A longer round: ``WEBDATA_FUZZ_PAGES=100000 WEBDATA_FUZZ_SEED=7``."""
     pages, seed = (

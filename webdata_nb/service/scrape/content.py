@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.scrape.cleaning import clean, make_absolute
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.parser import Document, Element
     from webdata_nb.service.scrape.reading import Reading
     from webdata_nb.service.scrape.source import ScrapeOptions
+
+MOST_LINKS = 100_000
+"""Links of a page beyond which its main content is not searched: it is a list, or a trap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ def find_content(
         drop_all(document.select(selector))
     if options.include_tags:
         content = _survey(_selected(document, options.include_tags), "selected", reading.links)
+    elif main and len(reading.anchors) > MOST_LINKS:
+        content = replace(_whole(reading, document), rung="full")
     elif main:
         found = main_content(document)
         content = _survey(found.element, found.rung, reading.links)
