@@ -49,6 +49,7 @@ ENVIRONMENT: Final = frozenset(
     {
         "settings.py",
         "local/process.py",
+        "service/creatives/ocr.py",
         "service/lifetime.py",
         "service/scrape/chromium.py",
         "service/scrape/pool.py",

@@ -271,7 +271,7 @@ def _text(name: str, value: object) -> str:
 def _local_identity(chosen: Settings) -> str:
     """Return what the local service's answers depend on, keys included; it is only ever hashed."""
     told = [chosen.engines, chosen.providers, chosen.llm, chosen.proxy, chosen.user_agent]
-    parts = [str(chosen.data_dir), *told]
+    parts = [str(chosen.data_dir), *told, chosen.creatives_source]
     return orjson.dumps(parts, default=Secret.reveal, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -20,6 +20,8 @@ WEBDATA_CA_BUNDLE           a file of certificate authorities to trust
 WEBDATA_USER_AGENT          how the local service names itself to web sites and robots.txt
 WEBDATA_ENGINE_ONE          provider names of `engine_one`, comma-separated (also _TWO, _THREE)
 WEBDATA_<NAME>_URL, _KEY    address and key of a search provider
+WEBDATA_CREATIVES_SOURCE    sample, google_ads_transparency or meta_ad_library
+WEBDATA_CREATIVES_TERMS     address of the source's terms of use, to say that you accept them
 WEBDATA_LLM_<NAME>_URL, _KEY  address and key of a language model provider
 ==========================  ==================================================================
 """
@@ -38,6 +40,7 @@ import platformdirs
 
 from webdata_nb.contract import variables
 from webdata_nb.contract.fields import ENGINES, http_url, user_agent
+from webdata_nb.contract.local import SOURCES
 
 _APP: Final = "webdata"
 _YES: Final = frozenset({"1", "on", "yes", "true"})
@@ -99,6 +102,8 @@ class Overrides(TypedDict, total=False):
     engines: Mapping[str, tuple[str, ...]] | None
     providers: Mapping[str, Provider] | None
     llm: Mapping[str, Provider] | None
+    creatives_source: str | None
+    creatives_terms: str | None
     proxy: str | None
     ca_bundle: str | None
     user_agent: str | None
@@ -132,6 +137,8 @@ class Options:
     engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
     providers: dict[str, Provider] = field(default_factory=dict)
     llm: dict[str, Provider] = field(default_factory=dict)
+    creatives_source: str | None = None
+    creatives_terms: str | None = None
     proxy: str | None = None
     ca_bundle: str | None = None
     user_agent: str | None = None
@@ -168,6 +175,8 @@ class Settings:
         Provider names of each engine that was set, in order of preference.
     providers, llm : dict[str, Provider]
         Address and key of each provider, by lower-case name.
+    creatives_source, creatives_terms : str or None
+        The source of creatives, and the address of its terms of use where they were accepted.
     proxy, ca_bundle : str or None
         The way through a corporate proxy, and the authorities to trust.
     user_agent : str or None
@@ -189,6 +198,8 @@ class Settings:
     engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
     providers: dict[str, Provider] = field(default_factory=dict)
     llm: dict[str, Provider] = field(default_factory=dict)
+    creatives_source: str | None = None
+    creatives_terms: str | None = None
     proxy: str | None = None
     ca_bundle: str | None = None
     user_agent: str | None = None
@@ -272,6 +283,8 @@ _VARIABLES: Final = {
     "WEBDATA_TTL": ("ttl", _number),
     "WEBDATA_LOG": ("log", _text),
     "WEBDATA_NEST": ("nest", _flag),
+    "WEBDATA_CREATIVES_SOURCE": ("creatives_source", _text),
+    "WEBDATA_CREATIVES_TERMS": ("creatives_terms", _text),
     "WEBDATA_PROXY": ("proxy", _text),
     "WEBDATA_CA_BUNDLE": ("ca_bundle", _text),
     "WEBDATA_USER_AGENT": ("user_agent", _text),
@@ -310,6 +323,7 @@ def _checked(chosen: dict[str, Any]) -> Settings:
             "ttl": _ttl(chosen.get("ttl")),
             "user_agent": _user_agent(chosen.get("user_agent")),
             "engines": _known_engines(chosen["engines"]),
+            "creatives_source": _source(chosen.get("creatives_source")),
         }
     )
 
@@ -348,6 +362,14 @@ def _user_agent(value: str | None) -> str | None:
         return None if value is None else user_agent(value)
     except ValueError as error:
         raise ValueError(f"user_agent (WEBDATA_USER_AGENT) {error}") from None
+
+
+def _source(name: str | None) -> str | None:
+    if name is not None and name not in SOURCES:
+        raise ValueError(
+            f"creatives_source (WEBDATA_CREATIVES_SOURCE) must be one of {', '.join(SOURCES)}"
+        )
+    return name
 
 
 def _ttl(value: float | None) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -88,6 +88,21 @@ class Access(Strict):
     key: Annotated[str | None, Field(repr=False)] = None
 
 
+SourceName = Literal["sample", "google_ads_transparency", "meta_ad_library"]
+SOURCES: Final[tuple[SourceName, ...]] = get_args(SourceName)
+
+
+class Creatives(Strict):
+    """The source of creatives, the terms of use that were accepted, and the way to the source."""
+
+    source: SourceName | None = None
+    terms: str | None = None
+    url: str | None = None
+    key: Annotated[str | None, Field(repr=False)] = None
+
+
+NO_CREATIVES: Final = Creatives()
+
 # JSON has lists alone.
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -98,6 +113,7 @@ class SessionSettings(Strict):
     engines: dict[Engine, Names] = Field(default_factory=dict)
     providers: dict[str, Access] = Field(default_factory=dict)
     llm: dict[str, Access] = Field(default_factory=dict)
+    creatives: Creatives = NO_CREATIVES
     proxy: Annotated[str | None, Field(repr=False)] = None
     ca_bundle: str | None = None
     user_agent: UserAgent | None = None

@@ -165,17 +165,54 @@ class CrawlStatus(Reply):
     receipt: Receipt | None = None
 
 
+class StoredFile(Reply):
+    """A downloaded file (ours): its bytes are under `CREATIVES_FILE`, by their hash."""
+
+    url: str
+    sha256: str | None = None
+    mime: str | None = None
+    bytes: int | None = None
+    width: int | None = None
+    height: int | None = None
+    error: str | None = None
+
+
 class Creative(Reply):
-    """One advertising creative."""
+    """One advertising creative; all but the first four fields are ours, present where known.
+
+    Those from `regions` on come with details, `assets` and `preview` with the downloads, `text`
+    with OCR. A creative that could not be read, or not be enriched, says so in `error`.
+    """
 
     position: int
     advertiser_id: str
     creative_id: str
     preview_url: str | None = None
+    advertiser_name: str | None = None
+    format: str | None = None
+    first_shown: datetime | None = None
+    last_shown: datetime | None = None
+    days_shown: int | None = None
+    political: bool | None = None
+    error: str | None = None
+    regions: list[str] | None = None
+    impressions_min: int | None = None
+    impressions_max: int | None = None
+    landing_domain: str | None = None
+    asset_urls: list[str] | None = None
+    assets: list[StoredFile] | None = None
+    preview: StoredFile | None = None
+    text: str | None = None
+    text_confidence: float | None = None
+    headline: str | None = None
+    description: str | None = None
 
 
 class CreativesReply(Reply):
-    """A page of creatives; `cursor` is there when another page exists."""
+    """A page of creatives; `cursor` is there when another page exists.
+
+    `provider` and `date_range` are ours: the source that answered, and the days it was asked for.
+    """
 
     success: bool = True
     source: str = "partner_ads_transparency"
@@ -186,6 +223,29 @@ class CreativesReply(Reply):
     time_taken: float | None = None
     creatives: list[dict[str, Any]] = Field(default_factory=list)
     cursor: str | None = None
+    provider: str | None = None
+    date_range: str | None = None
+
+
+class AdvertiserFound(Reply):
+    """One advertiser that a name or domain may mean (ours); `rank` from 1, best first."""
+
+    rank: int
+    advertiser_id: str
+    name: str = ""
+    region: str | None = None
+    domain: str | None = None
+    ads_min: int | None = None
+    ads_max: int | None = None
+
+
+class AdvertisersReply(Reply):
+    """GET .../advertisers (ours)."""
+
+    success: bool = True
+    query: str
+    provider: str | None = None
+    advertisers: list[AdvertiserFound] = Field(default_factory=list)
 
 
 class CancelReply(Reply):

@@ -40,7 +40,10 @@ from webdata_nb.contract.fields import (
 
 MarkdownMode = Literal["article", "full"]
 DATE_RANGES: Final = ("yesterday", "last_7_days", "last_30_days")
-_ADVERTISER_IN_URL: Final = re.compile(r"/advertiser/([A-Za-z0-9_-]+)")
+# Of the two sources with pages: Google's Transparency Center, and Meta's Ad Library.
+_ADVERTISER_IN_URL: Final = re.compile(
+    r"/advertiser/([A-Za-z0-9_-]+)|/ads/library/?\?(?:[^#]*&)?view_all_page_id=([0-9]+)"
+)
 _DATE: Final = r"\d{4}-\d{2}-\d{2}"
 
 
@@ -166,6 +169,12 @@ def _one_url(value: Any) -> Any:
     return value
 
 
+def _in_url(url: str) -> str:
+    """Return the advertiser's id in the address of its page; "" where there is none."""
+    found = _ADVERTISER_IN_URL.search(url)
+    return (found[1] or found[2]) if found else ""
+
+
 def _advertiser_id(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value):
         raise ValueError('must be an advertiser id such as "AR17828074650563772417"')
@@ -223,10 +232,10 @@ class CreativesRequest(Strict):
             if self.advertiser_id is None:
                 raise ValueError("must name an advertiser: send advertiser_id or url")
             return self
-        found = _ADVERTISER_IN_URL.search(self.url)
-        if found is None:
+        found = _in_url(self.url)
+        if not found:
             raise ValueError("url must be an advertiser's page: .../advertiser/AR...")
-        if self.advertiser_id not in (None, found[1]):
+        if self.advertiser_id not in (None, found):
             raise ValueError("advertiser_id and the advertiser in url disagree: send one of them")
         return self
 
@@ -235,8 +244,7 @@ class CreativesRequest(Strict):
         """The advertiser's id, from whichever field named it."""
         if self.advertiser_id is not None:
             return self.advertiser_id
-        found = _ADVERTISER_IN_URL.search(self.url or "")
-        return found[1] if found else ""
+        return _in_url(self.url or "")
 
 
 StartRequest = SearchRequest | CrawlRequest

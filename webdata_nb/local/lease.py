@@ -17,7 +17,7 @@ import httpx
 from pydantic import ValidationError
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.local import Access, LeaseReply, SessionSettings
+from webdata_nb.contract.local import Access, Creatives, LeaseReply, SessionSettings
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.local.handshake import Running, http
 from webdata_nb.local.place import Place
@@ -173,9 +173,23 @@ def handed_over(settings: Settings) -> SessionSettings:
             "engines": settings.engines,
             "providers": _access(settings.providers),
             "llm": _access(settings.llm),
+            "creatives": _creatives(settings),
             "proxy": settings.proxy,
             "ca_bundle": settings.ca_bundle,
             "user_agent": settings.user_agent,
+        }
+    )
+
+
+def _creatives(settings: Settings) -> Creatives:
+    """Return the source of creatives, with its address and key out of the providers."""
+    access = _access(settings.providers).get(settings.creatives_source or "", Access())
+    return Creatives.model_validate(
+        {
+            "source": settings.creatives_source,
+            "terms": settings.creatives_terms,
+            "url": access.url,
+            "key": access.key,
         }
     )
 

@@ -20,12 +20,19 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from webdata_nb import __version__
+from webdata_nb.contract.local import NO_CREATIVES, Creatives
+from webdata_nb.service.creatives.cursor import Seal
+from webdata_nb.service.creatives.files import FileStore
+from webdata_nb.service.creatives.ocr import Readers
+from webdata_nb.service.creatives.run import Listing
+from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import ServiceError
 from webdata_nb.service.gate import AccountOf, Gate, local_accounts
 from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.routes import (
     crawl,
+    creatives,
     events,
     exports,
     health,
@@ -63,6 +70,8 @@ log = logging.getLogger("webdata_nb.service")
 PAGE_WORKERS: Final = default_workers()
 # Pages are indexed once their job is over and nothing else waits for the processor.
 INDEX_AFTER_S: Final = 1.0
+# Between two looks for downloaded files that are past their time.
+SWEEP_EVERY_S: Final = 600.0
 # How long replies under way may take when the service stops; jobs go on after the next start.
 GRACE_S: Final = 3
 
@@ -97,11 +106,18 @@ class LeasedSettings:
     """A job takes its settings from the session that starts it."""
 
     lifetime: Lifetime
+    creatives: Creatives = NO_CREATIVES
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
         """See `Sessions.context_of`."""
         bound = self.lifetime.settings_of(lease_id)
-        return bound.model_dump(mode="json", exclude_defaults=True)
+        # Creatives are no jobs: their token has no business in the database.
+        return bound.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
+
+    def creatives_of(self, lease_id: str | None) -> Creatives:
+        """See `Sessions.creatives_of`."""
+        bound = self.lifetime.settings_of(lease_id).creatives
+        return self.creatives if bound == NO_CREATIVES else bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +150,13 @@ async def service(
         engines = Engines(ways, catalog, settings.providers)
         hub = Hub()
         runner = LocalRunner(store, hub, engines.run, finished=background.finished)
-        sessions = LeasedSettings(lifetime)
+        sessions = LeasedSettings(lifetime, settings.providers.creatives)
+        listing = Listing(
+            Sources(throttle),
+            Seal.kept_in(settings.data_dir),
+            FileStore(settings.data_dir / "creatives"),
+            Readers(),
+        )
         desk = Desk(
             store,
             accounts,
@@ -146,14 +168,31 @@ async def service(
             engines.listing,
         )
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
+        stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files)))
         await runner.start()
         stack.push_async_callback(runner.close)
-        yield Running(_application(settings.mode, desk, lifetime, stop), store.active_jobs)
+        counter = creatives.Counter(listing, ways)
+        app = _application(settings.mode, desk, counter, lifetime, stop)
+        yield Running(app, store.active_jobs)
 
 
-def _application(mode: Mode, desk: Desk, lifetime: Lifetime, stop: Callable[[], None]) -> ASGIApp:
+async def _sweep(files: FileStore) -> None:
+    """Remove downloaded files past their time, for ever."""
+    while True:
+        await asyncio.to_thread(files.sweep, time())
+        await asyncio.sleep(SWEEP_EVERY_S)
+
+
+def _application(
+    mode: Mode,
+    desk: Desk,
+    counter: creatives.Counter,
+    lifetime: Lifetime,
+    stop: Callable[[], None],
+) -> ASGIApp:
     groups = [crawl, receipt, search, jobs, events, exports, credit, engine_lists]
     routes = [route for group in groups for route in group.routes(desk)]
+    routes += creatives.routes(desk, counter)
     routes += [*unbuilt.ROUTES, *health.ROUTES]
     if mode == "local":
         routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())

@@ -13,6 +13,11 @@
     │   ├── ConcurrencyReached       as many active jobs and calls as the plan allows
     │   └── CreditsUsedUp            fewer credits left than the start may cost
     ├── NotYetBuilt             501  an option that this version does not carry out
+    ├── NotSetUp                501  needs a setting that this service or session does not have
+    ├── SourceProblem           502  an outside source did not give a usable answer
+    │   ├── SourceRefused       502  it blocks us, or does not accept the token
+    │   ├── SourceBusy          503  it asks to wait; carries for how long
+    │   └── SourceSlow          504  it did not answer within the call's time
     ├── NewerSchema             -    a newer release wrote the database; it alone may open it
     ├── NoSuchAccount           -    no account or key of that name, for the operator
     ├── JobFailed               -    the whole job failed; the text is its `error`
@@ -104,6 +109,30 @@ class NoSuchAccount(ServiceError):
 
 class NotYetBuilt(ServiceError):
     """An option of the contract that this version refuses rather than ignores."""
+
+
+class NotSetUp(ServiceError):
+    """A setting is missing; the message names it."""
+
+
+class SourceProblem(ServiceError):
+    """An outside source did not give a usable answer; the message names the source."""
+
+
+class SourceRefused(SourceProblem):
+    """The source blocks this service, or does not accept the token."""
+
+
+class SourceBusy(SourceProblem):
+    """The source asks for a pause, of `retry_after_s` seconds."""
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class SourceSlow(SourceProblem):
+    """The source did not answer within the call's time."""
 
 
 class NewerSchema(ServiceError):

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from webdata_nb import __version__
 from webdata_nb.contract import fields, variables
-from webdata_nb.contract.local import SessionSettings
+from webdata_nb.contract.local import SOURCES, SessionSettings
 
 Mode = Literal["local", "team"]
 LOCAL_ACCOUNT: Final = "local"
@@ -84,9 +84,25 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
     for name, text in given.items():
         if (found := variables.provider_variable(name)) is not None:
             groups[found.llm].setdefault(found.provider, {})[found.part] = text
-    return SessionSettings.model_validate(
-        {"engines": variables.engines(given), "providers": groups[False], "llm": groups[True]}
-    )
+    told = {
+        "engines": variables.engines(given),
+        "providers": groups[False],
+        "llm": groups[True],
+        "creatives": _creatives(given, groups[False]),
+    }
+    return SessionSettings.model_validate(told)
+
+
+def _creatives(
+    given: Mapping[str, str], access: Mapping[str, Mapping[str, str]]
+) -> dict[str, str | None]:
+    """Return the operator's source of creatives, with its address and key."""
+    source = given.get("WEBDATA_CREATIVES_SOURCE")
+    if source is not None and source not in SOURCES:
+        raise BadSetting(f"WEBDATA_CREATIVES_SOURCE must be one of {', '.join(SOURCES)}")
+    way = access.get(source or "", {})
+    terms = given.get("WEBDATA_CREATIVES_TERMS")
+    return {"source": source, "terms": terms, "url": way.get("url"), "key": way.get("key")}
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -150,7 +150,6 @@ async def test_the_catalog_of_weights(api: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/data/partner-ads/transparency/creatives"),
         ("GET", "/v1/webhooks/deliveries"),
         ("POST", "/v1/webhooks/test"),
     ],

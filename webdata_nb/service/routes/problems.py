@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -18,9 +19,13 @@ from webdata_nb.service.errors import (
     Gone,
     NoSuchJob,
     NothingToExport,
+    NotSetUp,
     NotYetBuilt,
     OverLimit,
     ServiceError,
+    SourceBusy,
+    SourceProblem,
+    SourceSlow,
     WrongState,
 )
 
@@ -36,6 +41,10 @@ STATUS: Final[dict[type[ServiceError], int]] = {
     Conflict: 409,
     OverLimit: 429,
     NotYetBuilt: 501,
+    NotSetUp: 501,
+    SourceBusy: 503,
+    SourceSlow: 504,
+    SourceProblem: 502,  # the first that fits counts, so the root comes last
 }
 
 
@@ -65,8 +74,13 @@ async def on_service_error(_request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
         return JSONResponse({"detail": [_field(error.loc, str(error), "value_error")]}, status)
-    headers = _limits(error) if isinstance(error, OverLimit) else None
-    return JSONResponse({"detail": str(error)}, status, headers)
+    return JSONResponse({"detail": str(error)}, status, _headers(error))
+
+
+def _headers(error: Exception) -> dict[str, str] | None:
+    if isinstance(error, SourceBusy):
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
+    return _limits(error) if isinstance(error, OverLimit) else None
 
 
 def _limits(error: OverLimit) -> dict[str, str]:

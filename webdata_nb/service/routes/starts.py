@@ -13,6 +13,7 @@ import orjson
 from starlette.requests import Request
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import IDEMPOTENCY_KEY, LEASE_HEADER
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
@@ -33,6 +34,9 @@ class Sessions(Protocol):
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
         """Return what a job takes from its session; empty without one."""
+
+    def creatives_of(self, lease_id: str | None) -> Creatives:
+        """Return the source of creatives that the session, or the server, has chosen."""
 
 
 @dataclass(frozen=True, slots=True)

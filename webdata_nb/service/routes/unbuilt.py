@@ -38,7 +38,6 @@ async def _refused(request: Request) -> JSONResponse:
 
 
 ROUTES = [
-    Route(paths.CREATIVES, _refused, methods=["POST"]),
     Route(paths.WEBHOOK_DELIVERIES, _refused),
     Route(paths.WEBHOOK_REPLAY, _refused, methods=["POST"]),
     Route(paths.WEBHOOK_TEST, _refused, methods=["POST"]),

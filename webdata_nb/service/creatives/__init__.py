@@ -1,0 +1,1 @@
+"""The creatives listing: advertisements of one advertiser, from a public source."""
