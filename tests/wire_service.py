@@ -141,6 +141,7 @@ class WireService:
         self.weights: list[Row] = [{"platform": "crawl", "operation": "page", "weight": 1.0}]
         self.creatives_cursor: str | None = None
         self.engines: list[Row] = engine_rows()
+        self.files: dict[str, bytes] = {}
         self.fault: Callable[[str, dict[str, str]], Response | None] = lambda _path, _query: None
         self.silent = False
         self.cut_exports = False
@@ -187,6 +188,8 @@ class WireService:
             ("POST", paths.JOB_CANCEL): self._cancel,
             ("POST", paths.JOB_RETRY): self._retry,
             ("POST", paths.CREATIVES): self._creatives,
+            ("GET", paths.ADVERTISERS): self._advertisers,
+            ("GET", paths.CREATIVES_FILE): self._file,
             ("GET", paths.JOBS): self._jobs,
             ("GET", paths.WEIGHTS): self._weights,
             ("GET", paths.ENGINES): self._engines,
@@ -358,6 +361,17 @@ class WireService:
             **({} if cursor is None else {"cursor": cursor}),
         }
         return JSONResponse(reply)
+
+    def _advertisers(self, request: Request, _body: Any) -> Response:
+        found = [
+            {"rank": rank, "advertiser_id": f"AR{rank}", "name": f"Fulmar {rank}", "ads_max": 200}
+            for rank in (1, 2)
+        ]
+        query = request.query_params["query"]
+        return JSONResponse({"success": True, "query": query, "advertisers": found})
+
+    def _file(self, request: Request, _body: Any) -> Response:
+        return Response(self.files[request.path_params["sha256"]], media_type="image/png")
 
     def _jobs(self, _request: Request, _body: Any) -> Response:
         listed = [

@@ -58,6 +58,18 @@ _CRAWL: Final = (
     "respect_nofollow",
 )
 _SEARCH: Final = ("num_results", "engine", "language", "country", "safe_search")
+_CREATIVES: Final = (
+    "region",
+    "date_range",
+    "max_rows",
+    "limit",
+    "only_new",
+    "skip_details",
+    "should_download_assets",
+    "should_download_previews",
+    "ocr",
+    "timeout_ms",
+)
 _CALL: Final = ("out", "timeout", "cache", "refresh", "offline", "ttl", "on_incomplete")
 
 
@@ -108,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"webdata {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_demo, _crawl, _search, _jobs, _cache, _serve, _stop):
+    for add in (_demo, _crawl, _search, _creatives, _jobs, _cache, _serve, _stop):
         add(commands)
     administration.add(commands, _usual_directory)
     doctor.add(commands)
@@ -198,6 +210,40 @@ def _run_search(args: argparse.Namespace) -> int:
     _choose_service(args)
     frame = search_df(args.query, **_given(args, *_SEARCH, *_SCRAPE, *_CALL))
     return _show(frame, args.out, ("rank", "title", "url", "snippet", "error"))
+
+
+def _creatives(commands: _Commands) -> None:
+    text = "List the ads of an advertiser, from the chosen transparency source."
+    parser = _command(commands, "creatives", _run_creatives, text)
+    parser.add_argument("advertiser", metavar="ADVERTISER", help="an id, or its page's URL")
+    parser.add_argument(
+        "--find", action="store_true", help="ADVERTISER is a name or domain: list who it may be"
+    )
+    add = parser.add_argument_group("which ads").add_argument
+    add("--region", metavar="CODE|NAME", help="where they were shown (default anywhere)")
+    add("--date-range", metavar="RANGE", help="last_30_days, or 2026-01-01..2026-01-31")
+    add("--max-rows", type=int, metavar="N", help="at most N ads")
+    add("--limit", type=int, metavar="N", help="ads a request, 1 to 40 (default 40)")
+    add("--only-new", action="store_true", default=None, help="without those of the last call")
+    add = parser.add_argument_group("what to add to each").add_argument
+    _switch(add, "--skip-details", "leave out the details (the default)")
+    _switch(add, "--should-download-assets", "download its files")
+    _switch(add, "--should-download-previews", "download its preview")
+    _switch(add, "--ocr", "read the text in its picture")
+    add("--timeout-ms", type=int, metavar="MS", help="for each request, 5000 to 90000")
+    _call_flags(parser)
+
+
+def _run_creatives(args: argparse.Namespace) -> int:
+    from webdata_nb.functions import advertisers_df, creatives_df
+
+    _choose_service(args)
+    if args.find:
+        _print_table(advertisers_df(args.advertiser))
+        return 0
+    frame = creatives_df(args.advertiser, **_given(args, *_CREATIVES, *_CALL))
+    shown = ("position", "creative_id", "format", "last_shown", "headline", "text", "error")
+    return _show(frame, args.out, tuple(name for name in shown if name in frame.columns))
 
 
 _Add = Callable[..., Any]

@@ -118,8 +118,8 @@ def test_creatives_of_several_advertisers_and_regions(service: WireService) -> N
         "region",
         "fetched_at",
         "success",
-        "error",
         "position",
+        "advertiser_id",
     ]
     assert df["region"].tolist() == ["US", "US", "DE", "DE"] * 2
     assert df["success"].all()

@@ -37,7 +37,7 @@ def test_an_unused_cache_is_empty_and_need_not_exist(root: Path) -> None:
         "subject": "str",
         "at": "datetime64[us, UTC]",
         "rows": "Int32",
-        "bytes": "int64",
+        "bytes": "Int64",
         "file": "str",
     }
     assert not root.exists()

@@ -42,6 +42,13 @@ EXPECTED: dict[TableName, dict[str, str]] = {
         "advertiser_id": "str",
         "creative_id": "str",
         "preview_url": "str",
+        "advertiser_name": "str",
+        "format": "str",
+        "first_shown": "datetime64[us, UTC]",
+        "last_shown": "datetime64[us, UTC]",
+        "days_shown": "Int32",
+        "political": "boolean",
+        "error": "str",
     },
 }
 SCRAPED = {

@@ -20,6 +20,7 @@ from webdata_nb.client.transport import Answered, Transport
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
 from webdata_nb.contract.replies import (
+    AdvertisersReply,
     CancelReply,
     CrawlStatus,
     CreativesReply,
@@ -310,6 +311,27 @@ class Client:
             timeout_s=max(self._timeout_s, asked_s + 10),
         )
         return answers.parse(CreativesReply, await self._transport.json(call))
+
+    async def advertisers(
+        self, query: str, *, limit: int = limits.ADVERTISERS_DEFAULT
+    ) -> AdvertisersReply:
+        """GET .../advertisers: who a name or domain may mean; an extra that a service may lack."""
+        params: dict[str, str | int] = {"query": query, "limit": limit}
+        call = Call("GET", paths.ADVERTISERS, params)
+        return answers.parse(AdvertisersReply, await self._transport.json(call))
+
+    async def creative_file(self, sha256: str) -> bytes:
+        """GET .../files/{sha256}: a file that a creatives call downloaded; an extra of ours.
+
+        Raises
+        ------
+        NotFound
+            No such file for this key, or it is past its retention.
+        """
+        path = paths.fill(paths.CREATIVES_FILE, sha256=sha256)
+        call = Call("GET", path, headers={"accept": "*/*"})
+        async with self._transport.stream(call) as (_, pieces):
+            return b"".join([piece async for piece in pieces])
 
     async def jobs(
         self, *, cursor: str | None = None, limit: int = limits.JOBS_LISTED_DEFAULT

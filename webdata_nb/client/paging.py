@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final
 
 from webdata_nb import errors
 from webdata_nb.client.client import Client
@@ -11,6 +11,8 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, JobSummary, ReceiptEntry
 
 Rows = list[dict[str, Any]]
+# How often a listing of creatives begins again without a new row before it gives up.
+_VAIN_BEGINNINGS: Final = 2
 
 
 async def crawl_rows(
@@ -133,9 +135,15 @@ class _Trail:
 
 
 async def creative_pages(
-    client: Client, body: Mapping[str, Any], *, max_rows: int | None = None
+    client: Client,
+    body: Mapping[str, Any],
+    *,
+    max_rows: int | None = None,
+    read: Sequence[CreativesReply] = (),
 ) -> AsyncGenerator[CreativesReply, None]:
-    """Give an advertiser's creatives, page by page, until there is no cursor.
+    """Give an advertiser's creatives, page by page, until there is no cursor; no row twice.
+
+    Where a cursor expires or leads back, the listing begins again and leaves out what was given.
 
     Parameters
     ----------
@@ -145,24 +153,86 @@ async def creative_pages(
         The request of the first page, named as in the contract.
     max_rows : int, optional
         No further page is asked for once so many rows came; the last page is given whole.
+    read : Sequence[CreativesReply]
+        Pages that an earlier call was given: it goes on behind them.
 
     Raises
     ------
     IncompleteResult
-        After the last page: the service repeated a cursor.
+        After the last page: a cursor leads back or is refused, also after beginning again.
     """
-    trail, arrived = _Trail(body.get("cursor")), 0
-    asked = body
+    course = _Course(body.get("cursor"), read)
     while True:
-        reply = await client.creatives(asked)
-        arrived += len(reply.creatives)
-        yield reply
-        if max_rows is not None and arrived >= max_rows:
+        asked = body if course.cursor is None else {**body, "cursor": course.cursor}
+        try:
+            reply = course.fresh(await client.creatives(asked))
+        except errors.InvalidRequest as error:
+            if course.cursor is None or not any(name == "cursor" for name, _ in error.fields):
+                raise
+            course.begin_again(str(error))
+            continue
+        if reply.creatives or not course.arrived:
+            yield reply
+        if reply.cursor is None or (max_rows is not None and course.arrived >= max_rows):
             return
-        cursor = trail.step(reply.cursor, arrived)
-        if cursor is None:
-            return
-        asked = {**body, "cursor": cursor}
+        course.follow(reply.cursor)
+
+
+class _Course:
+    """How far a listing of creatives came: its rows by their ids, its cursors, its beginnings."""
+
+    def __init__(self, cursor: str | None, read: Sequence[CreativesReply]) -> None:
+        self._first = cursor
+        self._known = {_identity(row) for reply in read for row in reply.creatives}
+        self.cursor = read[-1].cursor if read else cursor
+        self._begun_with = -1
+        self._vain = 0
+        self._patience = 1
+        self._idle = self._pages = 0
+        self._seen = {self.cursor} if self.cursor else set()
+
+    @property
+    def arrived(self) -> int:
+        """How many rows came."""
+        return len(self._known)
+
+    def fresh(self, reply: CreativesReply) -> CreativesReply:
+        """Return a page without the rows that came before."""
+        rows = {_identity(row): row for row in reply.creatives}
+        new = [row for key, row in rows.items() if key not in self._known]
+        self._known.update(rows)
+        self._idle = self._idle + 1 if reply.creatives and not new else 0
+        self._pages += 1
+        return reply.model_copy(
+            update={"creatives": new, "total_results": len(new), "cursor": reply.cursor or None}
+        )
+
+    def follow(self, cursor: str) -> None:
+        """Go on to the next page, or begin again where the cursor leads back."""
+        if cursor in self._seen:
+            self.begin_again("the service repeats a cursor")
+        elif self._idle >= self._patience:
+            self.begin_again("the service repeats its pages")
+        else:
+            self._seen.add(cursor)
+            self.cursor = cursor
+
+    def begin_again(self, why: str) -> None:
+        """Go back to the first page; raises where that was done twice and brought nothing."""
+        self._vain = self._vain + 1 if self.arrived == self._begun_with else 0
+        if self._vain > _VAIN_BEGINNINGS - 1:
+            raise errors.IncompleteResult(None, self.arrived, why=why)
+        self._begun_with = self.arrived
+        # What was read already comes again first.
+        self._patience = max(self._patience, self._pages) + 1
+        self.cursor = self._first
+        self._seen = {self.cursor} if self.cursor else set()
+        self._idle = self._pages = 0
+
+
+def _identity(row: Mapping[str, Any]) -> object:
+    """Return what tells a creative from others; one without an id is told by its place."""
+    return row.get("creative_id") or ("", row.get("position"))
 
 
 async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSummary]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webdata_nb.functions.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.functions.budget import Estimate
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
@@ -15,6 +16,7 @@ from webdata_nb.functions.listings import (
     weights_df,
 )
 from webdata_nb.functions.methods import Session, connect
+from webdata_nb.functions.pictures import gallery
 from webdata_nb.functions.questions import estimate, history_df
 from webdata_nb.functions.reason import Why, awhy, why
 from webdata_nb.functions.retrying import aretry_failed, retry_failed
@@ -40,9 +42,11 @@ __all__ = [
     "Session",
     "Stream",
     "Why",
+    "aadvertisers_df",
     "acrawl_df",
     "acrawl_job",
     "acreatives_df",
+    "advertisers_df",
     "aengines_df",
     "aexport_df",
     "ajob",
@@ -61,6 +65,7 @@ __all__ = [
     "engines_df",
     "estimate",
     "export_df",
+    "gallery",
     "headings_df",
     "history_df",
     "images_df",

@@ -64,6 +64,8 @@ async def answer(ask: Ask, call: Call) -> pd.DataFrame:
 async def gained(ask: Ask, call: Call) -> Result:
     """Return the rows that `ask` stands for, from the cache or from the service."""
     memory = Memory.of_ask(ask, call)
+    if ask.only_new:
+        return await _news(ask, call, memory)
     asked_at = datetime.now(UTC)
     found = await asyncio.to_thread(memory.find, ask.shown)
     if found is not None:
@@ -73,6 +75,14 @@ async def gained(ask: Ask, call: Call) -> Result:
         if found is not None:
             return Result.kept(found)
         return await _asked(ask, call, memory)
+
+
+async def _news(ask: Ask, call: Call, memory: Memory) -> Result:
+    """Ask anew, and leave out the creatives of the answer before; it stays the next one's past."""
+    async with memory.turn():
+        before = await asyncio.to_thread(memory.last, ("creative_id",))
+        result = await _asked(ask, call, memory)
+    return await asyncio.to_thread(result.without, before)
 
 
 async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:

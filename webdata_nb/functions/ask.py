@@ -32,7 +32,8 @@ class Ask:
 
     `shown` are the frame's columns. `assumed` says whether every service shares our defaults,
     so that an argument left out and its default are one question to the cache. `total` is the
-    number of rows expected, as far as known, `max_rows` how many creatives are wanted.
+    number of rows expected, as far as known, `max_rows` how many creatives are wanted,
+    and `only_new` leaves out those of the answer before.
     """
 
     op: TableName
@@ -42,6 +43,7 @@ class Ask:
     total: int | None = None
     assumed: bool = False
     max_rows: int | None = None
+    only_new: bool = False
 
     @classmethod
     def search(cls, **given: Any) -> Self:
@@ -69,12 +71,27 @@ class Ask:
         return cls("crawl", request, arguments.unlocked(request.url), shown)
 
     @classmethod
-    def creatives(cls, advertiser: object, max_rows: int | None = None, **given: Any) -> Self:
+    def creatives(
+        cls,
+        advertiser: object,
+        max_rows: int | None = None,
+        *,
+        only_new: bool = False,
+        **given: Any,
+    ) -> Self:
         """Return the listing that these arguments make; raises as `arguments.request`."""
         request = arguments.request(CreativesRequest, **_named(advertiser), **given)
         most = None if max_rows is None else arguments.whole("max_rows", max_rows, least=1)
-        shown = schemas.shown("creatives")
-        return cls("creatives", request, request.advertiser, shown, most, max_rows=most)
+        shown = schemas.shown_creatives(_enrichment(request))
+        return cls(
+            "creatives",
+            request,
+            request.advertiser,
+            shown,
+            most,
+            max_rows=most,
+            only_new=arguments.flag("only_new", only_new),
+        )
 
     @property
     def body(self) -> dict[str, Any]:
@@ -98,6 +115,17 @@ def _named(advertiser: object) -> dict[str, object]:
     """Return the contract's field for what names the advertiser."""
     is_url = isinstance(advertiser, str) and "://" in advertiser
     return {"url": advertiser} if is_url else {"advertiser_id": advertiser}
+
+
+def _enrichment(request: CreativesRequest) -> set[str]:
+    """Return the kinds of enrichment that a request asks for; assets need the details."""
+    kinds = {
+        "details": not request.skip_details or request.should_download_assets,
+        "assets": request.should_download_assets,
+        "previews": request.should_download_previews,
+        "ocr": request.ocr,
+    }
+    return {kind for kind, wanted in kinds.items() if wanted}
 
 
 def _warn_without_effect(request: SearchRequest) -> None:

@@ -29,6 +29,7 @@ async def acreatives_df(
     region: str | Sequence[str] | None = None,
     date_range: str | Sequence[str] | None = None,
     max_rows: int | None = None,
+    only_new: bool = False,
     limit: int | None = None,
     skip_details: bool | None = None,
     should_download_assets: bool | None = None,
@@ -54,8 +55,9 @@ async def acreatives_df(
     """List an advertiser's creatives from the ads transparency source, one row each.
 
     `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends it
-    sooner. Arguments left at None are not sent, so the service's defaults hold; those named here
-    are the local service's.
+    sooner; a call that broke off goes on at its cursor when it is made again within a day (not
+    with `refresh`, and not without the cache). No creative comes twice. Arguments left at None
+    are not sent, so the service's defaults hold; those named here are the local service's.
 
     Parameters
     ----------
@@ -69,6 +71,9 @@ async def acreatives_df(
         `"yesterday"`, `"last_7_days"`, `"last_30_days"` or `"YYYY-MM-DD..YYYY-MM-DD"`.
     max_rows
         Rows at most; all of them when None.
+    only_new
+        Ask anew, and leave out what the last cached answer to the same call had; without one,
+        everything is new.
     limit
         Rows per request, 1 to 40 (default 40).
     skip_details
@@ -117,14 +122,31 @@ async def acreatives_df(
     pandas.DataFrame
         The receipt is `df.attrs["webdata"]`.
 
-        =========================== ======= =============================================
-        column                      dtype   meaning
-        =========================== ======= =============================================
-        position                    Int32   place in the listing, from 1
-        advertiser_id, creative_id  str     the source's ids
-        preview_url                 str     address of the preview
-        extra                       object  dict of what enrichment added
-        =========================== ======= =============================================
+        ================================== =================== ================================
+        column                             dtype               meaning
+        ================================== =================== ================================
+        position                           Int32               place in the listing, from 1
+        advertiser_id, creative_id         str                 the source's ids
+        preview_url                        str                 address of the preview
+        advertiser_name, format            str                 text, image or video
+        first_shown, last_shown            datetime64[us, UTC] when
+        days_shown                         Int32               days
+        political                          boolean             declared as such
+        error                              str                 what could not be read or done
+        regions, asset_urls                object              lists (1)
+        impressions_min, impressions_max   Int64               where the source tells (1)
+        landing_domain                     str                 (1)
+        headline, description              str                 (1), (2)
+        text                               str                 lines of the picture (2)
+        text_confidence                    float64             0 to 1 (2)
+        assets                             object              list of downloaded files (3)
+        preview                            object              the downloaded preview (4)
+        extra                              object              fields unknown to this version
+        ================================== =================== ================================
+
+        (1) with `skip_details=False` or `should_download_assets`, (2) with `ocr`, (3) with
+        `should_download_assets`, (4) with `should_download_previews`. A file is a dict of url,
+        sha256, mime, bytes, width, height and `file`, its path in the cache.
 
     Raises
     ------
@@ -147,12 +169,13 @@ async def acreatives_df(
     Examples
     --------
     >>> df = creatives_df("AR17828074650563772417", max_rows=3)
-    >>> list(df.columns)
-    ['position', 'advertiser_id', 'creative_id', 'preview_url', 'extra']
+    >>> df["position"].tolist()
+    [1, 2, 3]
     """
     given = {
         "advertiser": advertiser,
         "max_rows": max_rows,
+        "only_new": only_new,
         "region": region,
         "date_range": date_range,
         "limit": limit,

@@ -16,6 +16,8 @@ from webdata_nb.functions.patience import within
 from webdata_nb.tables import frame, rows, schemas
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from webdata_nb.contract.replies import Reply
@@ -81,7 +83,7 @@ async def ajobs_df(
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     async with call.connection.client(call.settings) as client:
         jobs = await within(call.timeout_s, paging.all_jobs(client, newest=newest))
-    return await _framed("jobs", jobs, call)
+    return await framed("jobs", jobs, call)
 
 
 jobs_df = blocking(ajobs_df)
@@ -133,7 +135,7 @@ async def aweights_df(
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     async with call.connection.client(call.settings) as client:
         weights = await within(call.timeout_s, client.weights())
-    return await _framed("weights", weights, call)
+    return await framed("weights", weights, call)
 
 
 weights_df = blocking(aweights_df)
@@ -195,13 +197,14 @@ async def aengines_df(
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     async with call.connection.client(call.settings) as client:
         listed = await within(call.timeout_s, client.engines())
-    return await _framed("engines", listed, call)
+    return await framed("engines", listed, call)
 
 
 engines_df = blocking(aengines_df)
 
 
-async def _framed(table: TableName, replies: Sequence[Reply], call: Call) -> pd.DataFrame:
+async def framed(table: TableName, replies: Sequence[Reply], call: Call) -> pd.DataFrame:
+    """Return the replies of a listing as a frame."""
     listed = [reply.model_dump(mode="json") for reply in replies]
     attrs: dict[str, Any] = {
         "kind": table,

@@ -90,6 +90,20 @@ class Memory:
         found = self._newest((), None)
         return found is not None and not self._outdated(found)
 
+    def last(self, shown: Sequence[str]) -> Snapshot | None:
+        """Return the last answer of any age, for comparison; none where the cache is off.
+
+        Raises
+        ------
+        OfflineError
+            Asking anew is not allowed.
+        """
+        if self.call.settings.offline:
+            raise OfflineError("offline mode is on, and only_new asks the service anew")
+        if not self.call.cache:
+            return None
+        return snapshots.newest(self.root, self.question, now=datetime.now(UTC), columns=shown)
+
     def stale(self, shown: Sequence[str]) -> Snapshot | None:
         """Return an answer that is too old, where the call takes one instead of an error."""
         if not self.call.cache or self.call.stale_if_error is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from webdata_nb import session as connections
+from webdata_nb.functions.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
@@ -80,6 +81,8 @@ class Session(Connection):
     aretry_failed = _method(aretry_failed)
     creatives_df = _method(creatives_df)
     acreatives_df = _method(acreatives_df)
+    advertisers_df = _method(advertisers_df)
+    aadvertisers_df = _method(aadvertisers_df)
     search_job = _method(search_job)
     asearch_job = _method(asearch_job)
     crawl_job = _method(crawl_job)

@@ -36,6 +36,16 @@ class Result:
         """Return what a cached file holds."""
         return cls(found.table, {**found.attrs, "cache": state, "file": str(found.path)})
 
+    def without(self, before: Snapshot | None) -> Result:
+        """Return the rows whose creative the earlier answer did not have."""
+        table = _without(self.table, before)
+        told = {
+            "only_new": True,
+            "compared_with": before and str(before.path),
+            "known": self.table.num_rows - table.num_rows,
+        }
+        return replace(self, table=table, objects={}, attrs={**self.attrs, **told})
+
     @classmethod
     def fresh(
         cls,
@@ -65,6 +75,13 @@ class Result:
         state = {"cache": "miss" if memory.call.cache else "off", "file": path and str(path)}
         known = replace(fetched, rows=(), receipt=None)
         return cls(batch.table.select(list(shown)), {**attrs, **state}, batch.objects, known)
+
+
+def _without(table: pa.Table, before: Snapshot | None) -> pa.Table:
+    if before is None:
+        return table
+    known = set(before.table["creative_id"].to_pylist())
+    return table.filter([each not in known for each in table["creative_id"].to_pylist()])
 
 
 async def delivered(result: Result, call: Call) -> pd.DataFrame:

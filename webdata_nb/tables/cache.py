@@ -66,7 +66,7 @@ def ls() -> pd.DataFrame:
         subject      str                    the query, start URL or advertiser
         at           datetime64[us, UTC]    when the result was taken
         rows         Int32                  rows in the file
-        bytes        int64                  size of the file
+        bytes        Int64                  size of the file
         file         str                    its path; any Parquet reader opens it
         ============ ====================== ==========================================
     """

@@ -21,6 +21,7 @@ DtypeBackend = Literal["pandas", "pyarrow"]
 ATTRS: Final = "webdata"
 
 _NULLABLE: Final[dict[pa.DataType, Any]] = {
+    pa.int64(): pd.Int64Dtype(),
     pa.int32(): pd.Int32Dtype(),
     pa.int16(): pd.Int16Dtype(),
     pa.bool_(): pd.BooleanDtype(),

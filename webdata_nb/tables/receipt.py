@@ -35,6 +35,7 @@ class Outcome:
     engines: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    asked: str = ""
 
     @property
     def ok(self) -> int:
@@ -94,10 +95,22 @@ def of_creatives(
         status="completed",
         job_id=None,
         rows=len(rows),
-        failed=0,
+        failed=sum(bool(row.get("error")) for row in rows),
+        asked=_asked_for(replies),
         total=sum(reply.total_results for reply in replies),
         job_s=sum(times) if times else None,
     )
+
+
+def _asked_for(replies: Sequence[CreativesReply]) -> str:
+    """Say what a listing was about, as the service understood it."""
+    if not replies:
+        return ""
+    told = replies[0]
+    parts = [f"region {told.region or 'not stated'}"]
+    parts += [f"date range {told.date_range}"] if told.date_range else ["all dates"]
+    parts += [f"source {told.provider}"] if told.provider else []
+    return ", ".join(parts)
 
 
 def _failed(rows: Sequence[Row]) -> int:
@@ -141,6 +154,7 @@ def attrs(
                 for reason, urls in outcome.examples.items()
             },
         },
+        "asked": outcome.asked,
         "line": line(outcome, elapsed),
     }
     # As a file gives it back, so that a fresh frame and a cached one tell the same.
@@ -265,6 +279,8 @@ def why_empty(outcome: Outcome) -> str:
     chain = outcome.engines.get("fallback_chain")
     if chain:
         return f"{what}; asked: {', '.join(map(_asked, chain))}"
+    if outcome.asked:
+        return f"{what} for {outcome.asked}: that is no word on other regions, dates or sources"
     if outcome.counts:
         counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
         return f"{what}; URLs seen: {counted}"

@@ -29,6 +29,7 @@ Encode = Callable[[Any], Any]
 
 _MISFIT: Final = object()
 _INT32: Final = (-(2**31), 2**31 - 1)
+_INT64: Final = (-(2**63), 2**63 - 1)
 _INT16: Final = (-(2**15), 2**15 - 1)
 _REFUSED: Final = (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeError, OverflowError)
 
@@ -237,6 +238,7 @@ _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]]
     schemas.TEXTS: (_texts, _if_texts),
     schemas.WHEN: (_moment, partial(_if_only, types=(str,))),
     pa.int32(): (partial(_whole, bounds=_INT32), partial(_if_only, types=(int,))),
+    pa.int64(): (partial(_whole, bounds=_INT64), partial(_if_only, types=(int,))),
     pa.int16(): (partial(_whole, bounds=_INT16), partial(_if_only, types=(int,))),
     pa.float64(): (_number, partial(_if_only, types=(int, float))),
     pa.bool_(): (_truth, partial(_if_only, types=(bool,))),

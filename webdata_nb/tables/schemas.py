@@ -6,12 +6,12 @@ bytes of an image. Plain text is the one shape that pandas, polars and DuckDB al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-TableName = Literal["search", "crawl", "creatives", "engines", "jobs", "weights"]
+TableName = Literal["search", "crawl", "creatives", "advertisers", "engines", "jobs", "weights"]
 
 VERSION: Final = 1
 JSON: Final = b"json"
@@ -58,7 +58,16 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     ],
     "creatives": [
         *_plain(pa.int32(), "position"),
-        *_plain(TEXT, "advertiser_id", "creative_id", "preview_url"),
+        *_plain(TEXT, "advertiser_id", "creative_id", "preview_url", "advertiser_name", "format"),
+        *_plain(WHEN, "first_shown", "last_shown"),
+        *_plain(pa.int32(), "days_shown"),
+        *_plain(pa.bool_(), "political"),
+        *_plain(TEXT, "error"),
+    ],
+    "advertisers": [
+        *_plain(pa.int32(), "rank"),
+        *_plain(TEXT, "advertiser_id", "name", "region", "domain"),
+        *_plain(pa.int64(), "ads_min", "ads_max"),
     ],
     "engines": [
         *_plain(TEXT, "engine"),
@@ -80,10 +89,32 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     ],
 }
 _SCRAPING: Final = frozenset({"search", "crawl"})
+# What each kind of enrichment adds to creatives, in the order of the columns.
+_ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
+    (frozenset(kinds.split()), field)
+    for kinds, fields in (
+        ("details", _plain(TEXTS, "regions")),
+        ("details", _plain(pa.int64(), "impressions_min", "impressions_max")),
+        ("details", _plain(TEXT, "landing_domain")),
+        ("details", _plain(TEXTS, "asset_urls")),
+        ("details ocr", _plain(TEXT, "headline", "description")),
+        ("ocr", _plain(TEXT, "text")),
+        ("ocr", _plain(pa.float64(), "text_confidence")),
+        ("assets", _json("assets")),
+        ("previews", _json("preview")),
+    )
+    for field in fields
+]
+
+
+def _more(table: TableName) -> list[pa.Field[Any]]:
+    if table == "creatives":
+        return [field for _, field in _ENRICHED]
+    return _SCRAPED if table in _SCRAPING else []
+
 
 SCHEMAS: Final[dict[TableName, pa.Schema]] = {
-    name: pa.schema([*base, *(_SCRAPED if name in _SCRAPING else ()), *_EXTRA])
-    for name, base in _BASE.items()
+    name: pa.schema([*base, *_more(name), *_EXTRA]) for name, base in _BASE.items()
 }
 
 
@@ -110,3 +141,9 @@ def shown(
     scraped = [field.name for field in _SCRAPED if field.name in wanted]
     base = [field.name for field in _BASE[table]]
     return (*base, *(scraped if table in _SCRAPING else ()), "extra")
+
+
+def shown_creatives(enrichment: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of creatives enriched by `details`, `assets`, `previews`, `ocr`."""
+    added = [field.name for kinds, field in _ENRICHED if not kinds.isdisjoint(enrichment)]
+    return (*(field.name for field in _BASE["creatives"]), *added, "extra")

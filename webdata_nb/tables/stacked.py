@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from webdata_nb.tables import schemas
 from webdata_nb.tables.schemas import TableName
@@ -56,7 +57,8 @@ def _labelled(op: TableName, shown: Sequence[str], part: Part) -> pa.Table:
     rows = 0 if given is None else given.num_rows
     known: dict[str, Any] = {} if given is None else {n: given[n] for n in given.column_names}
     if op == "creatives":
-        known |= {"success": pa.array([True] * rows, pa.bool_())}
+        wrong = known.get("error", pa.nulls(rows, schemas.TEXT))
+        known |= {"success": pc.is_null(wrong)}
     known |= {name: pa.array([value] * rows, schemas.TEXT) for name, value in part.labels.items()}
     if "fetched_at" not in plain.names:
         known["fetched_at"] = pa.array([part.at] * rows, schemas.WHEN)
