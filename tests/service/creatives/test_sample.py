@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.requirements import require
 from tests.service.conftest import Api, opened
 from webdata_nb.contract import paths
 from webdata_nb.contract.local import Creatives, SessionSettings
 from webdata_nb.contract.replies import AdvertisersReply, Creative, CreativesReply
-from webdata_nb.service.creatives.sample import advertiser_ids
+from webdata_nb.service.creatives import enrich
+from webdata_nb.service.creatives.sample import Sample, advertiser_ids
 
 ADVERTISER, OTHER = advertiser_ids()
 ROWS = 45
@@ -166,6 +169,36 @@ async def test_advertisers_by_name_or_domain(api: Api, sampled: None) -> None:  
     assert [each.rank for each in found] == [1]
     await api.get(paths.ADVERTISERS, 422, params={"query": " "})
     await api.get(paths.ADVERTISERS, 422, params={"query": "x", "limit": "51"})
+
+
+async def test_without_a_source_only_the_invented_advertisers_are_found(api: Api) -> None:
+    reply = await api.get(paths.ADVERTISERS, params={"query": "Fulmar"})
+    assert reply["provider"] == "sample"
+    assert [each["advertiser_id"] for each in reply["advertisers"]] == [ADVERTISER, OTHER]
+    reply = await api.get(paths.ADVERTISERS, 501, params={"query": "Somebody Else"})
+    assert "WEBDATA_CREATIVES_SOURCE" in reply["detail"]
+
+
+async def test_the_text_of_an_ad_and_its_parts(api: Api) -> None:
+    require("tesseract")
+    row = (await listed(api, limit=1, ocr=True))["creatives"][0]
+    assert row["headline"] in row["text"].replace("\n", " ")
+    assert 0.5 < row["text_confidence"] <= 1
+    assert "preview" not in row
+
+
+async def test_what_is_not_done_in_time_is_an_error_of_its_row(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Sample, "detailed", never)
+    # The whole time is kept in reserve, so that none is left for enrichment.
+    monkeypatch.setattr(enrich, "RESERVE_S", 3600.0)
+    reply = await listed(api, limit=3, skip_details=False)
+    assert len(reply["creatives"]) == 3
+    assert {row["error"] for row in reply["creatives"]} == {"details: not done within timeout_ms"}
 
 
 @pytest.fixture

@@ -116,6 +116,10 @@ class Listing:
     ) -> tuple[str, list[Advertiser]]:
         """Return the source asked, and who a name or domain may mean there."""
         deadline = Deadline.after(timeout_ms / 1000)
+        if chosen.source is None and (
+            invented := await sample.Sample(_today()).advertisers(query.strip(), limit=limit)
+        ):
+            return sample.NAME, invented
         source = self.sources.of(chosen, fetcher, deadline)
         return source.name, await source.advertisers(query.strip(), limit=limit)
 
