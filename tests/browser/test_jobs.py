@@ -75,3 +75,30 @@ async def test_a_wait_that_never_ends_is_that_pages_failure(api: Api, site: Site
     body = {"url": site.url, "scrape_options": {"wait_for": "p:nope("}}
     [problem] = (await api.post("/v1/crawl", body, status=422))["detail"]
     assert problem["loc"] == ["body", "scrape_options", "wait_for", 0]
+
+
+SHOWN = "<title>Plain</title><main><h1>Plain</h1><p>Plain words for everyone.</p></main>"
+
+
+async def test_results_of_a_search_are_seen_as_a_phone_sees_them(api: Api, site: Site) -> None:
+    url = site.page("/", SHOWN)
+    await api.done("crawl", url=url, max_pages=1)
+    site.forget()
+    reply = await api.done(
+        "search",
+        query="plain words",
+        formats=["screenshot", "markdown"],
+        format_options={"screenshot": {"width": 320, "height": 200}},
+        mobile_device="iPhone 15",
+    )
+    [row] = reply["data"]
+    assert (row["rank"], row["scraped"]) == (1, True)
+    assert size_of(base64.b64decode(row["screenshot"], validate=True)) == (320, 200)
+    assert "iPhone" in site.hits("/")[0].headers["User-Agent"]
+    [problem] = (
+        await api.post("/v1/search", {"query": "q", "mobile_device": "iPhone 150"}, status=422)
+    )["detail"]
+    assert problem["loc"] == ["body", "mobile_device"]
+    plain = await api.done("search", query="plain words", mobile=True)
+    assert "Mobile" in site.hits("/")[-1].headers["User-Agent"]
+    assert plain["data"][0]["scraped"]
