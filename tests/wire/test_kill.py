@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
+from tests.service.search.stubs import Result, stubs
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, crawl_and_kill, duration, instants, kill, rows_after
-from tests.wire.waiting import processes_on, until
-from webdata_nb.settings import Settings
+from tests.wire.waiting import PATIENCE_S, processes_on, until
+from webdata_nb import local
+from webdata_nb.client.client import Client
+from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.paths import LEASE_HEADER
+from webdata_nb.settings import Provider, Settings
 
 CONCURRENCY = 4
 
@@ -63,3 +71,42 @@ async def test_kills_at_random_instants_leave_the_rows_exact(chosen: Settings) -
         for after_s, workers in instants(4, longest, seed=4):
             killed = await crawl_and_kill(chosen, site, start, after_s=after_s, workers=workers)
             killed.check([site.at(path) for path in paths[:200]], concurrency=10)
+
+
+async def test_a_killed_service_keeps_the_ranks_of_its_search(chosen: Settings) -> None:
+    with Site() as site:
+        stub = stubs()["searxng"]
+        stub.served = [Result(site.at(f"/page/{n}"), f"Page {n}", "") for n in range(1, 8)]
+        for number in range(1, 8):
+            site.page(f"/page/{number}", f"<title>P</title><main><p>Text {number}.</p></main>")
+        gate = site.hold("/page/4")
+        searching = replace(
+            chosen,
+            engines=dict.fromkeys(ENGINES, ("searxng",)),
+            providers={"searxng": Provider(stub.on(site))},
+        )
+        service = await local.ensure(searching)
+        lease = {LEASE_HEADER: service.lease_id}
+        async with Client(
+            service.base_url, service.token, trust_env=False, headers=lease
+        ) as client:
+            job_id = (await client.start_search({"query": "q", "num_results": 7})).job_id
+            await asyncio.to_thread(site.wait_for, "/page/4", timeout=PATIENCE_S)
+            before = await client.search_status(job_id)
+            kill(searching)
+        await service.close()
+        await until(lambda: not processes_on(searching.data_dir))
+        gate.release()
+        stub.served.reverse()
+        async with connected(searching) as (client, _):
+            ended = await client.search_status(job_id)
+            async with asyncio.timeout(PATIENCE_S):
+                while not ended.status.terminal:
+                    ended = await client.search_status(job_id, wait_s=5)
+    assert (ended.status, len(stub.asked)) == ("completed", 1)
+    assert [(row["rank"], row["url"], row["id"]) for row in ended.data] == [
+        (row["rank"], row["url"], row["id"]) for row in before.data
+    ]
+    assert [row["rank"] for row in ended.data] == list(range(1, 8))
+    assert all(row["scraped"] for row in ended.data)
+    assert ended.fallback_chain == before.fallback_chain
