@@ -135,3 +135,20 @@ def test_keys_can_be_made_before_the_first_start(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert directory.stat().st_mode & 0o077 == 0
     assert (directory / "jobs.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_secrets_are_sealed_with_a_new_key_beside_a_running_service(served: Served) -> None:
+    done = served.run("secrets", "rotate")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "sealed the secrets of 0 jobs" in done.stderr
+    [file] = served.shell.home.rglob("secret.key")
+    assert file.stat().st_mode & 0o077 == 0
+    new = served.run("secrets", "new-key").stdout.strip()
+    assert len(new) == 44
+    assert new not in file.read_text("ascii")
+
+
+def test_a_wrong_secret_key_stops_the_service_before_it_starts(tmp_path: Path) -> None:
+    done = Shell(tmp_path).run("serve", "--mode", "team", "--port", "0", WEBDATA_SECRET_KEY="short")
+    assert done.returncode == 1
+    assert "webdata secrets new-key" in done.stderr

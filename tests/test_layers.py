@@ -51,6 +51,7 @@ ENVIRONMENT: Final = frozenset(
         "local/process.py",
         "service/creatives/ocr.py",
         "service/lifetime.py",
+        "service/settings.py",
         "service/scrape/chromium.py",
         "service/scrape/pool.py",
         "service/settings.py",

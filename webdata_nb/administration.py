@@ -1,4 +1,4 @@
-"""The operator's commands: accounts and keys, on the machine that serves them.
+"""The operator's commands: accounts, keys and secrets, on the machine that serves them.
 
 They work straight on the store of a data directory, also while a service runs on it; nothing
 here is reachable over the network.
@@ -20,20 +20,23 @@ from webdata_nb.errors import InvalidArgument, WebdataError
 if TYPE_CHECKING:
     from webdata_nb.service.credits.plans import Terms
     from webdata_nb.service.store.accounts import Accounts, Usage
+    from webdata_nb.service.store.database import Database
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
 DATABASE: Final = "jobs.sqlite"
 GRACE_HOURS: Final = 24.0
 
-_Act = Callable[["Accounts", argparse.Namespace], Awaitable[None]]
+_Act = Callable[["Database", argparse.Namespace], Awaitable[None]]
+_ActOnAccounts = Callable[["Accounts", argparse.Namespace], Awaitable[None]]
 _Directory = Callable[[str], Path]
 
 
 def add(commands: Any, usual_directory: _Directory) -> None:
-    """Add the commands `accounts` and `keys`; without --data-dir they take a team's directory."""
+    """Add the operator's commands; without --data-dir they take a team's directory."""
     _accounts(_Group(commands, usual_directory, "accounts", "Who may use a team's service."))
     _keys(_Group(commands, usual_directory, "keys", "The keys that open a team's accounts."))
+    _secrets(_Group(commands, usual_directory, "secrets", "The keys that seal jobs' secrets."))
 
 
 class _Group:
@@ -44,13 +47,30 @@ class _Group:
         self._actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         self._directory = directory
 
-    def action(self, name: str, act: _Act, text: str) -> argparse.ArgumentParser:
+    def action(self, name: str, act: _ActOnAccounts, text: str) -> argparse.ArgumentParser:
         """Add an action; `act` is run on the accounts of the data directory."""
+
+        async def on_accounts(database: Database, args: argparse.Namespace) -> None:
+            from webdata_nb.service.store.accounts import Accounts
+
+            await act(Accounts(database), args)
+
+        return self.deed(name, on_accounts, text)
+
+    def deed(self, name: str, act: _Act, text: str) -> argparse.ArgumentParser:
+        """Add an action; `act` is run on the database of the data directory."""
+        parser = self.plain(name, lambda args: self._run(act, args), text)
+        parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the one that is served")
+        return parser
+
+    def plain(
+        self, name: str, run: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        """Add an action that needs no data directory."""
         parser: argparse.ArgumentParser = self._actions.add_parser(
             name, help=text, description=text
         )
-        parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the one that is served")
-        parser.set_defaults(run=lambda args: self._run(act, args))
+        parser.set_defaults(run=run)
         return parser
 
     def _run(self, act: _Act, args: argparse.Namespace) -> int:
@@ -62,7 +82,7 @@ class _Group:
             raise WebdataError(f"no service has its data in {directory}; name it with --data-dir")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            asyncio.run(_on_accounts(directory, act, args))
+            asyncio.run(_on_database(directory, act, args))
         except ServiceError as error:
             raise WebdataError(str(error)) from None
         except ValueError as error:
@@ -70,12 +90,11 @@ class _Group:
         return 0
 
 
-async def _on_accounts(directory: Path, act: _Act, args: argparse.Namespace) -> None:
-    from webdata_nb.service.store.accounts import Accounts
+async def _on_database(directory: Path, act: _Act, args: argparse.Namespace) -> None:
     from webdata_nb.service.store.database import Database
 
     async with Database(directory / DATABASE) as database:
-        await act(Accounts(database), args)
+        await act(database, args)
 
 
 # accounts
@@ -268,6 +287,36 @@ async def _top_up(accounts: Accounts, args: argparse.Namespace) -> None:
         raise InvalidArgument(f"CREDITS is a whole number from 1 to {MOST_CREDITS}")
     account = await accounts.top_up(args.account, args.credits, now=time.time())
     _note(f"{args.account!r} has {account.balance.topup_left} credits that do not expire")
+
+
+# secrets
+
+
+def _secrets(group: _Group) -> None:
+    text = "Seal all secrets with a new key; the service may run meanwhile."
+    group.deed("rotate", _rotate_secrets, text)
+    group.plain("new-key", _new_secret_key, "Print a new key for WEBDATA_SECRET_KEY.")
+
+
+async def _rotate_secrets(database: Database, _args: argparse.Namespace) -> None:
+    from webdata_nb.service.settings import secret_keys, vault_of
+    from webdata_nb.service.store.secrets import Secrets
+    from webdata_nb.service.vault import KEY_FILE, KeyFile
+
+    directory, keys = database.path.parent, secret_keys()
+    if not keys:
+        await asyncio.to_thread(KeyFile(directory / KEY_FILE).rotate)
+    done, lost = await Secrets(database, vault_of(directory, keys)).reseal()
+    _note(f"sealed the secrets of {done} jobs with the first key")
+    if lost:
+        raise WebdataError(f"the secrets of {lost} jobs were sealed with a key that is not here")
+
+
+def _new_secret_key(_args: argparse.Namespace) -> int:
+    from webdata_nb.service.vault import new_key
+
+    print(new_key())
+    return 0
 
 
 # what a person sees

@@ -134,7 +134,8 @@ async def service(
 ) -> AsyncIterator[Running]:
     """Open everything in its order, yield the application, close everything in reverse."""
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(SqliteStore(settings.data_dir / "jobs.sqlite"))
+        path = settings.data_dir / "jobs.sqlite"
+        store = await stack.enter_async_context(SqliteStore(path, settings.vault))
         index = await stack.enter_async_context(TextIndex(settings.data_dir / "index.sqlite"))
         await store.void_leases()
         accounts = Accounts(store)

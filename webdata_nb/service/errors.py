@@ -12,6 +12,7 @@
     ├── OverLimit               429  the account's limits; carries what the reply's headers say
     │   ├── ConcurrencyReached       as many active jobs and calls as the plan allows
     │   └── CreditsUsedUp            fewer credits left than the start may cost
+    ├── SecretsLost             409  no key of this service opens the job's secrets
     ├── NotYetBuilt             501  an option that this version does not carry out
     ├── NotSetUp                501  needs a setting that this service or session does not have
     ├── SourceProblem           502  an outside source did not give a usable answer
@@ -105,6 +106,10 @@ class CreditsUsedUp(OverLimit):
 
 class NoSuchAccount(ServiceError):
     """The operator named an account or a key that does not exist, or exists already."""
+
+
+class SecretsLost(ServiceError):
+    """The job's secrets were sealed with a key that this service does not have."""
 
 
 class NotYetBuilt(ServiceError):

@@ -12,8 +12,10 @@ from typing import Final, Literal
 from webdata_nb import __version__
 from webdata_nb.contract import fields, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
+from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, check_keys
 
 Mode = Literal["local", "team"]
+SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
 LOCAL_ACCOUNT: Final = "local"
 LAST_PORT: Final = 65_535
 _LOOPBACK: Final = frozenset({None, "127.0.0.1", "localhost", "::1"})
@@ -35,6 +37,7 @@ class ServiceSettings:
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     user_agent: str = USER_AGENT
     providers: SessionSettings = field(default_factory=SessionSettings)
+    secret_keys: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def checked(
@@ -67,7 +70,26 @@ class ServiceSettings:
             _networks(allow_networks),
             _user_agent(user_agent),
             providers(os.environ),
+            secret_keys(),
         )
+
+    @property
+    def vault(self) -> Vault:
+        """What seals the jobs' secrets: the given keys, or a key file in the data directory."""
+        return vault_of(self.data_dir, self.secret_keys)
+
+
+def secret_keys() -> tuple[str, ...]:
+    """Return the keys that the environment names; raises `BadSetting`."""
+    try:
+        return check_keys(os.environ.get(SECRET_KEY, ""))
+    except ValueError as error:
+        raise BadSetting(str(error)) from None
+
+
+def vault_of(data_dir: Path, keys: tuple[str, ...]) -> Vault:
+    """Return what seals with `keys`, or with the data directory's key file without any."""
+    return Vault(GivenKeys(keys) if keys else KeyFile(data_dir / KEY_FILE))
 
 
 def _user_agent(text: str | None) -> str:

@@ -18,7 +18,7 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobKind, may_retry
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import BadInput, WrongState
+from webdata_nb.service.errors import BadInput, SecretsLost, WrongState
 from webdata_nb.service.routes.problems import Invalid, json_body
 from webdata_nb.service.routes.replies import whole
 from webdata_nb.service.routes.starts import Desk, account_of
@@ -60,6 +60,8 @@ def routes(desk: Desk) -> list[Route]:
                 f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
                 state=old.state.value,
             )
+        if old.locked:
+            raise SecretsLost("no key of this service opens the job's secrets; start it anew")
         new = await _again(desk, old)
         if old.kind == "crawl":
             body = {"success": True, "job_id": new.id, "status": "pending"}

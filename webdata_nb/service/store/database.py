@@ -33,6 +33,11 @@ class Database:
         self._local = local()
         self._connections: list[sqlite3.Connection] = []
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._migrate)
         self._writer = Writer(self._connect)

@@ -18,22 +18,25 @@ class NewJob:
     account_id: str
     kind: JobKind
     subject: str
-    request: Mapping[str, Any]
-    context: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(repr=False)
+    context: Mapping[str, Any] = field(default_factory=dict, repr=False)
     most: tuple[Charge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as stored; `context` is what its starter's session handed over."""
+    """A job as stored; `context` is what its starter's session handed over.
+
+    `locked` where no key opens its secrets any more: `request` and `context` lack them.
+    """
 
     id: str
     account_id: str
     kind: JobKind
     state: JobStatus
     subject: str
-    request: Mapping[str, Any]
-    context: Mapping[str, Any]
+    request: Mapping[str, Any] = field(repr=False)
+    context: Mapping[str, Any] = field(repr=False)
     created_at: float
     started_at: float | None
     finished_at: float | None
@@ -43,6 +46,7 @@ class Job:
     published: int
     error: str | None
     outcome: Mapping[str, Any]
+    locked: bool = False
 
     @property
     def expected(self) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 import orjson
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import OWN
-from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, WrongState
+from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, SecretsLost, WrongState
 from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.holds import Book, settle_job
 from webdata_nb.service.store.queries import queries
@@ -28,6 +29,9 @@ from webdata_nb.service.store.records import (
     Seen,
     Unindexed,
 )
+from webdata_nb.service.store.sealing import joined, parted
+from webdata_nb.service.store.secrets import Secrets
+from webdata_nb.service.vault import KEY_FILE, KeyFile, Vault
 
 IDEMPOTENCY_S: Final = 24 * 3600.0
 _Q: Final = queries()
@@ -35,7 +39,19 @@ _END: Final = (float("inf"), "\U0010ffff")
 
 
 class SqliteStore(Database):
-    """Jobs in one SQLite file, for one service process at a time."""
+    """Jobs in one SQLite file, for one service process at a time.
+
+    Their secrets are sealed with `vault`, by default with the key file beside the database.
+    """
+
+    def __init__(self, path: Path, vault: Vault | None = None) -> None:
+        super().__init__(path)
+        self.vault = vault or Vault(KeyFile(path.with_name(KEY_FILE)))
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        await Secrets(self, self.vault).seal_old()
+        return self
 
     async def add_account(self, account_id: str, name: str, *, now: float) -> None:
         """See `Store.add_account`."""
@@ -53,12 +69,13 @@ class SqliteStore(Database):
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[Job, bool]:
         """See `Store.accept`."""
+        values = _job_values(job, self.vault, now)
 
         def change(connection: sqlite3.Connection) -> tuple[str, bool]:
             if key is not None and (earlier := _replayed(connection, job, key, now)):
                 return earlier, False
             Book(connection, job.account_id, now).place(job.id, job.most)
-            connection.execute(_Q["add_job"], _job_values(job, now))
+            connection.execute(_Q["add_job"], values)
             if key is not None:
                 connection.execute(_Q["remember_key"], _key_values(job, key, now))
             return job.id, True
@@ -71,7 +88,7 @@ class SqliteStore(Database):
         found = await self.read("job", id=job_id, account_id=account_id)
         if not found:
             raise NoSuchJob("no such job")
-        return _job(found[0])
+        return _job(found[0], self.vault)
 
     async def jobs(
         self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
@@ -81,7 +98,7 @@ class SqliteStore(Database):
         found = await self.read(
             "jobs", account_id=account_id, before=at, before_id=job_id, limit=limit
         )
-        return [_job(row) for row in found]
+        return [_job(row, self.vault) for row in found]
 
     async def pages(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
         """See `Store.pages`."""
@@ -148,7 +165,7 @@ class SqliteStore(Database):
         )
         if not found:
             return None
-        job = _job(found[0])
+        job = _job(found[0], self.vault)
         return job, Lease(job.id, worker, job.attempt)
 
     async def void_leases(self) -> None:
@@ -198,7 +215,8 @@ class SqliteStore(Database):
 
     async def published(self, account_id: str | None = None) -> list[Job]:
         """See `Store.published`."""
-        return [_job(row) for row in await self.read("published", account_id=account_id)]
+        found = await self.read("published", account_id=account_id)
+        return [_job(row, self.vault) for row in found]
 
     async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
         """See `Store.listed`."""
@@ -282,14 +300,15 @@ def _replayed(
     return str(row["job_id"])
 
 
-def _job_values(job: NewJob, now: float) -> dict[str, Any]:
+def _job_values(job: NewJob, vault: Vault, now: float) -> dict[str, Any]:
+    request, secrets = parted(job.request, job.context)
     return {
         "id": job.id,
         "account_id": job.account_id,
         "kind": job.kind,
         "subject": job.subject,
-        "request": orjson.dumps(job.request).decode(),
-        "context": orjson.dumps(job.context).decode(),
+        "request": orjson.dumps(request).decode(),
+        "sealed": vault.seal(secrets),
         "now": now,
     }
 
@@ -321,15 +340,22 @@ def _entry(job_id: str, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _job(row: sqlite3.Row) -> Job:
+def _job(row: sqlite3.Row, vault: Vault) -> Job:
+    request: dict[str, Any] = orjson.loads(row["request"])
+    context: dict[str, Any] = {}
+    locked = False
+    try:
+        request, context = joined(request, vault.open(row["sealed"]))
+    except SecretsLost:
+        locked = True
     return Job(
         id=row["id"],
         account_id=row["account_id"],
         kind=row["kind"],
         state=JobStatus(row["state"]),
         subject=row["subject"],
-        request=orjson.loads(row["request"]),
-        context=orjson.loads(row["context"]),
+        request=request,
+        context=context,
         created_at=row["created_at"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],
@@ -339,4 +365,5 @@ def _job(row: sqlite3.Row) -> Job:
         published=row["published"],
         error=row["error"],
         outcome=orjson.loads(row["outcome"]),
+        locked=locked,
     )

@@ -36,6 +36,8 @@ class Engines:
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end; raises what its engine raises."""
         job = context.job
+        if job.locked:
+            raise JobFailed("no key of this service opens the job's headers, cookies and keys")
         way = await self.ways.of(job.context)
         if job.kind == "crawl":
             tools = crawl.Tools(way.visitor, way.fetcher, way.robots, way.user_agent)

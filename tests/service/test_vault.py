@@ -1,0 +1,204 @@
+"""Secrets at rest: sealed, opened by the right keys alone, rotated, and found nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.service.conftest import opened
+from tests.site.server import Site
+from tests.stores.suite import ALICE, NOW, accounts, claimed, new_job
+from webdata_nb.contract.local import Access, SessionSettings
+from webdata_nb.contract.paths import LEASE_HEADER
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.errors import SecretsLost
+from webdata_nb.service.settings import BadSetting, secret_keys
+from webdata_nb.service.store.sealing import joined, parted
+from webdata_nb.service.store.secrets import Secrets
+from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.vault import GivenKeys, KeyFile, Vault, check_keys, new_key
+
+CANARIES = ("canary-header", "canary-cookie", "canary-webhook", "canary-key", "canary-proxy")
+HEADERS, COOKIES = {"X-Token": CANARIES[0]}, {"session": CANARIES[1]}
+CONTEXT = {"llm": {"x": {"key": CANARIES[3]}}, "proxy": f"http://u:{CANARIES[4]}@127.0.0.1:9"}
+
+texts = st.text(max_size=5)
+pairs = st.dictionaries(texts, texts, max_size=2)
+requests = st.fixed_dictionaries(
+    {"url": texts},
+    optional={
+        "headers": pairs,
+        "cookies": st.none() | pairs,
+        "webhook_secret": texts,
+        "scrape_options": st.fixed_dictionaries(
+            {}, optional={"headers": pairs, "cookies": pairs, "formats": st.lists(texts)}
+        ),
+    },
+)
+
+
+def files_with(directory: Path, *canaries: str) -> list[tuple[str, str]]:
+    """Return which canaries are in which files of a directory."""
+    found = []
+    for path in directory.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        found += [(canary, path.name) for canary in canaries if canary.encode() in content]
+    return found
+
+
+@given(requests, pairs)
+def test_parts_are_joined_as_they_were_and_secrets_stand_apart(
+    request: dict[str, Any], context: dict[str, Any]
+) -> None:
+    shown, secrets = parted(request, context)
+    assert joined(shown, secrets) == (request, context)
+    assert not {"headers", "cookies", "webhook_secret"} & (
+        shown.keys() | shown.get("scrape_options", {}).keys()
+    )
+
+
+@given(st.dictionaries(texts, texts))
+def test_what_is_sealed_opens_with_its_key_alone(secrets: dict[str, str]) -> None:
+    first, second = new_key(), new_key()
+    old, new = Vault(GivenKeys((first,))), Vault(GivenKeys((second, first)))
+    sealed = old.seal(secrets)
+    assert new.open(sealed) == old.open(sealed) == secrets
+    if secrets:
+        again = new.resealed(sealed)
+        for vault, text in ((old, again), (Vault(GivenKeys(())), sealed), (old, sealed[:-9])):
+            with pytest.raises(SecretsLost):
+                vault.open(text)
+
+
+def test_the_key_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "secret.key"
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(lambda _: KeyFile(path).made(), range(40)))
+    assert len(set(keys)) == 1
+    assert len(keys[0]) == 1
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    KeyFile(path).rotate()
+    assert KeyFile(path).read()[1:] == keys[0]
+    KeyFile(path).rotate()
+    assert keys[0][0] not in KeyFile(path).read()
+    assert [each.name for each in tmp_path.iterdir()] == ["secret.key"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_wrong_setting_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = new_key()
+    assert check_keys(f" {good} , ") == (good,)
+    monkeypatch.setenv("WEBDATA_SECRET_KEY", f"{good},swordfish")
+    with pytest.raises(BadSetting, match="webdata secrets new-key") as raised:
+        secret_keys()
+    assert "swordfish" not in str(raised.value)
+
+
+async def test_no_secret_is_in_any_file_reply_log_or_repr(
+    tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    site.page("/", "text")
+    replies: list[Any] = []
+    async with opened(tmp_path) as api:
+        api.lifetime.renew("lease")
+        access = {"x": Access(key=CANARIES[3])}
+        settings = SessionSettings(llm=access, providers=access, proxy=str(CONTEXT["proxy"]))
+        api.lifetime.bind("lease", settings)
+        secret = {"headers": HEADERS, "cookies": COOKIES}
+        crawl = await api.started("crawl", {"url": site.url, "scrape_options": secret})
+        held = {LEASE_HEADER: "lease"}
+        search = await api.started("search", {"query": "text", **secret}, headers=held)
+        for kind, job_id in (("crawl", crawl), ("search", search)):
+            replies += [await api.ended(kind, job_id), await api.get("/v1/jobs")]
+            events = await api.http.get(f"/v1/{kind}/{job_id}/events")
+            replies.append(events.text)
+        async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+            stored = [await store.job("local", job_id) for job_id in (crawl, search)]
+            assert stored[0].request["scrape_options"] == secret
+            assert stored[1].context["proxy"] == CONTEXT["proxy"]
+            assert files_with(tmp_path, *CANARIES) == []
+            replies += [repr(stored), repr(new_job(request=secret, context=CONTEXT))]
+    assert files_with(tmp_path, *CANARIES) == []
+    said = f"{replies} {caplog.text}"
+    assert [canary for canary in CANARIES if canary in said] == []
+    # The site was sent what the vault kept.
+    assert any(CANARIES[0] in str(asked.headers) for asked in site.requests)
+
+
+async def test_a_retry_has_the_secrets_of_the_first_start(tmp_path: Path, site: Site) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /")
+    async with opened(tmp_path) as api:
+        body = {"url": site.url, "scrape_options": {"headers": HEADERS}}
+        first = await api.started("crawl", body)
+        assert (await api.ended("crawl", first))["status"] == "failed"
+        again = (await api.post(f"/v1/jobs/{first}/retry"))["job_id"]
+        await api.ended("crawl", again)
+        async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+            jobs = [await store.job("local", job_id) for job_id in (first, again)]
+        assert jobs[0].request == jobs[1].request == body
+
+
+async def test_a_rotation_seals_everything_anew_while_the_service_runs(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    secret = {"url": "http://x/", "webhook_secret": CANARIES[2]}
+    async with SqliteStore(path) as store, SqliteStore(path) as other:
+        await accounts(store)
+        for _ in range(3):
+            await store.accept(new_job(request=secret, context=CONTEXT), now=NOW)
+        await store.accept(new_job(), now=NOW)
+        old = KeyFile(tmp_path / "secret.key").read()
+        await asyncio.to_thread(KeyFile(tmp_path / "secret.key").rotate)
+        assert await Secrets(other, other.vault).reseal() == (3, 0)
+        late, _ = await store.accept(new_job(request=secret), now=NOW)
+        jobs = await store.jobs(ALICE, limit=9)
+    assert sum(job.request == secret for job in jobs) == 4
+    # The old key opens nothing any more.
+    async with SqliteStore(path, Vault(GivenKeys(old))) as store:
+        assert sum(job.locked for job in await store.jobs(ALICE, limit=9)) == 4
+        assert await Secrets(store, store.vault).reseal() == (0, 4)
+        assert (await store.job(ALICE, late.id)).request == {"url": "http://x/"}
+
+
+async def test_a_job_whose_key_is_lost_fails_and_says_so(tmp_path: Path, site: Site) -> None:
+    site.page("/", "text")
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await store.add_account("local", "me", now=NOW)
+        request = {"url": site.url, "scrape_options": {"headers": HEADERS}}
+        job, _ = await store.accept(new_job("local", request=request), now=NOW)
+    (tmp_path / "secret.key").unlink()
+    async with opened(tmp_path) as api:
+        reply = await api.ended("crawl", job.id)
+        assert reply["status"] == "failed"
+        assert "no key of this service" in reply["error"]
+        assert "no key" in (await api.post(f"/v1/jobs/{job.id}/retry", {}, 409))["detail"]
+    assert site.paths == ()
+
+
+async def test_what_was_stored_in_the_clear_is_sealed_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with SqliteStore(path) as store:
+        await accounts(store)
+        job, _ = await store.accept(new_job(), now=NOW)
+    with sqlite3.connect(path) as before:
+        before.execute(
+            "UPDATE job SET sealed = NULL, context = ?, request = ?",
+            (f'{{"proxy": "{CANARIES[4]}"}}', f'{{"url": "u", "webhook_secret": "{CANARIES[2]}"}}'),
+        )
+    before.close()
+    async with SqliteStore(path) as store:
+        found = await store.job(ALICE, job.id)
+        assert found.request == {"url": "u", "webhook_secret": CANARIES[2]}
+        assert found.context == {"proxy": CANARIES[4]}
+        _, lease = await claimed(store)
+        await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
+    assert files_with(tmp_path, *CANARIES) == []

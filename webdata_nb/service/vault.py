@@ -1,0 +1,132 @@
+"""What a job must know and nobody may read: sealed before it is stored.
+
+The keys come from the setting WEBDATA_SECRET_KEY, or from a file beside the database that is made
+for its owner alone. The first key seals, all of them open.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import orjson
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from webdata_nb.service.errors import SecretsLost
+
+KEY_FILE: Final = "secret.key"
+_NOTHING: Final = ""
+
+
+class KeySource(Protocol):
+    """Where the keys come from, newest first."""
+
+    def read(self) -> tuple[str, ...]:
+        """Return the present keys; empty where none was made yet."""
+
+    def made(self) -> tuple[str, ...]:
+        """Return the present keys, after making the first one if there is none."""
+
+
+class GivenKeys:
+    """Keys from a setting."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = keys
+
+    def read(self) -> tuple[str, ...]:
+        """See `KeySource.read`."""
+        return self._keys
+
+    made = read
+
+
+class KeyFile:
+    """Keys in a file for its owner alone, one a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> tuple[str, ...]:
+        """See `KeySource.read`."""
+        try:
+            return tuple(self._path.read_text("ascii").split())
+        except FileNotFoundError:
+            return ()
+
+    def made(self) -> tuple[str, ...]:
+        """See `KeySource.made`; of several processes that make it at once, one wins."""
+        if not (keys := self.read()):
+            self._publish((new_key(),), os.link)
+            keys = self.read()
+        return keys
+
+    def rotate(self) -> None:
+        """Put a new key first; the present one still opens, those before it do not."""
+        self._publish((new_key(), *self.made()[:1]), os.replace)
+
+    def _publish(self, keys: tuple[str, ...], place: Any) -> None:
+        """Write the whole file under another name, durably, then give it its own."""
+        handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=".secret-")
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write("".join(f"{key}\n" for key in keys))
+                file.flush()
+                os.fsync(file.fileno())
+            place(draft, self._path)
+        except FileExistsError:
+            pass  # another process was first: its key is as good
+        finally:
+            Path(draft).unlink(missing_ok=True)
+
+
+def new_key() -> str:
+    """Return a key that was never there before."""
+    return Fernet.generate_key().decode()
+
+
+def check_keys(text: str) -> tuple[str, ...]:
+    """Return the keys that a setting names, separated by commas; raises `ValueError`."""
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    try:
+        [Fernet(key) for key in keys]
+    except ValueError:
+        raise ValueError(
+            "WEBDATA_SECRET_KEY takes keys as `webdata secrets new-key` makes them, separated "
+            "by commas; the first seals, the others still open"
+        ) from None
+    return keys
+
+
+class Vault:
+    """Seals and opens; an empty mapping is sealed as an empty text, which needs no key."""
+
+    def __init__(self, source: KeySource) -> None:
+        self._source = source
+
+    def seal(self, secrets: Mapping[str, Any]) -> str:
+        """Return `secrets` sealed with the newest key."""
+        if not secrets:
+            return _NOTHING
+        return _box(self._source.made()).encrypt(orjson.dumps(secrets)).decode()
+
+    def open(self, sealed: str) -> dict[str, Any]:
+        """Return what was sealed; raises `SecretsLost` where no key opens it."""
+        if sealed == _NOTHING:
+            return {}
+        try:
+            opened: dict[str, Any] = orjson.loads(_box(self._source.read()).decrypt(sealed))
+        except (InvalidToken, ValueError):
+            raise SecretsLost("no key of this service opens the job's secrets") from None
+        return opened
+
+    def resealed(self, sealed: str) -> str:
+        """Return the same secrets sealed with the newest key; raises `SecretsLost`."""
+        return self.seal(self.open(sealed))
+
+
+def _box(keys: tuple[str, ...]) -> MultiFernet:
+    return MultiFernet([Fernet(key) for key in keys])
