@@ -54,7 +54,6 @@ ENVIRONMENT: Final = frozenset(
         "service/settings.py",
         "service/scrape/chromium.py",
         "service/scrape/pool.py",
-        "service/settings.py",
     }
 )
 

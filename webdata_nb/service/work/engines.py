@@ -12,6 +12,7 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.service.crawl import run as crawl
+from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.search import run as search
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
