@@ -26,6 +26,7 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
+from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.errors import ServiceError
 from webdata_nb.service.gate import AccountOf, Gate, local_accounts
 from webdata_nb.service.keys import key_hash
@@ -245,12 +246,15 @@ async def _run(settings: ServiceSettings, lifetime: Lifetime) -> None:
     """Serve until a signal, a control call or idleness ends it."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    Bounded.most = room()
     with listen(settings.host, settings.port) as sock, _signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
             server = _Server(
                 uvicorn.Config(
                     running.app,
+                    http=Bounded,
+                    ws="none",
                     log_config=None,
                     access_log=False,
                     lifespan="off",

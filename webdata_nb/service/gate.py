@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,9 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from webdata_nb.contract.paths import HEALTH, READY
 
 BODY_LIMIT: Final = 1024 * 1024
+BODY_S: Final = 10.0
 _OPEN: Final = frozenset({HEALTH, READY})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
+log = logging.getLogger(__name__)
 
 AccountOf = Callable[[str], Awaitable[str | None]]
 
@@ -63,6 +68,10 @@ class Gate:
         except _Refusal as refusal:
             await _answer(refusal)(scope, receive, send)
             return
+        except Exception:
+            log.exception("the gate failed")
+            await _answer(_BROKEN)(scope, receive, send)
+            return
         await self._pass(scope, receive, send)
 
     async def _account(self, headers: Headers) -> str:
@@ -74,19 +83,29 @@ class Gate:
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on, counting the body: a declared length is a promise, not a fact."""
-        read = 0
+        read, more = 0, True
+        late = asyncio.get_running_loop().time() + BODY_S
 
         async def counted() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, more
+            try:
+                async with asyncio.timeout_at(late if more else None):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(_TOO_SLOW.status, _TOO_SLOW.detail, _CLOSE) from None
             read += len(message.get("body", b""))
+            more = message.get("more_body", False)
             if read > BODY_LIMIT:
-                raise HTTPException(_TOO_LARGE.status, _TOO_LARGE.detail)
+                raise HTTPException(_TOO_LARGE.status, _TOO_LARGE.detail, _CLOSE)
             return message
 
         await self._app(scope, counted, send)
 
 
+_BROKEN: Final = _Refusal(500, "the service made an error; its log has the details")
+# What is left of such a body is not worth reading.
+_CLOSE: Final = {"Connection": "close"}
+_TOO_SLOW: Final = _Refusal(408, f"the request body took longer than {BODY_S:g} s")
 _TOO_LARGE: Final = _Refusal(413, f"the request body is larger than {BODY_LIMIT} bytes")
 
 

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from webdata_nb.service.bodies import BadJson, strict
 from webdata_nb.service.errors import (
     BadInput,
     Conflict,
@@ -135,9 +135,9 @@ async def json_body(request: Request) -> dict[str, Any]:
     """Return the JSON object of a request; an empty body is an empty object."""
     raw = await request.body()
     try:
-        body = orjson.loads(raw) if raw.strip() else {}
-    except orjson.JSONDecodeError as error:
-        raise Invalid([_field(("body",), f"not valid JSON: {error.msg}", "json_invalid")]) from None
+        body = strict(raw) if raw.strip() else {}
+    except BadJson as error:
+        raise Invalid([_field(("body",), str(error), "json_invalid")]) from None
     if not isinstance(body, dict):
         raise Invalid([_field(("body",), "must be a JSON object", "dict_type")])
     return body

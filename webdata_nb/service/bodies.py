@@ -1,0 +1,57 @@
+"""JSON bodies, read strictly: one meaning or none."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import orjson
+
+DEPTH: Final = 64
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+class BadJson(ValueError):
+    """The bytes are not JSON that has one meaning; the text says why, and echoes nothing."""
+
+
+def strict(raw: bytes) -> Any:
+    """Return what `raw` says.
+
+    Raises
+    ------
+    BadJson
+        Not JSON, NaN or Infinity, nested deeper than `DEPTH`, or an object with a name twice:
+        which of the two counts depends on the reader.
+    """
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise BadJson(f"not valid JSON: {error.msg}") from None
+    # Only now: on text that is no JSON the search for strings could take quadratic time.
+    _check_depth(raw)
+    json.loads(raw, object_pairs_hook=_check_names, parse_int=_any, parse_float=_any)
+    return value
+
+
+def _any(_digits: str) -> int:
+    """Stand for a number: orjson has read it, and a very long one would take its time."""
+    return 0
+
+
+def _check_depth(raw: bytes) -> None:
+    depth = 0
+    for token in _TOKENS.finditer(raw):
+        mark = token[0]
+        if mark in b"[{":
+            depth += 1
+            if depth > DEPTH:
+                raise BadJson(f"nested deeper than {DEPTH} levels")
+        elif mark in b"]}":
+            depth -= 1
+
+
+def _check_names(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise BadJson("an object has the same name twice")
