@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import Job, Lease
 from webdata_nb.service.work.context import Assignment, LeasedJob
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.worker import LEASE_S, Engine, work
@@ -55,6 +55,7 @@ class LocalRunner:
         self._name = secrets.token_hex(8)
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._claim = asyncio.Lock()
 
     async def start(self) -> None:
         """See `Runner.start`."""
@@ -66,7 +67,8 @@ class LocalRunner:
 
     async def cancel(self, job_id: str) -> None:
         """See `Runner.cancel`."""
-        task = self._tasks.get(job_id)
+        async with self._claim:  # a job that is being claimed has its task afterwards
+            task = self._tasks.get(job_id)
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOP_S)
@@ -93,19 +95,23 @@ class LocalRunner:
 
     async def _fill(self) -> None:
         while len(self._tasks) < SLOTS:
-            claimed = await self._store.claim(self._name, lease_s=LEASE_S, now=time.time())
-            if claimed is None:
-                return
-            job, lease = claimed
-            context = LeasedJob(Assignment(job, lease), self._store, self._hub.changed)
-            task = asyncio.create_task(self._run(context), name=f"job {job.id}")
-            self._tasks[job.id] = task
+            async with self._claim:
+                claimed = await self._store.claim(self._name, lease_s=LEASE_S, now=time.time())
+                if claimed is None:
+                    return
+                self._begin(*claimed)
+
+    def _begin(self, job: Job, lease: Lease) -> None:
+        context = LeasedJob(Assignment(job, lease), self._store, self._hub.changed)
+        task = asyncio.create_task(self._run(context), name=f"job {job.id}")
+        self._tasks[job.id] = task
+        # Not in the task itself: cancelled before its first step, it would never come to it.
+        task.add_done_callback(lambda _: self._ended(job.id))
+
+    def _ended(self, job_id: str) -> None:
+        del self._tasks[job_id]
+        self._wake.set()
 
     async def _run(self, context: LeasedJob) -> None:
-        job = context.job
-        try:
-            await work(context, self._engine)
-            await self._finished(job)
-        finally:
-            del self._tasks[job.id]
-            self._wake.set()
+        await work(context, self._engine)
+        await self._finished(context.job)

@@ -1,0 +1,110 @@
+"""Cancel and retry, by the contract's table of states and with its four reply shapes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.service.conftest import Api
+from tests.site.server import Site
+
+KINDS = ("search", "crawl")
+
+
+def body_of(kind: str, site: Site) -> dict[str, Any]:
+    return {"query": "q"} if kind == "search" else {"url": site.url, "max_pages": 3}
+
+
+async def cancelled(api: Api, kind: str, site: Site) -> str:
+    """Start a job that cannot end by itself, and cancel it."""
+    with site.hold("/robots.txt"), site.hold("/"):
+        job_id = await api.started("crawl", body_of("crawl", site))
+        await api.post(f"/v1/jobs/{job_id}/cancel")
+    assert kind == "crawl"
+    return job_id
+
+
+async def failed(api: Api, site: Site) -> str:
+    site.robots("User-agent: *\nDisallow: /")
+    job_id = await api.started("crawl", body_of("crawl", site))
+    assert (await api.ended("crawl", job_id))["status"] == "failed"
+    return job_id
+
+
+async def test_a_crawls_cancel_and_retry_have_their_shapes(api: Api, site: Site) -> None:
+    site.page("/", "text")
+    job_id = await cancelled(api, "crawl", site)
+    for _ in range(2):
+        reply = await api.post(f"/v1/jobs/{job_id}/cancel", {})
+        assert reply == {"success": True, "job_id": job_id, "status": "cancelled"}
+    again = await api.post(f"/v1/jobs/{job_id}/retry")
+    assert again == {
+        "success": True,
+        "job_id": again["job_id"],
+        "status": "pending",
+        "original_job_id": job_id,
+    }
+    assert again["job_id"] != job_id
+    assert (await api.ended("crawl", again["job_id"]))["status"] == "completed"
+    assert (await api.get(f"/v1/crawl/{job_id}"))["status"] == "cancelled"
+
+
+async def test_a_searchs_cancel_and_retry_have_their_shapes(api: Api, site: Site) -> None:
+    site.page("/", "text about walruses")
+    await api.done("crawl", url=site.url, max_pages=1)
+    with site.hold("/"):
+        job_id = await api.started("search", {"query": "walruses"})
+        await asyncio.to_thread(site.wait_for, "/", 2)
+        for _ in range(2):
+            reply = await api.post(f"/v1/jobs/{job_id}/cancel", {})
+            assert reply == {"success": True, "message": "Job cancelled", "job_id": job_id}
+    again = await api.post(f"/v1/jobs/{job_id}/retry", {})
+    assert again == {
+        "success": True,
+        "message": "Job restarted",
+        "original_job_id": job_id,
+        "new_job_id": again["new_job_id"],
+        "type": "search",
+    }
+    after = await api.ended("search", again["new_job_id"])
+    assert (after["status"], len(after["data"])) == ("completed", 1)
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+async def test_a_completed_job_refuses_both_and_names_its_state(
+    api: Api, site: Site, action: str
+) -> None:
+    site.page("/", "text")
+    for kind in KINDS:
+        job = await api.done(kind, **body_of(kind, site))
+        assert job["status"] == "completed"
+        refused = await api.post(f"/v1/jobs/{job['job_id']}/{action}", {}, 400)
+        assert refused.keys() == {"detail"}
+        assert "completed" in refused["detail"]
+        assert (await api.get(f"/v1/{kind}/{job['job_id']}"))["status"] == "completed"
+
+
+async def test_a_failed_job_refuses_to_be_cancelled_and_can_be_retried(
+    api: Api, site: Site
+) -> None:
+    job_id = await failed(api, site)
+    refused = await api.post(f"/v1/jobs/{job_id}/cancel", {}, 400)
+    assert "failed" in refused["detail"]
+    assert (await api.post(f"/v1/jobs/{job_id}/retry"))["status"] == "pending"
+
+
+async def test_a_running_job_refuses_to_be_retried(api: Api, site: Site) -> None:
+    with site.hold("/robots.txt"), site.hold("/"):
+        job_id = await api.started("crawl", body_of("crawl", site))
+        refused = await api.post(f"/v1/jobs/{job_id}/retry", {}, 400)
+        assert "running" in refused["detail"] or "pending" in refused["detail"]
+        await api.post(f"/v1/jobs/{job_id}/cancel")
+
+
+async def test_neither_takes_parameters(api: Api) -> None:
+    for action in ("cancel", "retry"):
+        reply = await api.post(f"/v1/jobs/x/{action}", {"force": True}, 422)
+        assert reply["detail"][0]["loc"] == ["body", "force"]
+        await api.post(f"/v1/jobs/x/{action}", {}, 404)

@@ -1,0 +1,123 @@
+"""A cancelled job does nothing any more, whenever the cancellation comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.stores.suite import ALICE, accounts, entry, new_job
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.records import NOTHING, Batch, Job, Lease
+from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.runner import SLOTS, LocalRunner
+
+
+class Slow(SqliteStore):
+    """A store whose claims are noticed late, while `held`."""
+
+    claimed: asyncio.Event
+    held: asyncio.Event
+
+    async def claim(self, worker: str, *, lease_s: float, now: float) -> tuple[Job, Lease] | None:
+        found = await super().claim(worker, lease_s=lease_s, now=now)
+        if found is not None:
+            self.claimed.set()
+            await self.held.wait()
+        return found
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Slow]:
+    async with Slow(tmp_path / "jobs.sqlite") as opened:
+        opened.claimed, opened.held = asyncio.Event(), asyncio.Event()
+        await accounts(opened)
+        yield opened
+
+
+class Engine:
+    """Runs until it is cancelled, and tells what it did."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.cleaned: list[str] = []
+        self.running = asyncio.Event()
+
+    async def __call__(self, context: JobContext) -> Batch:
+        self.begun.append(context.job.id)
+        await context.commit(Batch(entries=(entry(0, position=0),)))
+        self.running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cleaned.append(context.job.id)
+        return NOTHING
+
+
+async def nothing(_job: Job) -> None:
+    pass
+
+
+async def cancel(store: SqliteStore, runner: LocalRunner, job_id: str) -> None:
+    """Do what the route does."""
+    await store.cancel(ALICE, job_id, now=time.time())
+    await runner.cancel(job_id)
+
+
+async def test_a_job_cancelled_while_it_is_claimed_never_begins(store: Slow) -> None:
+    engine = Engine()
+    runner = LocalRunner(store, Hub(), engine, finished=nothing)
+    job, _ = await store.accept(new_job(), now=time.time())
+    await runner.start()
+    async with asyncio.timeout(30):
+        await store.claimed.wait()
+        cancelling = asyncio.create_task(cancel(store, runner, job.id))
+        while (await store.job(ALICE, job.id)).state is not JobStatus.CANCELLED:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        store.held.set()
+        await cancelling
+    assert engine.begun == []
+    await runner.close()
+
+
+async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
+    store: Slow,
+) -> None:
+    engine = Engine()
+    runner = LocalRunner(store, Hub(), engine, finished=nothing)
+    jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(SLOTS + 4)]
+    await runner.start()
+    async with asyncio.timeout(60):
+        for job in jobs[:-1]:
+            await store.claimed.wait()
+            store.claimed.clear()
+            cancelling = asyncio.create_task(cancel(store, runner, job.id))
+            while (await store.job(ALICE, job.id)).state is not JobStatus.CANCELLED:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            store.held.set()
+            await cancelling
+            store.held.clear()
+        await store.claimed.wait()
+        store.held.set()
+        await engine.running.wait()
+    assert engine.begun == [jobs[-1].id]
+    await runner.close()
+
+
+async def test_a_running_job_is_over_once_its_cancellation_is_answered(store: Slow) -> None:
+    store.held.set()
+    engine = Engine()
+    runner = LocalRunner(store, Hub(), engine, finished=nothing)
+    job, _ = await store.accept(new_job(), now=time.time())
+    await runner.start()
+    async with asyncio.timeout(30):
+        await engine.running.wait()
+        await cancel(store, runner, job.id)
+    assert engine.cleaned == [job.id]
+    assert len(await store.pages(ALICE, job.id, start=0, count=9)) == 1
+    await runner.close()
