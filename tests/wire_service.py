@@ -138,6 +138,20 @@ class WireService:
         self.search = Script(search_rows(3))
         self.crawl = Script(crawl_rows(5))
         self.creatives: list[Row] = creative_rows(5)
+        self.usage: Row = {
+            "success": True,
+            "plan": "team",
+            "monthly": 1000,
+            "monthly_left": 988.0,
+            "topup": 0,
+            "reserved": 2,
+            "used": 10,
+            "period_start": "2026-11-01T00:00:00Z",
+            "period_end": "2026-12-01T00:00:00Z",
+            "active": 1,
+            "limit": 8,
+            "operations": [{"platform": "crawl", "operation": "page", "units": 10, "credits": 10}],
+        }
         self.weights: list[Row] = [{"platform": "crawl", "operation": "page", "weight": 1.0}]
         self.creatives_cursor: str | None = None
         self.engines: list[Row] = engine_rows()
@@ -193,6 +207,7 @@ class WireService:
             ("GET", paths.JOBS): self._jobs,
             ("GET", paths.WEIGHTS): self._weights,
             ("GET", paths.ENGINES): self._engines,
+            ("GET", paths.USAGE): self._usage,
         }
         return Starlette(
             routes=[
@@ -387,6 +402,9 @@ class WireService:
             for job_id, job in reversed(self.jobs.items())
         ]
         return JSONResponse({"success": True, "jobs": listed})
+
+    def _usage(self, _request: Request, _body: Any) -> Response:
+        return JSONResponse(self.usage)
 
     def _weights(self, _request: Request, _body: Any) -> Response:
         return JSONResponse(self.weights)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ascrape_df,
         asearch_df,
         asearch_job,
+        ausage_df,
         aweights_df,
         awhy,
         connect,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         search_df,
         search_job,
         tables,
+        usage_df,
         weights_df,
         why,
     )
@@ -90,6 +92,7 @@ __all__ = [
     "ascrape_df",
     "asearch_df",
     "asearch_job",
+    "ausage_df",
     "aweights_df",
     "awhy",
     "cache",
@@ -117,6 +120,7 @@ __all__ = [
     "search_job",
     "serp_diff",
     "tables",
+    "usage_df",
     "weights_df",
     "why",
 ]

@@ -18,6 +18,7 @@ from webdata_nb.functions import (
     creatives_df,
     jobs_df,
     search_df,
+    usage_df,
     weights_df,
 )
 
@@ -87,6 +88,21 @@ def test_jobs_and_weights_are_frames_too(service: WireService) -> None:
     weights = weights_df(dtype_backend="pyarrow")
     assert weights["weight"].tolist() == [1.0, 2.0]
     assert json.loads(weights["extra"].tolist()[1]) == {"new": "x"}
+
+
+@pytest.mark.usefixtures("connected")
+def test_usage_is_one_row_whatever_has_no_limit(service: WireService) -> None:
+    service.usage["balance"] = 5
+    [row] = usage_df().to_dict("records")
+    assert (row["plan"], row["monthly_left"], row["active"], row["limit"]) == ("team", 988.0, 1, 8)
+    assert row["operations"][0]["operation"] == "page"
+    assert row["extra"]["balance"] == 5
+    known = usage_df().dtypes
+    service.usage.update(monthly=None, monthly_left=None, limit=None)
+    unlimited = usage_df()
+    assert unlimited[["monthly", "monthly_left", "limit"]].isna().all(axis=None)
+    assert unlimited.dtypes.equals(known)
+    assert str(known["period_end"]) == "datetime64[us, UTC]"
 
 
 @pytest.mark.parametrize(

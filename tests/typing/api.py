@@ -17,6 +17,7 @@ from webdata_nb import (
     acreatives_df,
     ajobs_df,
     asearch_df,
+    ausage_df,
     aweights_df,
     connect,
     crawl_df,
@@ -29,6 +30,7 @@ from webdata_nb import (
     options,
     search_df,
     search_job,
+    usage_df,
     weights_df,
     why,
 )
@@ -58,6 +60,7 @@ def blocking_calls_return_frames() -> None:
     assert_type(creatives_df("AR1", max_rows=5, date_range="last_30_days"), pd.DataFrame)
     assert_type(jobs_df(limit=5), pd.DataFrame)
     assert_type(weights_df(), pd.DataFrame)
+    assert_type(usage_df(), pd.DataFrame)
     assert_type(why(crawl_df("https://site.test/"), "https://site.test/a"), Why)
 
 
@@ -67,6 +70,7 @@ async def async_calls_return_frames() -> None:
     assert_type(await acreatives_df("AR1", dtype_backend="pyarrow"), pd.DataFrame)
     assert_type(await ajobs_df(), pd.DataFrame)
     assert_type(await aweights_df(), pd.DataFrame)
+    assert_type(await ausage_df(), pd.DataFrame)
 
 
 def jobs_are_objects() -> None:

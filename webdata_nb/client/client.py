@@ -31,6 +31,7 @@ from webdata_nb.contract.replies import (
     RetryReply,
     SearchStatus,
     StartReply,
+    UsageReply,
     Weight,
 )
 from webdata_nb.contract.states import JobKind
@@ -346,6 +347,10 @@ class Client:
         """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
         answer = await self._transport.json(Call("GET", paths.ENGINES))
         return answers.parse(EngineList, answer).engines
+
+    async def usage(self) -> UsageReply:
+        """GET /v1/usage: credits and active work of this key's account."""
+        return answers.parse(UsageReply, await self._transport.json(Call("GET", paths.USAGE)))
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""

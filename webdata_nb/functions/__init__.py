@@ -10,9 +10,11 @@ from webdata_nb.functions.handle import Job
 from webdata_nb.functions.listings import (
     aengines_df,
     ajobs_df,
+    ausage_df,
     aweights_df,
     engines_df,
     jobs_df,
+    usage_df,
     weights_df,
 )
 from webdata_nb.functions.methods import Session, connect
@@ -55,6 +57,7 @@ __all__ = [
     "ascrape_df",
     "asearch_df",
     "asearch_job",
+    "ausage_df",
     "aweights_df",
     "awhy",
     "connect",
@@ -77,6 +80,7 @@ __all__ = [
     "search_df",
     "search_job",
     "tables",
+    "usage_df",
     "weights_df",
     "why",
 ]

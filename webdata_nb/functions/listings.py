@@ -165,18 +165,7 @@ async def aengines_df(
     pandas.DataFrame
         Neither addresses nor keys are in it.
 
-        ============= ========= =====================================================
-        column        dtype     meaning
-        ============= ========= =====================================================
-        engine        str       `engine_one`, `engine_two` or `engine_three`
-        position      Int32     place in the engine's list, from 1
-        provider      str       its name in settings
-        usable        boolean   whether it has all that it needs
-        why           str       what it lacks, or why it is left alone for a while
-        resting_s     float64   seconds for which it is left alone after a failure
-        extra         object    fields unknown to this version
-        ============= ========= =====================================================
-
+        ============= ========= ==============================================
     Raises
     ------
     InvalidArgument
@@ -201,6 +190,69 @@ async def aengines_df(
 
 
 engines_df = blocking(aengines_df)
+
+
+async def ausage_df(
+    *,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    dtype_backend: DtypeBackend = "pandas",
+) -> pd.DataFrame:
+    """Return what this key's account has and has used, in one row.
+
+    `ausage_df` is the same for async code. The account of the local service has no limit, and is
+    counted all the same. Telling usage is an extra of our service.
+
+    Parameters
+    ----------
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the answer.
+    dtype_backend
+        `"pandas"` or `"pyarrow"`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ========================= =================== ========================================
+        column                    dtype               meaning
+        ========================= =================== ========================================
+        plan                      str                 the plan's name
+        monthly                   float64             credits that each period grants
+        monthly_left, topup       float64             credits left of the period, of top-ups
+        reserved                  float64             credits held for what is under way
+        used                      float64             credits charged in this period
+        period_start, period_end  datetime64[us, UTC] the billing period
+        active, limit             Int32               jobs and calls under way, and their cap
+        operations                object              list of what was charged, by operation
+        extra                     object              fields unknown to this version
+        ========================= =================== ========================================
+
+        `monthly`, `monthly_left` and `limit` are missing where there is no limit.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    NotFound, NotSupported
+        The service does not tell.
+    WebdataError
+        The root of these, and of what a connection may meet.
+
+    Examples
+    --------
+    >>> df = crawl_df(start_url, max_pages=5, refresh=True)
+    >>> bool(usage_df()["used"].iloc[0] >= len(df))
+    True
+    """
+    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    async with call.connection.client(call.settings) as client:
+        usage = await within(call.timeout_s, client.usage())
+    return await framed("usage", [usage], call)
+
+
+usage_df = blocking(ausage_df)
 
 
 async def framed(table: TableName, replies: Sequence[Reply], call: Call) -> pd.DataFrame:

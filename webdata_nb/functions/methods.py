@@ -15,9 +15,11 @@ from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.listings import (
     aengines_df,
     ajobs_df,
+    ausage_df,
     aweights_df,
     engines_df,
     jobs_df,
+    usage_df,
     weights_df,
 )
 from webdata_nb.functions.reason import awhy, why
@@ -97,6 +99,8 @@ class Session(Connection):
     ajobs_df = _method(ajobs_df)
     weights_df = _method(weights_df)
     aweights_df = _method(aweights_df)
+    usage_df = _method(usage_df)
+    ausage_df = _method(ausage_df)
     why = _method(why)
     awhy = _method(awhy)
 

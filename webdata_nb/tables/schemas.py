@@ -11,7 +11,9 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-TableName = Literal["search", "crawl", "creatives", "advertisers", "engines", "jobs", "weights"]
+TableName = Literal[
+    "search", "crawl", "creatives", "advertisers", "engines", "jobs", "weights", "usage"
+]
 
 VERSION: Final = 1
 JSON: Final = b"json"
@@ -86,6 +88,13 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     "weights": [
         *_plain(TEXT, "platform", "operation"),
         *_plain(pa.float64(), "weight"),
+    ],
+    "usage": [
+        *_plain(TEXT, "plan"),
+        *_plain(pa.float64(), "monthly", "monthly_left", "topup", "reserved", "used"),
+        *_plain(WHEN, "period_start", "period_end"),
+        *_plain(pa.int32(), "active", "limit"),
+        *_json("operations"),
     ],
 }
 _SCRAPING: Final = frozenset({"search", "crawl"})
