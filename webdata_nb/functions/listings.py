@@ -166,6 +166,7 @@ async def aengines_df(
         Neither addresses nor keys are in it.
 
         ============= ========= ==============================================
+
     Raises
     ------
     InvalidArgument
