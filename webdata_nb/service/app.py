@@ -21,12 +21,12 @@ from starlette.types import ASGIApp
 
 from webdata_nb import __version__
 from webdata_nb.contract.local import NO_CREATIVES, Creatives
+from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.errors import ServiceError
 from webdata_nb.service.gate import AccountOf, Gate, local_accounts
 from webdata_nb.service.keys import key_hash
