@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from webdata_nb import errors
+    from webdata_nb.client.receiver import receive_webhooks
+    from webdata_nb.client.signature import verify_signature
     from webdata_nb.functions import (
         Estimate,
         Job,
@@ -114,6 +116,7 @@ __all__ = [
     "links_df",
     "options",
     "read_csv_export",
+    "receive_webhooks",
     "retry_failed",
     "scrape_df",
     "search_df",
@@ -121,6 +124,7 @@ __all__ = [
     "serp_diff",
     "tables",
     "usage_df",
+    "verify_signature",
     "weights_df",
     "why",
 ]
@@ -136,6 +140,8 @@ _HOMES: Final = {
     "options": "webdata_nb.settings",
     "read_csv_export": "webdata_nb.tables.csv_export",
     "serp_diff": "webdata_nb.tables.diff",
+    "receive_webhooks": "webdata_nb.client.receiver",
+    "verify_signature": "webdata_nb.client.signature",
 }
 _FUNCTIONS: Final = "webdata_nb.functions"
 

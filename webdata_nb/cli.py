@@ -407,6 +407,26 @@ def _serve(commands: _Commands) -> None:
         metavar="TEXT",
         help="how the service names itself to web sites (default: WEBDATA_USER_AGENT, or its own)",
     )
+    add("--retention-hours", type=float, metavar="H", help="keep a search's rows (default 48)")
+    add(
+        "--crawl-retention-hours",
+        type=float,
+        metavar="H",
+        help="keep a crawl's rows (default 720, 168 for a team; inf: for ever)",
+    )
+    add(
+        "--job-retention-hours",
+        type=float,
+        metavar="H",
+        help="keep the record of an ended job (default 2160)",
+    )
+    add("--webhook-profile", choices=("A", "B"), default="A", help="of the contract's two")
+    add("--webhook-pages", action="store_true", help="tell of each crawled page (profile B)")
+    add(
+        "--webhook-loopback",
+        action=argparse.BooleanOptionalAction,
+        help="let webhooks go to this machine (default in local mode)",
+    )
     # Set by a toolkit that starts the service on demand: exit when nobody needs it.
     add("--managed", action="store_true", help=argparse.SUPPRESS)
 
@@ -424,6 +444,12 @@ def _run_serve(args: argparse.Namespace) -> int:
         allow_networks=tuple(args.allow_networks),
         managed=args.managed,
         user_agent=user_agent,
+        retention_hours=args.retention_hours,
+        crawl_retention_hours=args.crawl_retention_hours,
+        job_retention_hours=args.job_retention_hours,
+        webhook_profile=args.webhook_profile,
+        webhook_pages=args.webhook_pages,
+        webhook_loopback=args.webhook_loopback,
     )
 
 

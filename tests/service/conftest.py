@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -18,7 +19,7 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import service
 from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.settings import USER_AGENT, Mode, ServiceSettings
+from webdata_nb.service.settings import USER_AGENT, Mode, ServiceSettings, WebhookSettings
 
 BASE = "http://127.0.0.1"
 # No test asks a search provider that it did not start itself.
@@ -68,6 +69,8 @@ async def opened(
     user_agent: str = USER_AGENT,
     networks: tuple[str, ...] = (),
     providers: SessionSettings = LOCAL_ONLY,
+    clock: Callable[[], float] = time.time,
+    webhooks: WebhookSettings = WebhookSettings(loopback=True),  # noqa: B008 - frozen
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
@@ -77,8 +80,9 @@ async def opened(
         allow_networks=tuple(map(ip_network, networks)),
         user_agent=user_agent,
         providers=providers,
+        webhooks=webhooks,
     )
-    async with service(settings, 1, lifetime, lambda: None) as running:
+    async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}
         async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer) as http:

@@ -88,6 +88,8 @@ class WebhookB(Event):
 EVENT_HEADERS: Final = ("X-Service-Event", "X-Webhook-Event")
 SIGNATURE_HEADERS: Final = ("X-Service-Signature", "X-Webhook-Signature")
 DELIVERY_HEADER: Final = "X-Service-Delivery"
+# Ours: the same for every attempt at one event, so that a receiver can drop a second copy.
+EVENT_ID_HEADER: Final = "X-Webhook-Id"
 
 
 def terminal_event_a(status: JobStatus) -> str:

@@ -160,6 +160,13 @@ class CrawlRequest(Strict):
     webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
 
 
+class WebhookTest(Strict):
+    """POST /v1/webhooks/test (ours): one signed delivery to an endpoint, now."""
+
+    webhook_url: HttpUrl
+    webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+
+
 def _one_url(value: Any) -> Any:
     """`startUrls` may be a list with one element."""
     if isinstance(value, list):

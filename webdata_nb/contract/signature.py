@@ -7,10 +7,13 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from webdata_nb.contract.events import SIGNATURE_HEADERS
+from webdata_nb.contract.events import DELIVERY_HEADER, SIGNATURE_HEADERS
 
 PREFIX: Final = "sha256="
 _NAMES: Final = frozenset(name.lower() for name in SIGNATURE_HEADERS)
+_SENT: Final = DELIVERY_HEADER.lower()
+# Enough for every Unix second there will be; longer numbers take long to read.
+_DIGITS: Final = 12
 
 
 def sign(body: bytes, secret: str) -> str:
@@ -53,3 +56,26 @@ def verify_signature(body: bytes, headers: Mapping[str, str], secret: str) -> bo
         hmac.compare_digest(value.encode("utf-8", "replace"), expected) for _, value in given
     ]
     return all(matches)
+
+
+def is_recent(headers: Mapping[str, str], *, now: float, tolerance_s: float) -> bool:
+    """Tell whether a delivery says that it was sent around `now` (Unix seconds).
+
+    True also where the header is absent, since one of the contract's descriptions has none; False
+    for one that is no number or sent twice. The header is not signed: this keeps strays out, and
+    only the event's id keeps out someone who sends an old delivery again.
+
+    Examples
+    --------
+    >>> is_recent({"X-Service-Delivery": "1000"}, now=1299, tolerance_s=300)
+    True
+    >>> is_recent({"X-Service-Delivery": "1000"}, now=1301, tolerance_s=300)
+    False
+    """
+    given = [value for name, value in headers.items() if name.lower() == _SENT]
+    if not given:
+        return True
+    [text] = given if len(given) == 1 else [""]
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        return False
+    return abs(now - int(text)) <= tolerance_s

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from webdata_nb import __version__
+from webdata_nb.contract.events import Profile
 from webdata_nb.contract.local import NO_CREATIVES, Creatives
 from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.creatives.cursor import Seal
@@ -41,10 +42,10 @@ from webdata_nb.service.routes import (
     local,
     receipt,
     search,
-    unbuilt,
 )
 from webdata_nb.service.routes import credits as credit
 from webdata_nb.service.routes import engines as engine_lists
+from webdata_nb.service.routes import webhooks as inspection
 from webdata_nb.service.routes.problems import HANDLERS
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.scrape.pool import PagePool, default_workers
@@ -54,15 +55,21 @@ from webdata_nb.service.search.providers.local import Local
 from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.expiry import Expiry
 from webdata_nb.service.store.indexing import Indexer
+from webdata_nb.service.store.outbox import Outbox
 from webdata_nb.service.store.queries import schema_version
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.webhooks.callbacks import Webhooks
+from webdata_nb.service.webhooks.deliver import Deliverer
+from webdata_nb.service.webhooks.sender import Sender, policy
 from webdata_nb.service.work.engines import Engines
 from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.janitor import Janitor
 from webdata_nb.service.work.runner import LocalRunner
 from webdata_nb.service.work.ways import Ways
 
@@ -78,16 +85,18 @@ GRACE_S: Final = 3
 
 
 class Background:
-    """Indexes finished jobs when the service has nothing better to do."""
+    """Does what can wait when a job ends: tells of it, and indexes it when nothing else is due."""
 
-    def __init__(self, store: Store, indexer: Indexer) -> None:
+    def __init__(self, store: Store, indexer: Indexer, wake_webhooks: Callable[[], None]) -> None:
         self._store, self._indexer = store, indexer
+        self._wake_webhooks = wake_webhooks
         self._due = asyncio.Event()
         self._due.set()
 
     async def finished(self, _job: Job) -> None:
         """Note that a job ended."""
         self._due.set()
+        self._wake_webhooks()
 
     async def run(self) -> None:
         """Index, for ever."""
@@ -126,12 +135,17 @@ class Running:
     """An open service: what answers requests, and how busy it is."""
 
     app: ASGIApp
-    active_jobs: Callable[[], Any]
+    active_jobs: Callable[[], Awaitable[int]]
 
 
 @asynccontextmanager
 async def service(
-    settings: ServiceSettings, port: int, lifetime: Lifetime, stop: Callable[[], None]
+    settings: ServiceSettings,
+    port: int,
+    lifetime: Lifetime,
+    stop: Callable[[], None],
+    *,
+    clock: Callable[[], float] = time,
 ) -> AsyncIterator[Running]:
     """Open everything in its order, yield the application, close everything in reverse."""
     async with AsyncExitStack() as stack:
@@ -147,7 +161,8 @@ async def service(
         throttle = HostThrottle()
         ways = await stack.enter_async_context(Ways(policy, settings.user_agent, throttle, pages))
         indexer = Indexer(store, index)
-        background = Background(store, indexer)
+        webhooks = await _webhooks(stack, store, settings, port, clock)
+        background = Background(store, indexer, webhooks.wake)
         catalog = Catalog(Local(index, indexer), Lines())
         engines = Engines(ways, catalog, settings.providers)
         hub = Hub()
@@ -168,14 +183,48 @@ async def service(
             sessions,
             ways.check_device,
             engines.listing,
+            webhooks,
+            retention=settings.retention,
+            clock=clock,
         )
+        janitor = Janitor(Expiry(store), index, settings.retention, clock)
+        stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
         stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files)))
         await runner.start()
         stack.push_async_callback(runner.close)
         counter = creatives.Counter(listing, ways)
         app = _application(settings.mode, desk, counter, lifetime, stop)
-        yield Running(app, store.active_jobs)
+        yield Running(app, _busy(store, webhooks))
+
+
+def _busy(store: Store, webhooks: Webhooks) -> Callable[[], Awaitable[int]]:
+    """Return what keeps a managed service up: jobs under way, and what is still to be told."""
+
+    async def busy() -> int:
+        return await store.active_jobs() + await webhooks.outbox.pending()
+
+    return busy
+
+
+async def _webhooks(
+    stack: AsyncExitStack,
+    store: SqliteStore,
+    settings: ServiceSettings,
+    port: int,
+    clock: Callable[[], float],
+) -> Webhooks:
+    """Open the way to callers' endpoints, and begin to empty the outbox."""
+    choice = settings.webhooks
+    outbox = Outbox(store)
+    await outbox.void_leases()
+    allowed = policy(settings.allow_networks, own_port=port, loopback=choice.loopback)
+    sender = await stack.enter_async_context(
+        Sender(allowed, settings.user_agent, loopback=choice.loopback)
+    )
+    deliverer = Deliverer(outbox, store, sender, clock)
+    stack.push_async_callback(_end, asyncio.create_task(deliverer.run()))
+    return Webhooks(outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
 
 
 async def _sweep(files: FileStore) -> None:
@@ -195,7 +244,8 @@ def _application(
     groups = [crawl, receipt, search, jobs, events, exports, credit, engine_lists]
     routes = [route for group in groups for route in group.routes(desk)]
     routes += creatives.routes(desk, counter)
-    routes += [*unbuilt.ROUTES, *health.ROUTES]
+    routes += inspection.routes(desk.webhooks)
+    routes += health.ROUTES
     if mode == "local":
         routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
     app = Starlette(routes=routes, exception_handlers=HANDLERS)
@@ -307,6 +357,12 @@ def serve(
     allow_networks: tuple[str, ...],
     managed: bool,
     user_agent: str | None = None,
+    retention_hours: float | None = None,
+    crawl_retention_hours: float | None = None,
+    job_retention_hours: float | None = None,
+    webhook_profile: str = "A",
+    webhook_pages: bool = False,
+    webhook_loopback: bool | None = None,
 ) -> int:
     """Run the service in the foreground until it is asked to stop.
 
@@ -326,6 +382,14 @@ def serve(
         Whether to end by itself once no client needs the service.
     user_agent
         How the service names itself to web sites, where a job's session says nothing else.
+    retention_hours, crawl_retention_hours, job_retention_hours
+        How long the rows of searches and of crawls, and the records of jobs, are kept after the
+        job's end; when None 48, 720 (168 for a team) and 2160.
+    webhook_profile, webhook_pages
+        Which of the contract's two descriptions webhooks follow, and whether each page of a crawl
+        is told (profile B).
+    webhook_loopback
+        Whether webhooks may go to this machine itself, by http too; when None in local mode only.
 
     Returns
     -------
@@ -344,6 +408,12 @@ def serve(
             mode=mode,
             allow_networks=allow_networks,
             user_agent=user_agent,
+            retention_hours=retention_hours,
+            crawl_retention_hours=crawl_retention_hours,
+            job_retention_hours=job_retention_hours,
+            webhook_profile=webhook_profile,
+            webhook_pages=webhook_pages,
+            webhook_loopback=webhook_loopback,
         )
         lifetime = Lifetime(data_dir, version=__version__, schema=schema_version(), managed=managed)
         lifetime.hold()

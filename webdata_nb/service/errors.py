@@ -5,6 +5,7 @@
     ServiceError
     ├── BadInput                422  a value the contract does not allow
     ├── NoSuchJob               404  unknown, or another account's: one and the same answer
+    ├── NoSuchDelivery          404  the same of a webhook's delivery
     ├── NothingToExport         404  no exportable results (yet)
     ├── Gone                    410  past retention
     ├── WrongState              400  cancel or retry that the present state does not allow
@@ -46,6 +47,10 @@ class BadInput(ServiceError):
 
 class NoSuchJob(ServiceError):
     """No job of that id for this account."""
+
+
+class NoSuchDelivery(ServiceError):
+    """No webhook delivery of that id for this account."""
 
 
 class NothingToExport(ServiceError):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, Literal
 
 from webdata_nb import __version__
-from webdata_nb.contract import fields, variables
+from webdata_nb.contract import fields, limits, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
 from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, check_keys
 
@@ -27,6 +27,72 @@ class BadSetting(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """Hours, counted from a job's end; `inf` keeps for ever.
+
+    Attributes
+    ----------
+    search_hours, crawl_hours
+        For which the rows of a search and of a crawl can be read.
+    job_hours
+        After which nothing of a job is left; its rows do not outlive it.
+    """
+
+    search_hours: float = limits.RETENTION_HOURS
+    crawl_hours: float = 30 * 24
+    job_hours: float = 90 * 24
+
+    @classmethod
+    def checked(
+        cls, mode: Mode, *, search: float | None, crawl: float | None, job: float | None
+    ) -> Retention:
+        """Fill what was not given by what suits the mode; raises `BadSetting`."""
+        for option, hours in (
+            ("--retention-hours", search),
+            ("--crawl-retention-hours", crawl),
+            ("--job-retention-hours", job),
+        ):
+            if hours is not None and not hours > 0:
+                raise BadSetting(f"{option} takes a number of hours above 0, or inf")
+        # One person's crawls are also what their local search looks through.
+        usual = cls() if mode == "local" else cls(crawl_hours=7 * 24)
+        given = {"search_hours": search, "crawl_hours": crawl, "job_hours": job}
+        return replace(usual, **{name: hours for name, hours in given.items() if hours is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """What jobs tell their callers' endpoints, and where those may be.
+
+    Attributes
+    ----------
+    profile
+        Which of the contract's two descriptions is followed.
+    pages
+        Whether each page of a crawl is told; profile B alone has the event.
+    loopback
+        Whether an endpoint may be on this machine, by http too.
+    """
+
+    profile: Literal["A", "B"] = "A"
+    pages: bool = False
+    loopback: bool = False
+
+    @classmethod
+    def checked(
+        cls, mode: Mode, *, profile: str, pages: bool, loopback: bool | None
+    ) -> WebhookSettings:
+        """Return settings that agree; raises `BadSetting`."""
+        if profile not in {"A", "B"}:
+            raise BadSetting("--webhook-profile takes A or B")
+        if pages and profile != "B":
+            raise BadSetting("--webhook-pages needs --webhook-profile B, which has the event")
+        # A notebook and its local service are on one machine.
+        near = mode == "local" if loopback is None else loopback
+        return cls("B" if profile == "B" else "A", pages, near)
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceSettings:
     """Start options, checked."""
 
@@ -38,6 +104,8 @@ class ServiceSettings:
     user_agent: str = USER_AGENT
     providers: SessionSettings = field(default_factory=SessionSettings)
     secret_keys: tuple[str, ...] = field(default=(), repr=False)
+    retention: Retention = Retention()
+    webhooks: WebhookSettings = WebhookSettings()
 
     @classmethod
     def checked(
@@ -50,6 +118,12 @@ class ServiceSettings:
         mode: Mode,
         allow_networks: tuple[str, ...],
         user_agent: str | None = None,
+        retention_hours: float | None = None,
+        crawl_retention_hours: float | None = None,
+        job_retention_hours: float | None = None,
+        webhook_profile: str = "A",
+        webhook_pages: bool = False,
+        webhook_loopback: bool | None = None,
     ) -> ServiceSettings:
         """Return settings from a command's options and variables; raises `BadSetting`."""
         if store not in {None, "sqlite"}:
@@ -71,6 +145,15 @@ class ServiceSettings:
             _user_agent(user_agent),
             providers(os.environ),
             secret_keys(),
+            Retention.checked(
+                mode,
+                search=retention_hours,
+                crawl=crawl_retention_hours,
+                job=job_retention_hours,
+            ),
+            WebhookSettings.checked(
+                mode, profile=webhook_profile, pages=webhook_pages, loopback=webhook_loopback
+            ),
         )
 
     @property

@@ -115,7 +115,6 @@ async def test_bodies_that_are_no_json_object_are_422(api: Api, raw: bytes) -> N
 @pytest.mark.parametrize(
     "option",
     [
-        {"webhook_url": "https://x/"},
         {"scrape_options": {"extract": {"prompt": "p", "provider": "openai"}}},
         {"scrape_options": {"extract": {"schema": {}, "model": "m"}}},
     ],

@@ -147,19 +147,6 @@ async def test_the_catalog_of_weights(api: Api) -> None:
     assert len({(row["platform"], row["operation"]) for row in catalog}) == len(catalog)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/webhooks/deliveries"),
-        ("POST", "/v1/webhooks/test"),
-    ],
-)
-async def test_endpoints_of_later_versions_say_so(api: Api, method: str, path: str) -> None:
-    response = await api.http.request(method, path)
-    assert response.status_code == 501
-    assert "not available in this version" in response.json()["detail"]
-
-
 async def test_extraction_is_applied_to_each_scraped_result(api: Api, site: Site) -> None:
     magazine(site)
     await api.done("crawl", url=site.url)

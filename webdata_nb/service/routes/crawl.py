@@ -10,10 +10,10 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.extract import extractor
 from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import flag, job_of, seconds, whole, with_rows
-from webdata_nb.service.routes.starts import Desk, account_of, check_look, check_url, start
-from webdata_nb.service.routes.unbuilt import refuse
+from webdata_nb.service.routes.replies import look_at, seconds, whole, with_rows
+from webdata_nb.service.routes.starts import Desk, check_look, check_url, start
 from webdata_nb.service.scrape.source import check_selectors
+from webdata_nb.service.store.records import Window
 
 _TAGS = ("include_tags", "exclude_tags")
 
@@ -24,7 +24,6 @@ def routes(desk: Desk) -> list[Route]:
     async def begin(request: Request) -> Response:
         body = await json_body(request)
         wanted = validated(CrawlRequest, body, at="body")
-        refuse(wanted)
         check_url(desk.policy, wanted.url, field="url")
         for name in _TAGS:
             selectors = getattr(wanted.scrape_options, name)
@@ -41,16 +40,12 @@ def routes(desk: Desk) -> list[Route]:
         return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
     async def status(request: Request) -> Response:
-        job = await job_of(desk, request, "crawl")
         page = whole(request, "page", default=1, low=1, high=10**9)
         low, high = limits.PER_PAGE
         count = whole(request, "per_page", default=limits.PER_PAGE_DEFAULT, low=low, high=high)
-        rows = []
-        if flag(request, "include_data", default=True):
-            rows = await desk.store.pages(
-                account_of(request), job.id, start=(page - 1) * count, count=count
-            )
-        receipt = await desk.store.receipt(job.id, examples=limits.RECEIPT_EXAMPLES)
+        window = Window((page - 1) * count, count)
+        look, gone = await look_at(desk, request, "crawl", window, examples=limits.RECEIPT_EXAMPLES)
+        job = look.job
         envelope = {
             "success": True,
             "job_id": job.id,
@@ -62,9 +57,10 @@ def routes(desk: Desk) -> list[Route]:
             "per_page": count,
             "time_taken": seconds(job),
             "error": job.error,
-            "receipt": receipt.model_dump(),
+            "receipt": look.receipt.model_dump(),
+            **gone,
         }
-        return with_rows(envelope, rows)
+        return with_rows(envelope, look.rows)
 
     return [
         Route(paths.CRAWL, begin, methods=["POST"]),

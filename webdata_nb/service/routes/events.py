@@ -15,6 +15,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.events import StreamEvent
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import BadInput
+from webdata_nb.service.routes.expired import expired
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.starts import Desk, account_of
 from webdata_nb.service.store.records import Job
@@ -59,7 +60,8 @@ async def _stream(desk: Desk, account_id: str, job_id: str, told: int) -> AsyncI
     with desk.hub.listen(job_id) as listener:
         while True:
             job = await desk.store.job(account_id, job_id)
-            while rows := await desk.store.listed(job_id, start=told, count=ROWS):
+            kept = expired(desk, job) is None
+            while kept and (rows := await desk.store.listed(job_id, start=told, count=ROWS)):
                 for row in rows:
                     told = row.position + 1
                     page = {"position": row.position, "url": row.url, "success": row.success}

@@ -15,6 +15,7 @@ from webdata_nb.service.errors import BadInput, NothingToExport
 from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
+from webdata_nb.service.routes.expired import check_kept
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job
@@ -36,6 +37,7 @@ def routes(desk: Desk) -> list[Route]:
             if name not in FORMATS:
                 raise BadInput(f"must be one of {', '.join(FORMATS)}", loc=("query", "format"))
             job = await job_of(desk, request, kind)
+            check_kept(desk, job)
             if not job.published:
                 raise NothingToExport(f"the job is {job.state.value} and has no results to export")
             write, media_type = FORMATS[name]

@@ -47,6 +47,7 @@ def routes(desk: Desk) -> list[Route]:
         await _no_parameters(request)
         job_id = request.path_params["job_id"]
         job = await desk.store.cancel(account_of(request), job_id, now=time.time())
+        desk.webhooks.wake()
         await desk.runner.cancel(job.id)
         if job.kind == "crawl":
             return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})

@@ -17,6 +17,7 @@ from webdata_nb.service.errors import (
     BadInput,
     Conflict,
     Gone,
+    NoSuchDelivery,
     NoSuchJob,
     NothingToExport,
     NotSetUp,
@@ -36,6 +37,7 @@ Model = TypeVar("Model", bound=BaseModel)
 STATUS: Final[dict[type[ServiceError], int]] = {
     BadInput: 422,
     NoSuchJob: 404,
+    NoSuchDelivery: 404,
     NothingToExport: 404,
     Gone: 410,
     WrongState: 400,

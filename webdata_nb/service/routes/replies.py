@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import BadInput, NoSuchJob
+from webdata_nb.service.routes.expired import expired
 from webdata_nb.service.routes.starts import Desk, account_of
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import Job, Look, Window
 
+# Large enough for few writes, small enough for memory that was used a moment ago.
+_PART: Final = 256 * 1024
+_TAIL: Final = b"]}"
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -26,11 +31,59 @@ async def job_of(desk: Desk, request: Request, kind: JobKind) -> Job:
     return job
 
 
+async def look_at(
+    desk: Desk, request: Request, kind: JobKind, window: Window, *, examples: int
+) -> tuple[Look, dict[str, Any]]:
+    """Return the caller's job with the rows that are still kept, and what a status says of others.
+
+    Whoever asks for no data gets none; a job of the other kind is as unknown as any.
+    """
+    wanted = flag(request, "include_data", default=True)
+
+    def chosen(job: Job) -> Window | None:
+        return window if wanted and job.kind == kind and expired(desk, job) is None else None
+
+    job_id = request.path_params["job_id"]
+    look = await desk.store.look(account_of(request), job_id, window=chosen, examples=examples)
+    if look.job.kind != kind:
+        raise NoSuchJob("no such job")
+    gone = expired(desk, look.job)
+    return look, {} if gone is None else gone.fields()
+
+
 def with_rows(envelope: dict[str, Any], rows: Sequence[bytes]) -> Response:
     """Return a reply whose `data` are rows stored as JSON; they are not decoded on the way."""
-    head = orjson.dumps(envelope)[:-1]
-    body = b"".join([head, b',"data":[', b",".join(rows), b"]}"])
-    return Response(body, media_type="application/json")
+    return _Rows(orjson.dumps(envelope)[:-1] + b',"data":[', rows)
+
+
+class _Rows(Response):
+    """Sends rows as they were read, joined in parts, so that no reply is held twice."""
+
+    media_type = "application/json"
+
+    def __init__(self, head: bytes, rows: Sequence[bytes]) -> None:
+        super().__init__(media_type=self.media_type)
+        self._head, self._rows = head, rows
+        length = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(_TAIL)
+        self.headers["content-length"] = str(length)
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        for part in self._parts():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": _TAIL})
+
+    def _parts(self) -> Iterator[bytes]:
+        part, size = [self._head], len(self._head)
+        for number, row in enumerate(self._rows):
+            if size > _PART:
+                yield b"".join(part)
+                part, size = [], 0
+            part += (b",", row) if number else (row,)
+            size += len(row) + 1
+        yield b"".join(part)
 
 
 def seconds(job: Job) -> float | None:

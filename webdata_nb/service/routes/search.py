@@ -13,10 +13,9 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.extract import extractor
 from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import flag, job_of, seconds, whole, with_rows
-from webdata_nb.service.routes.starts import Desk, account_of, check_look, start
-from webdata_nb.service.routes.unbuilt import refuse
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.routes.replies import job_of, look_at, seconds, whole, with_rows
+from webdata_nb.service.routes.starts import Desk, check_look, start
+from webdata_nb.service.store.records import Job, Window
 
 # A job may also end in another process, which tells nobody here.
 LOOK_S: Final = 1.0
@@ -28,7 +27,6 @@ def routes(desk: Desk) -> list[Route]:
     async def begin(request: Request) -> Response:
         body = await json_body(request)
         wanted = validated(SearchRequest, body, at="body")
-        refuse(wanted)
         device = wanted.mobile_device
         await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
         extractor(wanted.extract, loc=("body", "extract"))
@@ -37,16 +35,12 @@ def routes(desk: Desk) -> list[Route]:
         return JSONResponse({**reply, "message": f"Search for {job.subject!r} started"})
 
     async def status(request: Request) -> Response:
-        job = await job_of(desk, request, "search")
         wait_s = whole(request, "wait", default=0, low=0, high=limits.STATUS_WAIT_S)
         if wait_s:
-            job = await _ended(desk, job, wait_s)
-        rows = []
-        if flag(request, "include_data", default=True):
-            rows = await desk.store.pages(
-                account_of(request), job.id, start=0, count=limits.NUM_RESULTS[1]
-            )
-        return with_rows(_envelope(job), rows)
+            await _ended(desk, await job_of(desk, request, "search"), wait_s)
+        window = Window(0, limits.NUM_RESULTS[1])
+        look, gone = await look_at(desk, request, "search", window, examples=0)
+        return with_rows(_envelope(look.job) | gone, look.rows)
 
     return [
         Route(paths.SEARCH, begin, methods=["POST"]),
@@ -54,8 +48,8 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def _ended(desk: Desk, job: Job, wait_s: float) -> Job:
-    """Return the job once it has ended, or as it is when the time is up."""
+async def _ended(desk: Desk, job: Job, wait_s: float) -> None:
+    """Wait until the job has ended, or the time is up."""
     deadline = time.monotonic() + wait_s
     with desk.hub.listen(job.id) as listener:
         while True:
@@ -63,7 +57,7 @@ async def _ended(desk: Desk, job: Job, wait_s: float) -> Job:
             job = await desk.store.job(job.account_id, job.id)
             left_s = deadline - time.monotonic()
             if job.state.terminal or left_s <= 0:
-                return job
+                return
             await listener.wait(min(left_s, LOOK_S))
 
 

@@ -21,10 +21,12 @@ from webdata_nb.contract.states import JobKind
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError
 from webdata_nb.service.scrape.source import check_selectors
+from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import IdempotencyKey, Job, NewJob
 from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import Runner
 
@@ -51,6 +53,9 @@ class Desk:
     sessions: Sessions
     check_device: Callable[[str], Awaitable[None]]
     engines: Callable[[Mapping[str, Any]], list[EngineEntry]]
+    webhooks: Webhooks
+    retention: Retention
+    clock: Callable[[], float] = time.time
 
 
 def account_of(request: Request) -> str:
@@ -84,13 +89,14 @@ async def start(
 ) -> tuple[Job, bool]:
     """Persist a job and have it run; a start repeated under its key finds the first one."""
     kind: JobKind = "crawl" if isinstance(wanted, CrawlRequest) else "search"
+    context = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
     job = NewJob(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
         kind=kind,
         subject=wanted.url if isinstance(wanted, CrawlRequest) else wanted.query,
         request=body,
-        context=desk.sessions.context_of(request.headers.get(LEASE_HEADER)),
+        context=await desk.webhooks.plan(wanted, context),
         most=tariff.most(wanted),
     )
     key = _idempotency_key(request, kind, body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -16,9 +16,11 @@ from webdata_nb.service.store.records import (
     Journaled,
     Lease,
     Listed,
+    Look,
     NewJob,
     Seen,
     Unindexed,
+    Window,
 )
 
 
@@ -55,6 +57,19 @@ class Store(Protocol):
 
     async def pages(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
         """Return the JSON of visible rows from position `start`."""
+
+    async def look(
+        self,
+        account_id: str,
+        job_id: str,
+        *,
+        window: Callable[[Job], Window | None],
+        examples: int,
+    ) -> Look:
+        """Return an account's job, the rows that `window` chooses for it, and its receipt.
+
+        All of it is of one moment, by one visit to the database. Raises `NoSuchJob`.
+        """
 
     async def receipt(self, job_id: str, *, examples: int) -> Receipt:
         """Count what became of every URL, with up to `examples` of each outcome."""

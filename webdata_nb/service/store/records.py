@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
 
@@ -28,6 +29,7 @@ class Job:
     """A job as stored; `context` is what its starter's session handed over.
 
     `locked` where no key opens its secrets any more: `request` and `context` lack them.
+    `expired_at` is set once its rows are being cleared away.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Job:
     error: str | None
     outcome: Mapping[str, Any]
     locked: bool = False
+    expired_at: float | None = None
 
     @property
     def expected(self) -> int:
@@ -118,6 +121,23 @@ class Listed:
     position: int
     url: str
     success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The visible rows from position `start` that a look is to show."""
+
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A job with some of its rows and its receipt, all of one moment."""
+
+    job: Job
+    rows: tuple[bytes, ...]
+    receipt: Receipt
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -13,6 +15,7 @@ from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import OWN
 from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, SecretsLost, WrongState
+from webdata_nb.service.store import outbox
 from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.holds import Book, settle_job
 from webdata_nb.service.store.queries import queries
@@ -25,9 +28,11 @@ from webdata_nb.service.store.records import (
     Journaled,
     Lease,
     Listed,
+    Look,
     NewJob,
     Seen,
     Unindexed,
+    Window,
 )
 from webdata_nb.service.store.sealing import joined, parted
 from webdata_nb.service.store.secrets import Secrets
@@ -107,23 +112,27 @@ class SqliteStore(Database):
         )
         return [row["page"] for row in found]
 
-    async def receipt(self, job_id: str, *, examples: int) -> Receipt:
-        """See `Store.receipt`."""
+    async def look(
+        self,
+        account_id: str,
+        job_id: str,
+        *,
+        window: Callable[[Job], Window | None],
+        examples: int,
+    ) -> Look:
+        """See `Store.look`."""
 
-        def ask(connection: sqlite3.Connection) -> Receipt:
-            counts = {
-                row["outcome"]: row["n"]
-                for row in connection.execute(_Q["receipt_counts"], {"job_id": job_id})
-            }
-            named = {
-                outcome: [row["url"] for row in connection.execute(_Q["receipt_examples"], values)]
-                for outcome in counts
-                if examples
-                for values in [{"job_id": job_id, "outcome": outcome, "limit": examples}]
-            }
-            return Receipt(counts=counts, examples=named)
+        def ask(connection: sqlite3.Connection) -> Look:
+            with _one_moment(connection):
+                job = _found(connection, account_id, job_id, self.vault)
+                rows = _rows(connection, job, window(job))
+                return Look(job, rows, _receipt(connection, job_id, examples))
 
         return await self.ask(ask)
+
+    async def receipt(self, job_id: str, *, examples: int) -> Receipt:
+        """See `Store.receipt`."""
+        return await self.ask(lambda connection: _receipt(connection, job_id, examples))
 
     async def receipt_page(
         self, job_id: str, *, start: int, count: int, outcome: str | None = None
@@ -146,7 +155,7 @@ class SqliteStore(Database):
         def change(connection: sqlite3.Connection) -> None:
             ended = connection.execute(_Q["cancel"], values).fetchone()
             if ended is not None:
-                _ended(connection, ended, now)
+                _ended(connection, ended, self.vault, now)
 
         await self.change(change)
         job = await self.job(account_id, job_id)
@@ -179,7 +188,7 @@ class SqliteStore(Database):
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         """See `Store.commit`."""
-        await self.change(lambda connection: _commit(connection, lease, batch))
+        await self.change(lambda connection: _commit(connection, lease, batch, self.vault))
 
     async def finish(
         self,
@@ -199,8 +208,9 @@ class SqliteStore(Database):
         }
 
         def change(connection: sqlite3.Connection) -> None:
-            _commit(connection, lease, batch)
-            _ended(connection, connection.execute(_Q["finish"], values).fetchone(), now)
+            _commit(connection, lease, batch, self.vault)
+            ended = connection.execute(_Q["finish"], values).fetchone()
+            _ended(connection, ended, self.vault, now)
 
         await self.change(change)
 
@@ -233,12 +243,55 @@ class SqliteStore(Database):
         return int((await self.read("active_jobs"))[0]["n"])
 
 
-def _ended(connection: sqlite3.Connection, job: sqlite3.Row, now: float) -> None:
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let every question inside see the same state of the database."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def _found(connection: sqlite3.Connection, account_id: str, job_id: str, vault: Vault) -> Job:
+    values = {"id": job_id, "account_id": account_id}
+    row = connection.execute(_Q["job"], values).fetchone()
+    if row is None:
+        raise NoSuchJob("no such job")
+    return _job(row, vault)
+
+
+def _rows(connection: sqlite3.Connection, job: Job, window: Window | None) -> tuple[bytes, ...]:
+    if window is None:
+        return ()
+    values = {
+        "account_id": job.account_id,
+        "job_id": job.id,
+        "start": window.start,
+        "stop": window.start + window.count,
+    }
+    return tuple(row["page"] for row in connection.execute(_Q["pages"], values))
+
+
+def _receipt(connection: sqlite3.Connection, job_id: str, examples: int) -> Receipt:
+    found = connection.execute(_Q["receipt_counts"], {"job_id": job_id})
+    counts = {row["outcome"]: row["n"] for row in found}
+    named = {
+        outcome: [row["url"] for row in connection.execute(_Q["receipt_examples"], values)]
+        for outcome in counts
+        if examples
+        for values in [{"job_id": job_id, "outcome": outcome, "limit": examples}]
+    }
+    return Receipt(counts=counts, examples=named)
+
+
+def _ended(connection: sqlite3.Connection, job: sqlite3.Row, vault: Vault, now: float) -> None:
     """Do what belongs to the end of a job, in the transaction that ended it."""
     settle_job(connection, job, now)
+    outbox.ended(connection, _job(job, vault), now)
 
 
-def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
+def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: Vault) -> None:
     """Write a batch behind its lease: the first statement is the fence."""
     held = connection.execute(
         _Q["hold"],
@@ -268,6 +321,10 @@ def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> None:
     )
     if batch.published or any(entry.position is not None for entry in batch.entries):
         connection.execute(_Q["count_published"], {"id": job_id})
+    if batch.published:
+        job = connection.execute(_Q["job_as_it_is"], {"id": job_id}).fetchone()
+        first = min(position for _, position in batch.published)
+        outbox.paged(connection, _job(job, vault), first, time.time())
 
 
 def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[Seen]) -> None:
@@ -366,4 +423,5 @@ def _job(row: sqlite3.Row, vault: Vault) -> Job:
         error=row["error"],
         outcome=orjson.loads(row["outcome"]),
         locked=locked,
+        expired_at=row["expired_at"],
     )

@@ -61,6 +61,8 @@ class FetchRequest:
         What to send; a redirect never takes it to another origin.
     follow_redirects : bool
         False gives a redirecting answer as it is.
+    read_body : bool
+        False leaves the answer's body where it is, and closes the connection on it.
     """
 
     url: str
@@ -72,6 +74,7 @@ class FetchRequest:
     method: str = "GET"
     body: bytes | None = None
     follow_redirects: bool = True
+    read_body: bool = True
 
 
 @dataclass(frozen=True, slots=True)

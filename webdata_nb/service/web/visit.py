@@ -115,6 +115,8 @@ class Visit:
         if target is not None:
             self._credentials.remember(response.headers.getall("Set-Cookie", ()), response.url)
             return _Turn(response.status, headers, target)
+        if not self._request.read_body:
+            return self._fetched(response.status, headers)
         self._body = WireBody(response, self._limits.wire_bytes, self._limits.decoded_bytes)
         body = await self._body.read()
         return self._fetched(response.status, headers, body)

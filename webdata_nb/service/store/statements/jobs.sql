@@ -73,6 +73,10 @@ UPDATE job SET published = (
   SELECT COUNT(*) FROM entry WHERE job_id = :id AND position IS NOT NULL
 ) WHERE id = :id;
 
+-- name: job_as_it_is
+-- For what happens to a job inside a transaction, whoever owns it.
+SELECT * FROM job WHERE id = :id;
+
 -- name: put_snapshot
 INSERT INTO snapshot (job_id, name, body) VALUES (:job_id, :name, :body)
 ON CONFLICT (job_id, name) DO NOTHING;
@@ -109,7 +113,8 @@ SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
 
 -- name: published
 -- Jobs with rows that a text index may hold, of one account or of all.
-SELECT * FROM job WHERE published > 0 AND (:account_id IS NULL OR account_id = :account_id)
+SELECT * FROM job WHERE published > 0 AND expired_at IS NULL
+  AND (:account_id IS NULL OR account_id = :account_id)
 ORDER BY created_at, id;
 
 -- name: unindexed

@@ -1,0 +1,203 @@
+"""Rate of GET on the status of a crawl of 1 MB against a bare Starlette route, in the same run.
+
+The bare route returns the very bytes of that reply from memory: no key, no job, no database. Both
+are served by one process, uvicorn with the service's own settings; one client asks them in turn,
+block by block over one connection each, and a peer's time is the least of its blocks, for what
+other processes do to a measurement only ever adds to it.
+
+Run it from the checkout, in the environment of the tests::
+
+    python -m benchmarks.status_reply
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import closing
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import psutil
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.app import listen, service
+from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
+from webdata_nb.service.store.records import Batch, Entry, NewJob, Seen
+from webdata_nb.service.store.sqlite import SqliteStore
+
+FLOOR: Final = 0.6
+"""The least share of the bare route's rate."""
+ROWS: Final = 100
+ROW_BYTES: Final = 10_000
+BLOCKS: Final = 100
+REQUESTS: Final = 10
+
+
+def page(number: int) -> bytes:
+    """Return a row as a crawl stores it."""
+    text = "lorem ipsum dolor sit amet " * (ROW_BYTES // 27)
+    return orjson.dumps(
+        {
+            "url": f"https://site.test/{number}",
+            "title": f"Page {number}",
+            "status": "completed",
+            "status_code": 200,
+            "success": True,
+            "error": None,
+            "depth": 1,
+            "time_taken": 0.1,
+            "markdown": text,
+            "metadata": {"language": "en"},
+        }
+    )
+
+
+async def filled(data_dir: Path) -> str:
+    """Store a completed crawl of a megabyte, with a receipt of 1000 URLs; return its id."""
+    now = time.time()
+    async with SqliteStore(data_dir / "jobs.sqlite") as store:
+        async with service(
+            ServiceSettings(data_dir), 1, _lifetime(data_dir), lambda: None
+        ):  # makes the account
+            pass
+        job_id = str(uuid.uuid4())
+        await store.accept(
+            NewJob(job_id, LOCAL_ACCOUNT, "crawl", "https://site.test/", {}), now=now
+        )
+        claimed = await store.claim("w", lease_s=60, now=now)
+        if claimed is None:
+            raise RuntimeError("the job cannot be claimed")
+        _, lease = claimed
+        entries = tuple(
+            Entry(n, f"https://site.test/{n}", True, b"{}", page=page(n), position=n)  # noqa: FBT003
+            for n in range(ROWS)
+        )
+        seen = tuple(Seen(f"https://site.test/{n}", "fetched") for n in range(1000))
+        await store.commit(lease, Batch(entries=entries, seen=seen))
+        await store.finish(lease, JobStatus.COMPLETED, error=None, now=now)
+    return job_id
+
+
+def _lifetime(data_dir: Path) -> Lifetime:
+    return Lifetime(data_dir, version="0", schema=1, managed=False)
+
+
+async def serve(data_dir: Path, pipe: Connection) -> None:
+    """Serve the service and the bare route, side by side; tell how they are reached."""
+    lifetime = _lifetime(data_dir)
+    same: dict[str, bytes] = {}
+
+    async def bare(_request: Request) -> Response:
+        return Response(same["body"], media_type="application/json")
+
+    async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
+        apps: list[Any] = [running.app, Starlette(routes=[Route("/bare", bare)])]
+        sockets = [listen("127.0.0.1", 0) for _ in apps]
+        servers = [
+            uvicorn.Server(
+                uvicorn.Config(
+                    app, log_config=None, access_log=False, lifespan="off", server_header=False
+                )
+            )
+            for app in apps
+        ]
+        pipe.send([[sock.getsockname()[1] for sock in sockets], lifetime.token, os.getpid()])
+        tasks = [
+            asyncio.create_task(server.serve(sockets=[sock]))
+            for server, sock in zip(servers, sockets, strict=True)
+        ]
+        same["body"] = await asyncio.to_thread(pipe.recv_bytes)
+        pipe.send("ready")
+        await asyncio.to_thread(pipe.recv)
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*tasks)
+
+
+def _child(data_dir: Path, pipe: Connection) -> None:
+    asyncio.run(serve(data_dir, pipe))
+
+
+class Peer:
+    """One path of one server, over one connection."""
+
+    def __init__(self, port: int, path: str, token: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._path, self._headers = path, {"Authorization": f"Bearer {token}"}
+        self.least_s, self.cpu_s = float("inf"), 0.0
+
+    def get(self) -> bytes:
+        """Ask once."""
+        self._connection.request("GET", self._path, headers=self._headers)
+        answer = self._connection.getresponse()
+        body = answer.read()
+        if answer.status != http.client.OK:
+            raise RuntimeError(f"HTTP {answer.status}: {body[:200]!r}")
+        return body
+
+    def block(self, server: psutil.Process) -> None:
+        """Ask many times; keep the least seconds, and the sum of the server's processor time."""
+        before, cpu = time.perf_counter(), _cpu_s(server)
+        for _ in range(REQUESTS):
+            self.get()
+        self.least_s = min(self.least_s, time.perf_counter() - before)
+        self.cpu_s += _cpu_s(server) - cpu
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def main() -> int:
+    """Measure, print, and fail below the floor."""
+    with tempfile.TemporaryDirectory(prefix="webdata-benchmark-") as name:
+        data_dir = Path(name)
+        job_id = asyncio.run(filled(data_dir))
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        child = context.Process(target=_child, args=(data_dir, theirs))
+        child.start()
+        (status_port, bare_port), token, pid = ours.recv()
+        status = Peer(status_port, f"/v1/crawl/{job_id}?per_page=1000", token)
+        bare = Peer(bare_port, "/bare", token)
+        with closing(status), closing(bare):
+            body = status.get()
+            ours.send_bytes(body)
+            ours.recv()
+            if bare.get() != body:
+                raise RuntimeError("the two replies differ")
+            for _ in range(BLOCKS):
+                for peer in (status, bare):
+                    peer.block(psutil.Process(pid))
+        ours.send("stop")
+        child.join()
+    share = bare.least_s / status.least_s
+    for label, peer in (("status", status), ("bare", bare)):
+        print(f"{label:7} {REQUESTS / peer.least_s:7.0f} requests/s of {len(body):,} bytes")
+    print(f"processor time of the server: {status.cpu_s / bare.cpu_s:.2f} times")
+    print(f"rate: {share:.2f} of the bare route's (at least {FLOOR})")
+    return 0 if share >= FLOOR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Results past their retention: what status, stream and export say, to the minute."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.conftest import Api, opened
+from tests.service.routes.test_search import magazine
+from tests.site.server import Site
+from webdata_nb.contract.replies import SearchStatus
+from webdata_nb.service.settings import BadSetting, Retention, ServiceSettings
+from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.sqlite import SqliteStore
+
+MINUTE = 60.0
+HOUR = 60 * MINUTE
+
+
+@dataclass
+class Clock:
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def timed(tmp_path: Path, clock: Clock) -> AsyncIterator[Api]:
+    async with opened(tmp_path / "data", clock=clock) as api:
+        yield api
+
+
+async def both(api: Api, site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
+    magazine(site)
+    crawl = await api.done("crawl", url=site.url)
+    return crawl, await api.done("search", query="northern lights")
+
+
+async def test_a_search_is_there_at_47_59_and_gone_at_48_01(
+    timed: Api, site: Site, clock: Clock
+) -> None:
+    _, search = await both(timed, site)
+    path = f"/v1/search/{search['job_id']}"
+    clock.ahead = 48 * HOUR - MINUTE
+    assert await timed.get(path) == search
+    assert "result_expired" not in search
+    await timed.get(f"{path}/export", params={"format": "json"})
+    clock.ahead = 48 * HOUR + MINUTE
+    gone = await timed.get(path)
+    assert gone["data"] == []
+    assert (gone["result_expired"], gone["retention_hours"]) == (True, 48)
+    assert (gone["status"], gone["total_results"]) == ("completed", 2)
+    parsed = SearchStatus.model_validate(gone)
+    assert parsed.expired_at is not None
+    assert abs(parsed.expired_at.timestamp() - (time.time() + 48 * HOUR)) < MINUTE
+    assert datetime.fromisoformat(gone["expired_at"]).utcoffset() is not None
+    for name in ("json", "csv", "zip"):
+        answer = await timed.get(f"{path}/export", 410, params={"format": name})
+        assert answer["detail"].startswith("the results were kept for 48 hours, until ")
+
+
+async def test_a_crawl_outlives_a_search_and_goes_by_its_own_setting(
+    timed: Api, site: Site, clock: Clock
+) -> None:
+    crawl, _ = await both(timed, site)
+    path = f"/v1/crawl/{crawl['job_id']}"
+    clock.ahead = 30 * 24 * HOUR - MINUTE
+    assert (await timed.get(path))["data"] == crawl["data"]
+    clock.ahead = 30 * 24 * HOUR + MINUTE
+    gone = await timed.get(path)
+    assert (gone["data"], gone["result_expired"], gone["retention_hours"]) == ([], True, 720)
+    await timed.get(f"{path}/export", 410, params={"format": "zip"})
+
+
+async def test_the_stream_of_an_expired_job_is_its_end(
+    timed: Api, site: Site, clock: Clock
+) -> None:
+    _, search = await both(timed, site)
+    clock.ahead = 49 * HOUR
+    answer = await timed.http.get(f"/v1/search/{search['job_id']}/events")
+    events = [line for line in answer.text.splitlines() if line.startswith("event:")]
+    assert events == ["event: progress", "event: done"]
+
+
+async def test_a_job_that_was_marked_is_gone_whatever_the_clock_says(
+    tmp_path: Path, site: Site
+) -> None:
+    async with opened(tmp_path / "data") as api:
+        _, search = await both(api, site)
+    async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
+        await Expiry(store).expire(search["job_id"], now=time.time())
+    async with opened(tmp_path / "data") as api:
+        gone = await api.get(f"/v1/search/{search['job_id']}")
+        assert (gone["data"], gone["result_expired"]) == ([], True)
+        await api.get(f"/v1/search/{search['job_id']}/export", 410, params={"format": "json"})
+
+
+async def test_a_running_service_clears_what_is_old(tmp_path: Path, site: Site) -> None:
+    async with opened(tmp_path / "data") as api:
+        crawl, search = await both(api, site)
+    async with opened(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api, asyncio.timeout(30):
+        async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
+            while await store.entries(search["job_id"]):  # noqa: ASYNC110 - the janitor tells nobody
+                await asyncio.sleep(0.02)
+            assert len(await store.entries(crawl["job_id"])) == 4
+        await api.get(f"/v1/crawl/{crawl['job_id']}")
+
+
+@pytest.mark.parametrize("mode", ["local", "team"])
+@pytest.mark.parametrize("hours", [0, -1, float("nan")])
+def test_hours_that_are_none_are_refused(mode: Any, hours: float) -> None:
+    with pytest.raises(BadSetting, match="--crawl-retention-hours takes a number of hours"):
+        Retention.checked(mode, search=None, crawl=hours, job=None)
+
+
+def test_what_suits_the_mode_fills_what_was_not_given(tmp_path: Path) -> None:
+    def checked(mode: Any, **given: Any) -> Retention:
+        return ServiceSettings.checked(
+            host=None,
+            port=0,
+            data_dir=tmp_path,
+            store=None,
+            mode=mode,
+            allow_networks=(),
+            **given,
+        ).retention
+
+    assert checked("local") == Retention(48, 720, 2160)
+    assert checked("team") == Retention(48, 168, 2160)
+    assert checked("team", retention_hours=1, job_retention_hours=5) == Retention(1, 168, 5)

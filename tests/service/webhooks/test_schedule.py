@@ -1,0 +1,46 @@
+"""What becomes of a delivery: the table of the contract's part 6.3, in both profiles."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webdata_nb.contract.events import Profile
+from webdata_nb.service.webhooks.schedule import RULES, Outcome, verdict
+
+A, B = RULES[Profile.A], RULES[Profile.B]
+NOW = 1000.0
+
+
+@pytest.mark.parametrize("status", [200, 204, 299])
+@pytest.mark.parametrize("rules", [A, B])
+def test_a_2xx_acknowledges(rules: object, status: int) -> None:
+    assert verdict(rules, 1, Outcome(status), NOW).state == "delivered"  # type: ignore[arg-type]
+
+
+def test_a_redirect_acknowledges_in_profile_a_alone() -> None:
+    assert verdict(A, 1, Outcome(302), NOW).state == "delivered"
+    assert verdict(B, 1, Outcome(302), NOW).state == "failed"
+
+
+def test_the_waits_are_the_profiles() -> None:
+    down = Outcome(503)
+    assert [verdict(A, n, down, NOW).due_at - NOW for n in (1, 2)] == [1, 4]
+    assert [verdict(B, n, down, NOW).due_at - NOW for n in (1, 2)] == [10, 60]
+    assert (A.timeout_s, B.timeout_s) == (10, 30)
+
+
+@given(
+    st.sampled_from([A, B]),
+    st.integers(1, 3),
+    st.integers(200, 599) | st.sampled_from(["dns", "connect", "timeout", "reset", "refused"]),
+)
+def test_three_attempts_for_passing_trouble_one_for_the_rest(
+    rules: object, attempt: int, met: int | str
+) -> None:
+    outcome = Outcome(met) if isinstance(met, int) else Outcome(trouble=met)
+    found = verdict(rules, attempt, outcome, NOW)  # type: ignore[arg-type]
+    passing = met >= 500 if isinstance(met, int) else met != "refused"
+    assert (found.state == "pending") == (passing and attempt < 3)
+    assert found.due_at > NOW if found.state == "pending" else found.due_at == NOW

@@ -1,0 +1,412 @@
+"""Webhooks of real jobs, received by a real endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.conftest import Api, opened
+from tests.service.routes.test_search import magazine
+from tests.service.webhooks.endpoint import Endpoint, endless, for_ever
+from tests.site.server import Site
+from webdata_nb.contract.signature import verify_signature
+from webdata_nb.service.settings import BadSetting, WebhookSettings
+
+SECRET = "wh-canary-5c1f"
+PROFILE_B = WebhookSettings("B", pages=False, loopback=True)
+WITH_PAGES = WebhookSettings("B", pages=True, loopback=True)
+
+
+@dataclass
+class Clock:
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    async with Endpoint() as served:
+        yield served
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def timed(tmp_path: Path, clock: Clock) -> AsyncIterator[Api]:
+    async with opened(tmp_path / "data", clock=clock) as api:
+        yield api
+
+
+def hook(endpoint: Endpoint) -> dict[str, str]:
+    return {"webhook_url": endpoint.url, "webhook_secret": SECRET}
+
+
+async def deliveries(api: Api, job_id: str, status: str, count: int = 1) -> list[dict[str, Any]]:
+    """Wait until a job's deliveries are in a state."""
+    async with asyncio.timeout(30):
+        while True:
+            reply = await api.get("/v1/webhooks/deliveries", params={"job_id": job_id})
+            found: list[dict[str, Any]] = reply["deliveries"]
+            if len(found) == count and {each["status"] for each in found} == {status}:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_a_completed_crawl_is_told_once_and_signed(
+    api: Api, site: Site, endpoint: Endpoint
+) -> None:
+    magazine(site)
+    status = await api.done("crawl", url=site.url, **hook(endpoint))
+    [got] = await endpoint.received(1)
+    assert got.path == "/hook?token=t0ken"
+    assert got.payload == {
+        "event": "job.completed",
+        "job_id": status["job_id"],
+        "job_type": "crawl",
+        "status": "completed",
+        "total_pages": 4,
+        "completed_pages": 4,
+    }
+    assert got.headers["Content-Type"] == "application/json"
+    assert got.headers["X-Service-Event"] == got.headers["X-Webhook-Event"] == "job.completed"
+    assert abs(int(got.headers["X-Service-Delivery"]) - time.time()) < 60
+    assert got.headers["X-Service-Signature"] == got.headers["X-Webhook-Signature"]
+    assert verify_signature(got.body, got.headers, SECRET)
+    assert not verify_signature(got.body + b" ", got.headers, SECRET)
+    [told] = await deliveries(api, status["job_id"], "delivered")
+    assert (told["attempts"], told["status_code"], told["error"]) == (1, 204, None)
+    assert told["event_id"] == got.event_id
+    assert told["payload"] == got.payload
+    assert len(endpoint.got) == 1
+
+
+async def test_a_failed_job_and_a_cancelled_one_are_told(
+    api: Api, site: Site, endpoint: Endpoint
+) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /")
+    await api.done("crawl", url=site.url, **hook(endpoint))
+    site.page("/robots.txt", "")
+    site.page("/", "slow", delay=60.0)
+    job_id = await api.started("crawl", {"url": site.url, **hook(endpoint)})
+    await api.post(f"/v1/jobs/{job_id}/cancel")
+    await api.post(f"/v1/jobs/{job_id}/cancel")
+    failed, cancelled = await endpoint.received(2)
+    assert (failed.payload["event"], failed.payload["status"]) == ("job.failed", "failed")
+    assert cancelled.payload["event"] == "job.cancelled"
+    assert cancelled.payload["status"] == "cancelled"
+    await deliveries(api, job_id, "delivered")
+    assert len(endpoint.got) == 2
+
+
+async def test_a_job_that_never_ran_is_told_when_it_is_cancelled(
+    api: Api, endpoint: Endpoint
+) -> None:
+    job_id = await api.started("search", {"query": "nothing", **hook(endpoint)})
+    answer = await api.http.post(f"/v1/jobs/{job_id}/cancel", json={})
+    [got] = await endpoint.received(1)
+    told = "job.cancelled" if answer.status_code == 200 else "job.completed"
+    assert got.payload["event"] == told
+
+
+async def test_profile_b_tells_of_searches_and_crawls(
+    tmp_path: Path, site: Site, endpoint: Endpoint
+) -> None:
+    magazine(site)
+    async with opened(tmp_path / "data", webhooks=PROFILE_B) as api:
+        await api.done("crawl", url=site.url, **hook(endpoint))
+        await endpoint.received(1)
+        await api.done("search", query="northern lights", **hook(endpoint))
+        crawl, search = (got.payload for got in await endpoint.received(2))
+    assert datetime.fromisoformat(crawl.pop("timestamp")).utcoffset() is not None
+    job_id = crawl.pop("job_id")
+    assert crawl == {
+        "event": "crawl.completed",
+        "status": "completed",
+        "data": {"total_pages": 4, "completed_pages": 4, "url": site.url},
+    }
+    assert job_id != search["job_id"]
+    assert search["event"] == "search.completed"
+    assert search["data"] == {"total_results": 2, "completed_results": 2}
+
+
+async def test_each_page_is_told_once_where_that_is_chosen(
+    tmp_path: Path, site: Site, endpoint: Endpoint
+) -> None:
+    magazine(site)
+    async with opened(tmp_path / "data", webhooks=WITH_PAGES) as api:
+        job = await api.done("crawl", url=site.url, **hook(endpoint))
+        await deliveries(api, job["job_id"], "delivered", 5)
+    pages = [got.payload for got in endpoint.got if got.payload["event"] == "crawl.page"]
+    assert sorted(page["data"]["url"] for page in pages) == sorted(
+        row["url"] for row in job["data"]
+    )
+    assert all(page["data"]["success"] for page in pages)
+    assert len({got.event_id for got in endpoint.got}) == 5
+
+
+async def test_without_a_secret_nothing_is_signed(api: Api, endpoint: Endpoint) -> None:
+    await api.done("search", query="q", webhook_url=endpoint.url)
+    [got] = await endpoint.received(1)
+    assert not [name for name in got.headers if "signature" in name.lower()]
+
+
+async def test_a_receiver_that_recovers_gets_the_same_event_again(
+    timed: Api, clock: Clock, endpoint: Endpoint
+) -> None:
+    endpoint.answers = [500, 503]
+    job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
+    await endpoint.received(1)
+    clock.ahead += 1
+    await endpoint.received(2)
+    clock.ahead += 4
+    got = await endpoint.received(3)
+    [told] = await deliveries(timed, job_id, "delivered")
+    assert told["attempts"] == 3
+    assert len({each.event_id for each in got}) == 1
+    assert len({each.body for each in got}) == 1
+
+
+@pytest.mark.parametrize(("answers", "attempts"), [([500] * 9, 3), ([404], 1), ([410], 1)])
+async def test_a_receiver_that_refuses_is_given_up(
+    timed: Api, clock: Clock, endpoint: Endpoint, answers: list[int], attempts: int
+) -> None:
+    endpoint.answers = [*answers]
+    job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
+    for count in range(attempts):
+        await endpoint.received(count + 1)
+        clock.ahead += 5
+    [told] = await deliveries(timed, job_id, "failed")
+    assert (told["attempts"], told["status_code"]) == (attempts, answers[0])
+    assert told["error"] == f"HTTP {answers[0]}"
+    assert len(endpoint.got) == attempts
+
+
+@pytest.mark.parametrize(
+    ("settings", "state"), [(WebhookSettings(loopback=True), "delivered"), (PROFILE_B, "failed")]
+)
+async def test_a_redirect_is_never_followed(
+    tmp_path: Path, endpoint: Endpoint, settings: WebhookSettings, state: str
+) -> None:
+    endpoint.answers = [302]
+    async with opened(tmp_path / "data", webhooks=settings) as api:
+        job_id = await api.started("search", {"query": "q", **hook(endpoint)})
+        [told] = await deliveries(api, job_id, state)
+    assert told["status_code"] == 302
+    assert [got.path for got in endpoint.got] == ["/hook?token=t0ken"]
+
+
+async def test_nobody_listening_is_tried_three_times(timed: Api, clock: Clock) -> None:
+    async with Endpoint() as gone:
+        url = gone.url
+    job_id = await timed.started("search", {"query": "q", "webhook_url": url})
+    async with asyncio.timeout(30):
+        while True:
+            [told] = await timed_deliveries(timed, job_id)
+            if told["status"] == "failed":
+                break
+            clock.ahead += 1
+            await asyncio.sleep(0.1)
+    assert told["attempts"] == 3
+    assert told["status_code"] is None
+    assert told["error"]
+
+
+async def timed_deliveries(api: Api, job_id: str) -> list[dict[str, Any]]:
+    await api.ended("search", job_id)
+    reply = await api.get("/v1/webhooks/deliveries", params={"job_id": job_id})
+    found: list[dict[str, Any]] = reply["deliveries"]
+    return found
+
+
+async def test_a_dead_receiver_delays_nobody(api: Api, endpoint: Endpoint) -> None:
+    async with Endpoint(answers=[for_ever] * 20) as dead:
+        for _ in range(10):
+            await api.started("search", {"query": "q", **hook(dead)})
+        await dead.received(4)
+        for _ in range(3):
+            await api.started("search", {"query": "q", **hook(endpoint)})
+        await endpoint.received(3)
+        assert len(dead.got) <= 4
+
+
+async def test_of_an_endless_answer_next_to_nothing_is_read(api: Api, endpoint: Endpoint) -> None:
+    endpoint.answers = [endless]
+    job_id = await api.started("search", {"query": "q", **hook(endpoint)})
+    [told] = await deliveries(api, job_id, "delivered")
+    assert told["status_code"] == 200
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://example.com/hook", "a webhook goes to a public https:// address"),
+        ("https://10.0.0.1/hook", "network policy"),
+        ("https://169.254.169.254/hook", "network policy"),
+        ("https://[::ffff:10.0.0.1]/hook", "network policy"),
+        ("https://user:pass@example.com/", "user name or password"),
+        ("https://example.com:22/", "Port 22"),
+        ("http://192.168.1.1/hook", "a webhook goes to a public https:// address"),
+        ("ftp://example.com/", "absolute http"),
+    ],
+)
+async def test_an_endpoint_that_may_not_be_reached_is_422_before_anything_is_stored(
+    api: Api, url: str, words: str
+) -> None:
+    for kind, body in (("search", {"query": "q"}), ("crawl", {"url": "http://127.0.0.1:8009/"})):
+        [problem] = (await api.post(f"/v1/{kind}", {**body, "webhook_url": url}, 422))["detail"]
+        assert problem["loc"] == ["body", "webhook_url"]
+        assert words in problem["msg"]
+    [problem] = (await api.post("/v1/webhooks/test", {"webhook_url": url}, 422))["detail"]
+    assert problem["loc"] == ["body", "webhook_url"]
+    assert (await api.get("/v1/jobs"))["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8009/", "http://localhost:8009/", "https://[::1]/x"]
+)
+async def test_this_machine_is_an_endpoint_only_where_that_is_chosen(
+    tmp_path: Path, url: str
+) -> None:
+    async with opened(tmp_path / "data", webhooks=WebhookSettings()) as api:
+        await api.post("/v1/search", {"query": "q", "webhook_url": url}, 422)
+    async with opened(tmp_path / "data") as api:
+        await api.post("/v1/search", {"query": "q", "webhook_url": url})
+
+
+async def test_a_secret_without_an_endpoint_is_refused(api: Api) -> None:
+    body = {"query": "q", "webhook_secret": SECRET}
+    [problem] = (await api.post("/v1/search", body, 422))["detail"]
+    assert (problem["loc"], problem["msg"]) == (["body", "webhook_secret"], "needs a webhook_url")
+
+
+async def test_a_retried_job_tells_its_own_end_with_the_same_secret(
+    api: Api, site: Site, endpoint: Endpoint
+) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /")
+    old = await api.done("crawl", url=site.url, **hook(endpoint))
+    new = (await api.post(f"/v1/jobs/{old['job_id']}/retry"))["job_id"]
+    first, second = await endpoint.received(2)
+    assert {first.payload["job_id"], second.payload["job_id"]} == {old["job_id"], new}
+    assert first.event_id != second.event_id
+    assert all(verify_signature(got.body, got.headers, SECRET) for got in endpoint.got)
+
+
+async def test_deliveries_are_listed_by_job_newest_first_and_page_by_page(
+    api: Api, endpoint: Endpoint
+) -> None:
+    jobs = [await api.started("search", {"query": "q", **hook(endpoint)}) for _ in range(5)]
+    await endpoint.received(5)
+    listed: list[dict[str, Any]] = []
+    query: dict[str, Any] = {"limit": 2}
+    while True:
+        reply = await api.get("/v1/webhooks/deliveries", params=query)
+        listed += reply["deliveries"]
+        if "cursor" not in reply:
+            break
+        query["cursor"] = reply["cursor"]
+    assert sorted(each["job_id"] for each in listed) == sorted(jobs)
+    times = [each["created_at"] for each in listed]
+    assert times == sorted(times, reverse=True)
+    one = await api.get("/v1/webhooks/deliveries", params={"job_id": jobs[2]})
+    assert [each["job_id"] for each in one["deliveries"]] == [jobs[2]]
+    await api.get("/v1/webhooks/deliveries", 422, params={"cursor": "x"})
+    await api.get("/v1/webhooks/deliveries", 422, params={"limit": "0"})
+
+
+async def test_a_replay_sends_the_same_event_anew(api: Api, endpoint: Endpoint) -> None:
+    endpoint.answers = [404]
+    job_id = await api.started("search", {"query": "q", **hook(endpoint)})
+    [failed] = await deliveries(api, job_id, "failed")
+    reply = await api.post(f"/v1/webhooks/deliveries/{failed['delivery_id']}/replay")
+    again = reply["delivery"]
+    assert (again["replay"], again["status"], again["attempts"]) == (True, "pending", 0)
+    assert again["delivery_id"] != failed["delivery_id"]
+    first, second = await endpoint.received(2)
+    assert (first.event_id, first.body) == (second.event_id, second.body)
+    assert verify_signature(second.body, second.headers, SECRET)
+    await api.post("/v1/webhooks/deliveries/nowhere/replay", status=404)
+
+
+async def test_what_is_on_its_way_is_not_replayed(timed: Api, endpoint: Endpoint) -> None:
+    endpoint.answers = [for_ever]
+    job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
+    await endpoint.received(1)
+    [told] = await deliveries(timed, job_id, "pending")
+    reply = await timed.post(f"/v1/webhooks/deliveries/{told['delivery_id']}/replay", status=400)
+    assert "pending" in reply["detail"]
+
+
+async def test_stats_count_by_state_and_event(api: Api, endpoint: Endpoint) -> None:
+    assert (await api.get("/v1/webhooks/stats"))["total"] == 0
+    endpoint.answers = [404]
+    first = await api.started("search", {"query": "q", **hook(endpoint)})
+    await deliveries(api, first, "failed")
+    second = await api.started("search", {"query": "q", **hook(endpoint)})
+    await deliveries(api, second, "delivered")
+    assert await api.get("/v1/webhooks/stats") == {
+        "success": True,
+        "total": 2,
+        "pending": 0,
+        "delivered": 1,
+        "failed": 1,
+        "attempts": 2,
+        "by_event": {"job.completed": 2},
+    }
+
+
+async def test_a_test_says_what_the_endpoint_answered(api: Api, endpoint: Endpoint) -> None:
+    endpoint.answers = [204, 500]
+    good = await api.post("/v1/webhooks/test", hook(endpoint))
+    assert (good["success"], good["status_code"], good["error"]) == (True, 204, None)
+    [got] = endpoint.got
+    assert got.payload["event"] == got.headers["X-Webhook-Event"] == "webhook.test"
+    assert verify_signature(got.body, got.headers, SECRET)
+    bad = await api.post("/v1/webhooks/test", hook(endpoint))
+    assert (bad["success"], bad["status_code"], bad["error"]) == (False, 500, "HTTP 500")
+    await api.post("/v1/webhooks/test", {}, 422)
+
+
+async def test_a_restart_sends_what_was_left(tmp_path: Path, endpoint: Endpoint) -> None:
+    endpoint.answers = [500]
+    async with opened(tmp_path / "data") as api:
+        await api.done("search", query="q", **hook(endpoint))
+        await endpoint.received(1)
+    async with opened(tmp_path / "data"):
+        first, second = await endpoint.received(2)
+    assert first.event_id == second.event_id
+
+
+async def test_no_reply_shows_the_secret_or_the_token(api: Api, endpoint: Endpoint) -> None:
+    job = await api.done("search", query="q", **hook(endpoint))
+    await deliveries(api, job["job_id"], "delivered")
+    for path in (
+        "/v1/webhooks/deliveries",
+        "/v1/webhooks/stats",
+        "/v1/jobs",
+        f"/v1/search/{job['job_id']}",
+        f"/v1/search/{job['job_id']}/events",
+    ):
+        text = (await api.http.get(path)).text
+        assert SECRET not in text
+        assert "t0ken" not in text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"profile": "C"}, "takes A or B"), ({"profile": "A", "pages": True}, "needs")],
+)
+def test_settings_that_disagree_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadSetting, match=words):
+        WebhookSettings.checked("local", **{"pages": False, "loopback": None, **given})

@@ -1,0 +1,50 @@
+"""A service that dies at a chosen instant as by kill -9: `python -m tests.wire.failing_service`.
+
+The instants are: `outbox`, inside the transaction that ends a job and before its notice is
+written; `committed`, after that transaction and before anything is sent; `mark`, after the
+receiver's answer and before it is written down; `never`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from webdata_nb.service import app
+from webdata_nb.service.store import outbox
+from webdata_nb.service.webhooks.sender import Sender
+
+
+def die(*_: Any, **__: Any) -> NoReturn:
+    """End as a process ends that the kernel kills: nothing is written, nothing is closed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+INSTANTS = {
+    "outbox": (outbox, "ended"),
+    "committed": (Sender, "post"),
+    "mark": (outbox.Outbox, "settle"),
+}
+
+
+def main(data_dir: str, instant: str) -> int:
+    if instant in INSTANTS:
+        place, name = INSTANTS[instant]
+        setattr(place, name, die)
+    return app.serve(
+        host=None,
+        port=0,
+        data_dir=Path(data_dir),
+        store=None,
+        mode="local",
+        allow_networks=(),
+        managed=False,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

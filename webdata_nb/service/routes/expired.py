@@ -1,0 +1,46 @@
+"""Results past their retention: what a status says of them, and what an export answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from webdata_nb.service.errors import Gone
+from webdata_nb.service.routes.starts import Desk
+from webdata_nb.service.store.records import Job
+from webdata_nb.service.work.retention import expired_at, hours_of
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A job whose rows are gone."""
+
+    hours: float
+    at: datetime
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the status adds (contract, 2.2)."""
+        hours = int(self.hours) if float(self.hours).is_integer() else self.hours
+        return {
+            "result_expired": True,
+            "retention_hours": hours,
+            "expired_at": self.at.isoformat().replace("+00:00", "Z"),
+        }
+
+
+def expired(desk: Desk, job: Job) -> Expired | None:
+    """Tell whether a job's rows are past their retention, by the clock, swept or not."""
+    at = expired_at(desk.retention, job, desk.clock())
+    if at is None:
+        return None
+    return Expired(hours_of(desk.retention, job), datetime.fromtimestamp(at, UTC))
+
+
+def check_kept(desk: Desk, job: Job) -> None:
+    """Raise `Gone` where the rows are past their retention."""
+    if (gone := expired(desk, job)) is not None:
+        until = f"{gone.at:%Y-%m-%d %H:%M} UTC"
+        raise Gone(
+            f"the results were kept for {gone.hours:g} hours, until {until}; start a new job"
+        )

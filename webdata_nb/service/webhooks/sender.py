@@ -1,0 +1,140 @@
+"""The way to callers' endpoints: public HTTPS through the one way out, nothing followed or read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from webdata_nb.contract.events import (
+    DELIVERY_HEADER,
+    EVENT_HEADERS,
+    EVENT_ID_HEADER,
+    SIGNATURE_HEADERS,
+)
+from webdata_nb.contract.notices import Notice
+from webdata_nb.contract.signature import sign
+from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.webhooks.schedule import Outcome, Rules
+
+LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+# A name that is slow to resolve at the start is looked up again when there is something to send.
+_CHECK_S: Final = 5.0
+
+
+def policy(networks: tuple[Any, ...], *, own_port: int | None, loopback: bool) -> EgressPolicy:
+    """Return where webhooks may go, in either mode: public addresses, and what was admitted."""
+    admitted = (*networks, *LOOPBACK) if loopback else networks
+    return EgressPolicy("team", admitted, own_port)
+
+
+class Sender:
+    """Posts notices; one a process, used by `async with`."""
+
+    def __init__(self, policy: EgressPolicy, user_agent: str, *, loopback: bool) -> None:
+        self._policy, self._user_agent, self._loopback = policy, user_agent, loopback
+        self._open: dict[tuple[str | None, str | None], Fetcher] = {}
+        self._stack = AsyncExitStack()
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def check(self, url: str, context: Mapping[str, Any]) -> None:
+        """Refuse an endpoint that nothing may be sent to, before a job is stored.
+
+        Raises
+        ------
+        FetchError
+            What is wrong with it; a name that is unknown for the moment is no reason.
+        """
+        near = _is_loopback(url)
+        if urlsplit(url).scheme.lower() != "https" and not (near and self._loopback):
+            raise Refused("a webhook goes to a public https:// address")
+        fetcher = await self._fetcher(url, context)
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                await fetcher.check(url)
+        except TimeoutError:
+            return
+        except FetchError as error:
+            if error.kind in {"refused", "bad_url"}:
+                raise
+
+    async def post(
+        self,
+        url: str,
+        notice: Notice,
+        *,
+        event_id: str,
+        secret: str | None,
+        rules: Rules,
+        context: Mapping[str, Any],
+    ) -> Outcome:
+        """Make one attempt; whatever it meets is an outcome."""
+        request = FetchRequest(
+            url,
+            headers=_headers(notice, event_id, secret),
+            accept="*/*",
+            method="POST",
+            body=notice.body,
+            timeout_s=rules.timeout_s,
+            follow_redirects=False,
+            read_body=False,
+        )
+        try:
+            fetcher = await self._fetcher(url, context)
+            answer = await fetcher.fetch(request)
+        except FetchError as error:
+            return Outcome(trouble=error.kind, text=str(error))
+        text = None if answer.status < rules.acknowledged_below else f"HTTP {answer.status}"
+        return Outcome(status=answer.status, text=text)
+
+    async def _fetcher(self, url: str, context: Mapping[str, Any]) -> Fetcher:
+        """Return the way out for a job with this context; no proxy leads back to this machine."""
+        near = _is_loopback(url)
+        proxy = None if near else context.get("proxy")
+        ca_bundle = context.get("ca_bundle")
+        async with self._lock:
+            if (proxy, ca_bundle) not in self._open:
+                fetcher = Fetcher(
+                    self._policy,
+                    user_agent=self._user_agent,
+                    proxy=proxy,
+                    ca_bundle=Path(ca_bundle) if ca_bundle else None,
+                )
+                self._open[proxy, ca_bundle] = await self._stack.enter_async_context(fetcher)
+        return self._open[proxy, ca_bundle]
+
+
+def _headers(notice: Notice, event_id: str, secret: str | None) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", EVENT_ID_HEADER: event_id}
+    headers |= dict.fromkeys(EVENT_HEADERS, notice.event)
+    headers[DELIVERY_HEADER] = str(int(time.time()))
+    if secret:
+        headers |= dict.fromkeys(SIGNATURE_HEADERS, sign(notice.body, secret))
+    return headers
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
