@@ -7,11 +7,27 @@ a thousand rows of page text are columns for a table, not models.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from webdata_nb.contract.states import JobKind, JobStatus
+
+
+def _as_they_are(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Take rows as they were decoded: a copy of a thousand pages would help nobody."""
+    if type(value) is list and all(type(row) is dict for row in value):
+        return value
+    return check(value)
+
+
+Rows = Annotated[list[dict[str, Any]], WrapValidator(_as_they_are)]
 
 
 class Reply(BaseModel):
@@ -141,7 +157,7 @@ class SearchStatus(Reply):
     total_results: int = 0
     completed_results: int = 0
     time_taken: float | None = None
-    data: list[dict[str, Any]] = Field(default_factory=list)
+    data: Rows = Field(default_factory=list)
     error: str | None = None
     result_expired: bool | None = None
     retention_hours: float | None = None
@@ -159,7 +175,7 @@ class CrawlStatus(Reply):
     total_results: int = 0
     page: int = 1
     per_page: int = 0
-    data: list[dict[str, Any]] = Field(default_factory=list)
+    data: Rows = Field(default_factory=list)
     error: str | None = None
     time_taken: float | None = None
     receipt: Receipt | None = None
@@ -221,7 +237,7 @@ class CreativesReply(Reply):
     region: str | None = None
     total_results: int = 0
     time_taken: float | None = None
-    creatives: list[dict[str, Any]] = Field(default_factory=list)
+    creatives: Rows = Field(default_factory=list)
     cursor: str | None = None
     provider: str | None = None
     date_range: str | None = None

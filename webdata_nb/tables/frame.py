@@ -102,13 +102,14 @@ def _native(table: pa.Table, objects: Mapping[str, list[Any]]) -> pd.DataFrame:
     plain = [field.name for field in table.schema if not schemas.holds_objects(field)]
     frame = _bare(table).select(plain).to_pandas(types_mapper=_NULLABLE.get)
     index = pd.RangeIndex(table.num_rows)
-    columns: dict[str, pd.Series[Any]] = {}
+    columns: dict[str, Any] = {}
     for field in table.schema:
         if schemas.holds_objects(field):
             values = objects.get(field.name) or _decoded(field, table[field.name])
-            columns[field.name] = pd.Series(values, dtype=object, index=index)
+            columns[field.name] = pd.Series(values, dtype=object).to_numpy()
         else:
-            columns[field.name] = frame[field.name]
+            # Without its index, which pandas would align with the new one, column by column.
+            columns[field.name] = frame[field.name].array
     return pd.DataFrame(columns, index=index, copy=False)
 
 

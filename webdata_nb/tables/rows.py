@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -26,8 +26,11 @@ from webdata_nb.tables.schemas import TableName
 Row = Mapping[str, Any]
 Values = list[Any]
 Encode = Callable[[Any], Any]
+Extra = dict[int, dict[str, Any]]
+Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 _MISFIT: Final = object()
+_CHUNK: Final = 128
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 _INT16: Final = (-(2**15), 2**15 - 1)
@@ -53,21 +56,31 @@ def batch(table: TableName, rows: Sequence[Row]) -> Batch:
     present: set[str] = set().union(*rows)
     *known, _ = schema  # the last one is `extra`, for what the others cannot hold
     extra = _unknown(rows, present, frozenset(field.name for field in known))
-    columns: list[pa.Array[Any]] = []
+    columns: list[Column] = []
     objects: dict[str, Values] = {}
+    given = _turned(rows, [field.name for field in known if field.name in present])
     for field in known:
         if field.name not in present:
             columns.append(pa.nulls(len(rows), field.type))
             continue
-        values = [row.get(field.name) for row in rows]
+        values = given[field.name]
         column = _whole_column(field, values)
         if column is None:
             column = _one_by_one(field, values, extra)
         elif schemas.holds_objects(field):
             objects[field.name] = values
         columns.append(column)
-    columns.append(pa.array([dumps(kept) if kept else None for kept in extra], schemas.TEXT))
+    kept = [dumps(extra[place]) if place in extra else None for place in range(len(rows))]
+    columns.append(pa.array(kept, schemas.TEXT))
     return Batch(pa.table(columns, schema=schema), objects)
+
+
+def _turned(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Values]:
+    """Turn rows into columns, one row after the other: each is in the cache only once."""
+    picked = [tuple(map(row.get, names)) for row in rows]
+    return {
+        name: list(column) for name, column in zip(names, zip(*picked, strict=True), strict=False)
+    }
 
 
 def to_table(table: TableName, rows: Sequence[Row]) -> pa.Table:
@@ -98,11 +111,15 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> list[dict[str, Any]]:
-    """Return, for each row, its fields that have no column."""
+def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> Extra:
+    """Return the fields that have no column, by the place of their row."""
     if present <= known:
-        return [{} for _ in rows]
-    return [{name: value for name, value in row.items() if name not in known} for row in rows]
+        return {}
+    found = (
+        (place, {name: value for name, value in row.items() if name not in known})
+        for place, row in enumerate(rows)
+    )
+    return {place: fields for place, fields in found if fields}
 
 
 def _adopted(row: Row) -> Row:
@@ -128,7 +145,7 @@ def _first(wanted: type, *candidates: object) -> Any:
     return next((value for value in candidates if type(value) is wanted), candidates[0])
 
 
-def _whole_column(field: pa.Field[Any], values: Values) -> pa.Array[Any] | None:
+def _whole_column(field: pa.Field[Any], values: Values) -> Column | None:
     """Hand a column over at once; None where a value does not fit."""
     _, ready = _ENCODERS[schemas.kind(field) or field.type]
     try:
@@ -138,19 +155,27 @@ def _whole_column(field: pa.Field[Any], values: Values) -> pa.Array[Any] | None:
         return None
 
 
-def _cast(values: Values, data_type: pa.DataType) -> pa.Array[Any]:
+def _cast(values: Values, data_type: pa.DataType) -> Column:
     if pa.types.is_timestamp(data_type) and any(isinstance(value, str) for value in values):
         return pc.cast(pa.array(values, schemas.TEXT), data_type)
-    return pa.array(values, data_type)
+    if len(values) <= _CHUNK or not _long(data_type):
+        return pa.array(values, data_type)
+    # In one piece, a column of page texts would be copied each time its buffer has to grow.
+    cuts = range(0, len(values), _CHUNK)
+    return pa.chunked_array([pa.array(values[at : at + _CHUNK], data_type) for at in cuts])
 
 
-def _one_by_one(field: pa.Field[Any], values: Values, extra: list[dict[str, Any]]) -> pa.Array[Any]:
+def _long(data_type: pa.DataType) -> bool:
+    return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+
+
+def _one_by_one(field: pa.Field[Any], values: Values, extra: Extra) -> Column:
     """Encode each value alone and hand the ones that do not fit to `extra`."""
     encode, _ = _ENCODERS[schemas.kind(field) or field.type]
     encoded = [None if value is None else encode(value) for value in values]
     for position, value in enumerate(encoded):
         if value is _MISFIT:
-            extra[position][field.name] = values[position]
+            extra.setdefault(position, {})[field.name] = values[position]
             encoded[position] = None
     return _cast(encoded, field.type)
 

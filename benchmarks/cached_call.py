@@ -1,0 +1,99 @@
+"""A crawl that the cache answers, against reading the same columns of its file with pandas.
+
+Prints the ratio of processor time in a warm process, the median of interleaved rounds. The call
+also decodes JSON columns into Python objects, checks the file's checksum, and finds the file.
+
+    python benchmarks/cached_call.py [rows] [rounds]
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from webdata_nb import crawl_df, options
+from webdata_nb.functions.ask import Ask
+from webdata_nb.functions.call import Call
+from webdata_nb.functions.memory import Memory
+from webdata_nb.tables import receipt, rows
+
+URL = "https://site.test/"
+TEXT = "the aurora forecast of a cold night in the north and what it means for travellers"
+WORDS = TEXT.split()
+
+
+def page(number: int) -> dict[str, object]:
+    """Return one page of about 14 kB, as a service sends it."""
+    text = " ".join(WORDS[(number * 7 + place) % len(WORDS)] for place in range(2300))
+    return {
+        "url": f"{URL}{number}",
+        "title": f"Page {number}",
+        "status": "completed",
+        "status_code": 200,
+        "success": True,
+        "depth": number % 5,
+        "time_taken": 0.25,
+        "quality": {"score": 0.9, "words": 2300, "method": "article"},
+        "content_hash": f"{number:064x}",
+        "fetched_at": "2026-11-20T10:00:00.250000Z",
+        "markdown": f"# Page {number}\n\n{text}",
+        "metadata": {"language": "en", "description": text[:150], "og": {"type": "article"}},
+    }
+
+
+def keep(count: int) -> Path:
+    """Put a crawl of so many rows into the cache, as the call would."""
+    ask = Ask.crawl(url=URL, max_pages=count)
+    memory = Memory.of_ask(ask, Call.of(session=None, cache=True))
+    now = datetime.now(UTC)
+    outcome = receipt.Outcome("crawl", URL, "completed", "job", count, 0, count)
+    attrs = receipt.attrs(
+        outcome, request=ask.public, service="local", started_at=now, finished_at=now
+    )
+    path = memory.keep(rows.to_table("crawl", [page(n) for n in range(count)]), attrs, now)
+    assert path is not None
+    return path
+
+
+def spent(work: Callable[[], pd.DataFrame]) -> float:
+    """Return the processor seconds of one run, threads of Arrow included."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def main() -> None:
+    """Measure and print."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 25
+    with tempfile.TemporaryDirectory() as folder:
+        options.cache_dir = folder
+        path = keep(count)
+
+        def ours() -> pd.DataFrame:
+            return crawl_df(URL, max_pages=count, offline=True)
+
+        columns = list(ours().columns)
+
+        def peer() -> pd.DataFrame:
+            frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+            return frame
+
+        pairs = [(spent(ours), spent(peer)) for _ in range(rounds)][3:]
+    ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+    mine, theirs = (statistics.median(each) * 1000 for each in zip(*pairs, strict=True))
+    print(f"{count} rows, {len(columns)} columns, {len(pairs)} rounds")
+    print(f"cached call {mine:.1f} ms, pq.read_table().to_pandas() {theirs:.1f} ms")
+    print(f"ratio {ratio:.2f} (floor: 1.5 at most)")
+
+
+if __name__ == "__main__":
+    main()

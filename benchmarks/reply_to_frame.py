@@ -1,0 +1,76 @@
+"""From reply bytes to a typed frame, against orjson and `pd.DataFrame` on the same bytes.
+
+Prints the ratio of processor time, the median of interleaved rounds: 1,000 pages, about 15 MB of
+JSON. The peer gives columns of objects as they come; ours gives the whole typed schema.
+
+    python benchmarks/reply_to_frame.py [pages] [rounds]
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import orjson
+import pandas as pd
+
+from benchmarks.cached_call import page
+from webdata_nb.client import answers
+from webdata_nb.contract.replies import CrawlStatus
+from webdata_nb.tables import frame, rows, schemas
+
+FORMATS = ("markdown", "links", "images", "headings")
+
+
+def reply(count: int) -> bytes:
+    """Return a status reply with so many pages."""
+    data = [
+        {
+            **page(number),
+            "links": [f"https://site.test/{number}/{link}" for link in range(12)],
+            "images": [{"url": f"https://site.test/{link}.png", "alt": "x"} for link in range(3)],
+            "headings": [{"level": 1, "text": f"Page {number}"}, {"level": 2, "text": "More"}],
+        }
+        for number in range(count)
+    ]
+    head = {"success": True, "job_id": "job", "status": "completed", "total_results": count}
+    return orjson.dumps({**head, "data": data})
+
+
+def ours(body: bytes) -> pd.DataFrame:
+    """Decode, check the envelope, and build the typed frame."""
+    status = answers.parse(CrawlStatus, orjson.loads(body))
+    made = rows.batch("crawl", status.data)
+    shown = schemas.shown("crawl", formats=FORMATS, metadata=True)
+    return frame.build(made.table, shown=shown, objects=made.objects)
+
+
+def peer(body: bytes) -> pd.DataFrame:
+    """Decode, and let pandas guess."""
+    return pd.DataFrame(orjson.loads(body)["data"])
+
+
+def spent(work: Callable[[bytes], pd.DataFrame], body: bytes) -> float:
+    """Return the processor seconds of one run."""
+    began = time.process_time()
+    work(body)
+    return time.process_time() - began
+
+
+def main() -> None:
+    """Measure and print."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 25
+    body = reply(count)
+    pairs = [(spent(ours, body), spent(peer, body)) for _ in range(rounds)][3:]
+    ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+    mine, theirs = (statistics.median(each) * 1000 for each in zip(*pairs, strict=True))
+    print(f"{count} pages, {len(body) / 1e6:.1f} MB of JSON, {len(pairs)} rounds")
+    print(f"typed frame {mine:.1f} ms, orjson and pd.DataFrame {theirs:.1f} ms")
+    print(f"ratio {ratio:.2f} (floor: 1.3 at most)")
+
+
+if __name__ == "__main__":
+    main()
