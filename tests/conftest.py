@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import hypothesis
 import psutil
 import pytest
+
+# A machine under load is no failure: no test of ours is about time.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 pytest_plugins = ["tests.site.fixtures"]
 

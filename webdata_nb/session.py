@@ -27,7 +27,7 @@ from webdata_nb import local, settings
 from webdata_nb.bridge import PORTAL, synced
 from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
-from webdata_nb.errors import InvalidArgument, OfflineError
+from webdata_nb.errors import InvalidArgument, NotRecorded, OfflineError
 from webdata_nb.settings import Overrides, Secret, Settings
 
 LOCAL: Final = "local"
@@ -201,10 +201,15 @@ class Connection:
         Raises
         ------
         OfflineError
-            Offline mode is on.
+            Offline mode is on, or a recording is replayed.
         LocalServiceError
             The local service cannot start.
         """
+        if chosen.replay is not None:
+            raise NotRecorded(
+                f"the recording {chosen.replay} is replayed (replay(), WEBDATA_REPLAY), "
+                "and this is not in it: nothing was sent"
+            )
         if chosen.offline:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
         target, home = await asyncio.wrap_future(PORTAL.submit(self._pool.target(chosen)))

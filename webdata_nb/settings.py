@@ -10,6 +10,9 @@ WEBDATA_BASE_URL            the service; without it the local one is started and
 WEBDATA_API_KEY             the bearer key
 WEBDATA_HOME                a folder for data, cache and logs together
 WEBDATA_CACHE               the cache's folder alone
+WEBDATA_CACHE_BYTES         how large the cache may get; 10 GiB by default
+WEBDATA_RECORD              a folder into which every answer is recorded
+WEBDATA_REPLAY              a folder whose recorded answers are given instead of asking
 WEBDATA_OFFLINE             1, on, yes, true: answer from the cache only
 WEBDATA_PROGRESS            0 or off: no bars; or the name of a kind of bar
 WEBDATA_TTL                 seconds for which a cached answer is fresh; `inf` for ever
@@ -43,6 +46,7 @@ from webdata_nb.contract.fields import ENGINES, http_url, user_agent
 from webdata_nb.contract.local import SOURCES
 
 _APP: Final = "webdata"
+CACHE_BYTES: Final = 10 * 2**30
 _YES: Final = frozenset({"1", "on", "yes", "true"})
 _NO: Final = frozenset({"0", "off", "no", "false"})
 
@@ -94,6 +98,9 @@ class Overrides(TypedDict, total=False):
     data_dir: Path | str | None
     cache_dir: Path | str | None
     log_dir: Path | str | None
+    cache_bytes: int | None
+    record: Path | str | None
+    replay: Path | str | None
     offline: bool | None
     progress: str | bool | None
     ttl: float | None
@@ -129,6 +136,9 @@ class Options:
     data_dir: Path | str | None = None
     cache_dir: Path | str | None = None
     log_dir: Path | str | None = None
+    cache_bytes: int | None = None
+    record: Path | str | None = None
+    replay: Path | str | None = None
     offline: bool | None = None
     progress: str | bool | None = None
     ttl: float | None = None
@@ -161,6 +171,10 @@ class Settings:
         The folder that holds data, cache and logs together, where one was named.
     data_dir, cache_dir, log_dir : Path
         Absolute folders; they need not exist.
+    cache_bytes : int
+        How large the cache may get, in bytes; the oldest results go first.
+    record, replay : Path or None
+        Folders that answers are recorded into, and replayed from.
     offline : bool
         Answer from the cache only.
     progress : str, bool or None
@@ -190,6 +204,9 @@ class Settings:
     data_dir: Path
     cache_dir: Path
     log_dir: Path
+    cache_bytes: int = CACHE_BYTES
+    record: Path | None = None
+    replay: Path | None = None
     offline: bool = False
     progress: str | bool | None = None
     ttl: float | None = None
@@ -273,11 +290,20 @@ def _number(name: str, text: str) -> float:
         raise ValueError(f"{name} must be a number of seconds; it is {text!r}") from None
 
 
+def _bytes(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{name} must be a whole number of bytes; it is {text!r}")
+    return int(text)
+
+
 _VARIABLES: Final = {
     "WEBDATA_BASE_URL": ("base_url", _text),
     "WEBDATA_API_KEY": ("api_key", _text),
     "WEBDATA_HOME": ("home", _text),
     "WEBDATA_CACHE": ("cache_dir", _text),
+    "WEBDATA_CACHE_BYTES": ("cache_bytes", _bytes),
+    "WEBDATA_RECORD": ("record", _text),
+    "WEBDATA_REPLAY": ("replay", _text),
     "WEBDATA_OFFLINE": ("offline", _flag),
     "WEBDATA_PROGRESS": ("progress", _progress),
     "WEBDATA_TTL": ("ttl", _number),
@@ -318,6 +344,9 @@ def _checked(chosen: dict[str, Any]) -> Settings:
             **chosen,
             **{name: _folder(chosen.get(name)) or at for name, at in _folders(home).items()},
             "home": home,
+            "record": _folder(chosen.get("record")),
+            "replay": _folder(chosen.get("replay")),
+            "cache_bytes": _cache_bytes(chosen.get("cache_bytes")),
             "base_url": _base_url(chosen.get("base_url")),
             "api_key": _secret(chosen.get("api_key")),
             "ttl": _ttl(chosen.get("ttl")),
@@ -375,6 +404,14 @@ def _source(name: str | None) -> str | None:
 def _ttl(value: float | None) -> float | None:
     if value is not None and (math.isnan(value) or value < 0):
         raise ValueError(f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {value!r}")
+    return value
+
+
+def _cache_bytes(value: object) -> int:
+    if value is None:
+        return CACHE_BYTES
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("cache_bytes (WEBDATA_CACHE_BYTES) must be a whole number of bytes from 0")
     return value
 
 

@@ -36,6 +36,9 @@ SYNC = [
     functions.images_df,
     functions.headings_df,
     functions.tables,
+    functions.record,
+    functions.replay,
+    functions.to_parquet,
 ]
 
 
@@ -95,7 +98,7 @@ def test_the_examples_run(
     service.has_receipts = True
     names = {name: getattr(functions, name) for name in functions.__all__}
     finder = doctest.DocTestFinder(recurse=False)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     tests = finder.find(documented, "example", globs={**names, "start_url": SITE})
     results = [runner.run(test) for test in tests]
     session.current().close()

@@ -21,6 +21,7 @@ from webdata_nb.functions.methods import Session, connect
 from webdata_nb.functions.pictures import gallery
 from webdata_nb.functions.questions import estimate, history_df
 from webdata_nb.functions.reason import Why, awhy, why
+from webdata_nb.functions.recording import record, replay
 from webdata_nb.functions.retrying import aretry_failed, retry_failed
 from webdata_nb.functions.scrape import ascrape_df, scrape_df
 from webdata_nb.functions.search import asearch_df, search_df
@@ -37,6 +38,7 @@ from webdata_nb.functions.starting import (
 from webdata_nb.stream import Stream
 from webdata_nb.tables.compare import diff
 from webdata_nb.tables.derive import headings_df, images_df, links_df, tables
+from webdata_nb.tables.exports import to_parquet
 
 __all__ = [
     "Estimate",
@@ -75,11 +77,14 @@ __all__ = [
     "job",
     "jobs_df",
     "links_df",
+    "record",
+    "replay",
     "retry_failed",
     "scrape_df",
     "search_df",
     "search_job",
     "tables",
+    "to_parquet",
     "usage_df",
     "weights_df",
     "why",

@@ -28,7 +28,7 @@ from webdata_nb.functions.fetch import fetch
 from webdata_nb.functions.fetched import Fetched
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.result import Result, delivered
-from webdata_nb.tables import receipt
+from webdata_nb.tables import receipt, tape
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,20 @@ async def answer(ask: Ask, call: Call) -> pd.DataFrame:
 
 
 async def gained(ask: Ask, call: Call) -> Result:
-    """Return the rows that `ask` stands for, from the cache or from the service."""
+    """Return the rows that `ask` stands for: replayed, from the cache or from the service."""
+    asked = tape.question(ask.op, ask.params(local=True))
+    if (folder := call.settings.replay) is not None:
+        played = await asyncio.to_thread(tape.get, folder, asked, ask.subject, ask.shown)
+        path, table, attrs = played
+        return Result(table, {**attrs, "cache": "replay", "file": str(path)})
+    result = await _gained(ask, call)
+    if (folder := call.settings.record) is not None and result.whole:
+        table, attrs = result.table, result.attrs
+        await asyncio.to_thread(tape.put, folder, asked, ask.subject, table, attrs)
+    return result
+
+
+async def _gained(ask: Ask, call: Call) -> Result:
     memory = Memory.of_ask(ask, call)
     if ask.only_new:
         return await _news(ask, call, memory)

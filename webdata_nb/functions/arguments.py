@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError
 
 from webdata_nb.contract.fields import Strict
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import exports
+from webdata_nb.tables import exports, remote
 
 R = TypeVar("R", bound=Strict)
 
@@ -196,10 +196,15 @@ def amount(name: str, value: object) -> float | None:
     return float(value)
 
 
-def out_path(value: object) -> Path | None:
-    """Return where the rows are to be written besides being returned."""
+def out_path(value: object) -> Path | str | None:
+    """Return where the rows are to be written besides being returned: a file, or a URL."""
     if value is None:
         return None
+    if isinstance(value, str) and remote.is_url(value):
+        if not value.endswith(exports.SUFFIXES):
+            raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")
+        remote.check(value)
+        return value
     path = file_path("out", value)
     if path.suffix not in exports.SUFFIXES:
         raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")

@@ -38,7 +38,7 @@ class Call:
     stale_if_error: float | None = None
     on_incomplete: OnIncomplete = "raise"
     on_cancel: OnCancel = "raise"
-    out: Path | None = None
+    out: Path | str | None = None
 
     @classmethod
     def of(

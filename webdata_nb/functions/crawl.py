@@ -139,8 +139,9 @@ async def _acrawl_df(
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
-        A `.parquet` or `.jsonl` file to write the rows to as well; with `stream`, a directory
-        that gets a Parquet dataset, partitioned by job, for more rows than memory holds.
+        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
+        a directory that gets a Parquet dataset, partitioned by job, for more rows than memory
+        holds.
     stream
         Return at once, with a stream of frames to loop over: the rows in batches, as they arrive.
         Several start URLs come one after the other. Leaving the loop cancels the crawl.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import OfflineError
 from webdata_nb.functions.patience import within
-from webdata_nb.tables import receipts, snapshots, tickets, turns
+from webdata_nb.tables import eviction, receipts, snapshots, tickets, turns
 from webdata_nb.tables.snapshots import Question, Snapshot
 from webdata_nb.tables.tickets import Ticket
 
@@ -176,7 +176,7 @@ class Memory:
         if not self.call.cache:
             return None
         try:
-            return snapshots.put(self.root, self.question, table, attrs, now=at).path
+            return self._put(table, attrs, at)
         except OSError as error:
             if self.root not in _warned:
                 _warned.add(self.root)
@@ -193,6 +193,11 @@ class Memory:
             receipts.put(path, entries)
         except OSError as error:
             log.warning("the receipt beside %s cannot be written: %s", path, error)
+
+    def _put(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path:
+        path = snapshots.put(self.root, self.question, table, attrs, now=at).path
+        eviction.shrink(self.root, self.call.settings.cache_bytes, in_use=path)
+        return path
 
     def note_crawl(self) -> None:
         """Remember that the local index has changed; only a cache in use needs to know."""

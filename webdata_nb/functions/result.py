@@ -31,6 +31,12 @@ class Result:
     objects: dict[str, list[Any]] = field(default_factory=dict)
     fetched: Fetched | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether every row is there."""
+        fetched = self.fetched
+        return fetched is None or (not fetched.interrupted and fetched.trouble() is None)
+
     @classmethod
     def kept(cls, found: Snapshot, state: str = "hit") -> Result:
         """Return what a cached file holds."""

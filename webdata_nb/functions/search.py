@@ -126,7 +126,7 @@ async def asearch_df(
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
-        A `.parquet` or `.jsonl` file to write the rows to as well.
+        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well.
 
     Returns
     -------

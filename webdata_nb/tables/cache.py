@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from webdata_nb import settings
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, receipts, schemas, snapshots
+from webdata_nb.tables import eviction, frame, receipts, schemas, snapshots, tickets, turns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,9 +99,10 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
         raise InvalidArgument(f"op must be one of {', '.join(OPS)}, or None for all")
     if older_than is not None and older_than < 0:
         raise InvalidArgument("older_than must be a number of seconds, 0 or more")
-    snapshots.sweep(path())
+    for room in (snapshots, tickets, turns):
+        room.sweep(path())
     return sum(
-        _removed(file)
+        eviction.remove(file)
         for file, at, _ in _present()
         if _op(file) == (op or _op(file)) and time.time() - at.timestamp() >= (older_than or 0)
     )
@@ -122,18 +123,6 @@ def _length(file: Path) -> int:
 
 def _op(file: Path) -> str:
     return file.parent.parent.name
-
-
-def _removed(file: Path) -> bool:
-    try:
-        file.unlink()
-    except OSError:  # already gone, or open in another program on Windows
-        return False
-    with suppress(OSError):
-        receipts.beside(file).unlink(missing_ok=True)
-    with suppress(OSError):
-        file.parent.rmdir()  # stays while it holds another snapshot
-    return True
 
 
 def _described(file: Path, at: datetime, length: int) -> dict[str, Any]:

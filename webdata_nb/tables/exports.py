@@ -13,14 +13,63 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
+import pandas as pd
 import pyarrow as pa
 
-from webdata_nb.tables import parquet, schemas
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.tables import frame, parquet, remote, schemas
 
 SUFFIXES: Final = (".parquet", ".jsonl")
 
 
-def write(path: Path, table: pa.Table, attrs: Mapping[str, Any], form: str | None = None) -> None:
+def to_parquet(
+    df: pd.DataFrame, target: str | Path, *, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Write a frame to a Parquet file, with its receipt, here or at any fsspec URL.
+
+    JSON columns become JSON text and lists stay lists, as in the cache, so that pandas, polars and
+    DuckDB read the file alike; columns of your own are written as Arrow sees them.
+
+    Parameters
+    ----------
+    df
+        A frame of any function, also one that you changed.
+    target
+        A path, whose directory must exist, or a URL such as `"s3://bucket/pages.parquet"`.
+    storage_options
+        What fsspec's file system takes, such as keys; only with a URL.
+
+    Raises
+    ------
+    InvalidArgument
+        A target that cannot be written, or a column that Arrow cannot hold.
+    MissingExtra
+        fsspec, or the library for this kind of URL, is not installed.
+    OSError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> to_parquet(df, "memory://aurora.parquet")
+    """
+    attrs = df.attrs.get(frame.ATTRS, {})
+    data = parquet.encode(frame.to_table(df), own={}, attrs=attrs)
+    if isinstance(target, str) and remote.is_url(target):
+        remote.check(target)
+        remote.write(target, data, storage_options)
+        return
+    if storage_options:
+        raise InvalidArgument("storage_options has a meaning only with a URL")
+    path = Path(target).expanduser().absolute()
+    if path.is_dir() or not path.parent.is_dir():
+        raise InvalidArgument("target must be a file in a directory that exists")
+    parquet.write_atomically(path, data)
+
+
+def write(
+    path: Path | str, table: pa.Table, attrs: Mapping[str, Any], form: str | None = None
+) -> None:
     """Write `table` as `form` (`parquet` or `jsonl`), or as the suffix of `path` says.
 
     Parquet carries the receipt, which `pandas.read_parquet(path).attrs` gives back. In JSON lines
@@ -31,10 +80,12 @@ def write(path: Path, table: pa.Table, attrs: Mapping[str, Any], form: str | Non
     OSError
         The file cannot be written.
     """
-    if (form or path.suffix.removeprefix(".")) == "parquet":
-        parquet.write_atomically(path, parquet.encode(table, own={}, attrs=attrs))
+    whole = (form or str(path).rpartition(".")[2]) == "parquet"
+    data = parquet.encode(table, own={}, attrs=attrs) if whole else _lines(table)
+    if isinstance(path, str):
+        remote.write(path, data)
     else:
-        parquet.write_atomically(path, _lines(table))
+        parquet.write_atomically(path, data)
 
 
 def write_part(

@@ -11,7 +11,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from webdata_nb.errors import MissingExtra
+from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.tables import schemas
 
 if TYPE_CHECKING:
@@ -63,6 +63,43 @@ def build(
 def arrow_backed(df: pd.DataFrame) -> bool:
     """Whether a frame was built with `dtype_backend="pyarrow"`."""
     return any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
+
+
+def to_table(df: pd.DataFrame) -> pa.Table:
+    """Return a frame as an Arrow table, as the cache would hold it.
+
+    Raises
+    ------
+    InvalidArgument
+        A column that Arrow cannot hold.
+    """
+    fields: list[pa.Field[Any]] = []
+    columns: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
+    for name in df.columns:
+        try:
+            column, mark = _as_arrow(df[name])
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidArgument(f"column {name} cannot be written: {error}") from None
+        columns.append(column)
+        fields.append(pa.field(str(name), column.type, metadata=mark))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _as_arrow(
+    column: pd.Series[Any],
+) -> tuple[pa.Array[Any] | pa.ChunkedArray[Any], dict[bytes, bytes] | None]:
+    if column.dtype != object:
+        return pa.array(column, from_pandas=True), None
+    values = [None if value is None or value is pd.NA else value for value in column.tolist()]
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {bytes}:
+        return pa.array(values, pa.binary()), None
+    if kinds <= {list} and all(isinstance(item, str) for row in values for item in row or ()):
+        return pa.array(values, schemas.TEXTS), None
+    if kinds <= {str}:
+        return pa.array(values, schemas.TEXT), None
+    texts = [None if value is None else orjson.dumps(value).decode() for value in values]
+    return pa.array(texts, schemas.TEXT), {b"webdata.type": schemas.JSON}
 
 
 def with_attrs(table: pa.Table, attrs: Mapping[str, Any]) -> pa.Table:

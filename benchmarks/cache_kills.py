@@ -1,0 +1,79 @@
+"""A writer of the cache killed with -9 a hundred times: how many files cannot be read afterwards.
+
+The count must be 0; a peer that writes the same table in place is killed as often beside it.
+
+    python -m benchmarks.cache_kills [kills]
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+HEAD = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+import pyarrow.parquet as pq
+from webdata_nb.tables import rows, snapshots
+question = snapshots.Question.of("crawl", base_url="x", identity="y", params={})
+table = rows.to_table("crawl", [{"url": f"u{n}", "markdown": "mark " * 2000} for n in range(300)])
+root = Path(sys.argv[1])
+print("ready", flush=True)
+while True:
+"""
+OURS = HEAD + '    snapshots.put(root, question, table, {"n": 1}, now=datetime.now(UTC))\n'
+PEER = HEAD + '    pq.write_table(table, root / f"{datetime.now(UTC).timestamp()}.parquet")\n'
+
+
+def killed(program: str, root: Path) -> None:
+    """Start a writer, and kill it at a random instant of its work."""
+    process = subprocess.Popen([sys.executable, "-c", program, str(root)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(random.random() * 0.15)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+def broken(root: Path) -> tuple[int, int]:
+    """Return how many files cannot be read, and how many there are; remove them."""
+    bad = total = 0
+    for file in root.rglob("*.parquet"):
+        total += 1
+        try:
+            bad += pq.read_table(file).num_rows != 300
+        except (OSError, pa.ArrowException):
+            bad += 1
+        file.unlink()
+    return bad, total
+
+
+def main() -> None:
+    """Kill, count, print."""
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    counted = {"ours": [0, 0], "in place": [0, 0]}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(kills):
+            for name, program in (("ours", OURS), ("in place", PEER)):
+                killed(program, Path(folder))
+                bad, total = broken(Path(folder))
+                counted[name][0] += bad
+                counted[name][1] += total
+    for name, (bad, total) in counted.items():
+        print(f"{name}: {bad} of {total} files unreadable after {kills} kills")
+    sys.exit(counted["ours"][0] > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""A notebook's calls recorded and replayed, files elsewhere, and the cache within its size."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import fsspec  # type: ignore[import-untyped]
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import webdata_nb
+from tests.functions.receipts import SECRET, SITE, told
+from tests.wire_service import KEY, Script, WireService, crawl_rows, search_rows
+from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded, OfflineError
+from webdata_nb.functions import (
+    crawl_df,
+    jobs_df,
+    record,
+    replay,
+    search_df,
+    search_job,
+    to_parquet,
+)
+from webdata_nb.settings import options
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_recording_replays_without_a_service(
+    service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tape"
+    with record(folder):
+        first = search_df("a", headers={"X-Key": SECRET})
+        service.search = Script(search_rows(2))
+        second = search_df("a", headers={"X-Key": SECRET}, refresh=True)
+        both = crawl_df([SITE, SITE + "b"])
+    assert options.record is None
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) == 4
+    assert names[2].startswith("search-a-")
+    assert not any(
+        secret.encode() in path.read_bytes()
+        for path in folder.iterdir()
+        for secret in (SECRET, KEY)
+    )
+    # Another machine: no key, no cache, no service.
+    monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "elsewhere"))
+    webdata_nb.connect()
+    before = len(service.asked)
+    with replay(folder):
+        assert search_df("a", headers={"X-Key": SECRET}).equals(first)
+        again = search_df("a", headers={"X-Key": SECRET})
+        assert again.equals(second)
+        assert told(again)["cache"] == "replay"
+        assert search_df("a", headers={"X-Key": SECRET}).equals(second)  # the last one stays
+        assert crawl_df([SITE, SITE + "b"]).equals(both)
+        with pytest.raises(NotRecorded, match="record the notebook again"):
+            search_df("b")
+        for call in (jobs_df, lambda: search_job("a")):
+            with pytest.raises(OfflineError, match="nothing was sent"):
+                call()
+    assert len(service.asked) == before
+
+
+@pytest.mark.usefixtures("connected")
+def test_recording_again_replaces_and_what_failed_is_left_out(
+    service: WireService, tmp_path: Path
+) -> None:
+    for count in (3, 2):
+        service.search = Script(search_rows(count))
+        tape = record(tmp_path)
+        search_df("a", cache=False)
+        search_df("a", cache=False)
+        tape.stop()
+    service.search = Script(search_rows(1), total=2)
+    with record(tmp_path):
+        search_df("short", on_incomplete="ignore")
+    with replay(tmp_path):
+        assert len(search_df("a")) == 2
+        with pytest.raises(NotRecorded):
+            search_df("short")
+    assert len(list(tmp_path.glob("*.parquet"))) == 2
+    with record(tmp_path), pytest.raises(InvalidArgument, match="under way"):
+        replay(tmp_path)
+    for wrong in (5, "", tmp_path / "none"):
+        with pytest.raises(InvalidArgument, match="folder"):
+            replay(wrong)  # type: ignore[arg-type]
+    next(tmp_path.glob("*.parquet")).write_bytes(b"no")
+    with replay(tmp_path), pytest.raises(NotRecorded, match="cannot be read"):
+        search_df("a")
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_environment_can_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_RECORD", str(tmp_path))
+    recorded = search_df("q")
+    monkeypatch.delenv("WEBDATA_RECORD")
+    monkeypatch.setenv("WEBDATA_REPLAY", str(tmp_path))
+    assert search_df("q").equals(recorded)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_frame_goes_to_any_url_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    df = crawl_df(SITE, scrape_options={"formats": ["markdown", "links"]})
+    df["mine"] = range(len(df))
+    for target in (str(tmp_path / "x.parquet"), "memory://x.parquet"):
+        to_parquet(df, target)
+    with fsspec.open("memory://x.parquet", "rb") as file:
+        assert file.read() == (tmp_path / "x.parquet").read_bytes()
+    back = pd.read_parquet(tmp_path / "x.parquet")
+    assert back.attrs == df.attrs
+    assert back["mine"].tolist() == df["mine"].tolist()
+    assert pl.read_parquet(tmp_path / "x.parquet")["links"].to_list() == df["links"].tolist()
+    crawl_df(SITE, out="memory://pages.parquet")
+    with fsspec.open("memory://pages.parquet", "rb") as file:
+        assert len(pd.read_parquet(file)) == 5
+    with pytest.raises(InvalidArgument, match="nosuch"):
+        crawl_df(SITE, out="nosuch://x.parquet")
+    with pytest.raises(InvalidArgument, match="end in"):
+        crawl_df(SITE, out="memory://x.txt")
+    with pytest.raises(InvalidArgument, match="storage_options"):
+        to_parquet(df, tmp_path / "x.parquet", storage_options={"key": "x"})
+    with pytest.raises(InvalidArgument, match="directory"):
+        to_parquet(df, tmp_path / "no" / "x.parquet")
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingExtra, match=r"webdata_nb\[remote\]"):
+        crawl_df(SITE, out="memory://x.parquet")
+
+
+@pytest.mark.usefixtures("connected")
+def test_frames_reach_polars_duckdb_and_arrow() -> None:
+    options_of_pages = {"formats": ["markdown", "links"]}
+    df = crawl_df(SITE, scrape_options=options_of_pages, dtype_backend="pyarrow")
+    table = rows_ = pa.Table.from_pandas(df, preserve_index=False)
+    # The very buffers: nothing was copied on the way.
+    held: Any = df["markdown"].array
+    (chunk,) = held.__arrow_array__().chunks
+    (taken,) = table["markdown"].chunks
+    assert taken.buffers()[2].address == chunk.buffers()[2].address
+    assert pl.from_arrow(table).height == 5  # type: ignore[union-attr]
+    assert rows_.num_rows == 5  # DuckDB finds it by its name
+    found = duckdb.sql("select count(*), min(depth) from rows_")
+    assert found is not None
+    assert found.fetchall() == [(5, 0)]
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_oldest_results_make_room_and_the_newest_stays(
+    service: WireService, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [Path(told(crawl_df(f"{SITE}{n}"))["file"]) for n in range(3)]
+    size = files[0].stat().st_size
+    monkeypatch.setattr(options, "cache_bytes", int(size * 2.5))
+    files.append(Path(told(crawl_df(SITE + "3"))["file"]))
+    assert [file.exists() for file in files] == [False, False, True, True]
+    assert not files[0].parent.exists()
+    # A result that alone is too large is kept: it is the one in use.
+    monkeypatch.setattr(options, "cache_bytes", 0)
+    service.crawl = Script(crawl_rows(9))
+    last = Path(told(crawl_df(SITE + "4"))["file"])
+    assert [path for path in cached.rglob("*.parquet") if path.parent.parent.name == "crawl"] == [
+        last
+    ]
+    monkeypatch.setenv("WEBDATA_CACHE_BYTES", "much")
+    with pytest.raises(InvalidArgument, match="WEBDATA_CACHE_BYTES"):
+        crawl_df(SITE)
