@@ -141,7 +141,10 @@ def test_frames_reach_polars_duckdb_and_arrow() -> None:
     held: Any = df["markdown"].array
     (chunk,) = held.__arrow_array__().chunks
     (taken,) = table["markdown"].chunks
-    assert taken.buffers()[2].address == chunk.buffers()[2].address
+    held_at, taken_at = (each.buffers()[2] for each in (chunk, taken))
+    assert held_at is not None
+    assert taken_at is not None
+    assert taken_at.address == held_at.address
     assert pl.from_arrow(table).height == 5  # type: ignore[union-attr]
     assert rows_.num_rows == 5  # DuckDB finds it by its name
     found = duckdb.sql("select count(*), min(depth) from rows_")
