@@ -93,6 +93,7 @@ def main() -> None:
     print(f"{count} rows, {len(columns)} columns, {len(pairs)} rounds")
     print(f"cached call {mine:.1f} ms, pq.read_table().to_pandas() {theirs:.1f} ms")
     print(f"ratio {ratio:.2f} (floor: 1.5 at most)")
+    sys.exit(ratio > 1.5)
 
 
 if __name__ == "__main__":

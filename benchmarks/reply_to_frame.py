@@ -70,6 +70,7 @@ def main() -> None:
     print(f"{count} pages, {len(body) / 1e6:.1f} MB of JSON, {len(pairs)} rounds")
     print(f"typed frame {mine:.1f} ms, orjson and pd.DataFrame {theirs:.1f} ms")
     print(f"ratio {ratio:.2f} (floor: 1.3 at most)")
+    sys.exit(ratio > 1.3)
 
 
 if __name__ == "__main__":

@@ -195,3 +195,10 @@ def test_engines_are_a_frame_too(service: WireService, connected: Session) -> No
     assert engines["usable"].tolist() == [False, True]
     service.engines = []
     assert connected.engines_df().dtypes.equals(engines.dtypes)
+
+
+@pytest.mark.usefixtures("connected")
+def test_credits_are_told_where_the_service_tells_them(service: WireService) -> None:
+    assert told(search_df("q"))["credits"] is None
+    service.crawl = Script(crawl_rows(2), told={"credits_used": 2})
+    assert told(crawl_df(SITE))["credits"] == 2.0

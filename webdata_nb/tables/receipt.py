@@ -32,6 +32,7 @@ class Outcome:
     failed: int
     total: int | None
     job_s: float | None = None
+    credits: float | None = None
     engines: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -55,6 +56,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
         failed=_failed(rows),
         total=reply.total_results,
         job_s=reply.time_taken,
+        credits=_credits(reply),
         engines={
             "engine_requested": reply.engine_requested,
             "engine_used": reply.engine_used,
@@ -65,6 +67,14 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
             "providers_unusable": reply.providers_unusable,
         },
     )
+
+
+def _credits(reply: SearchStatus | CrawlStatus) -> float | None:
+    """Return what the job cost, where a service tells: the contract has no field for it."""
+    told = reply.model_extra or {}
+    found = next((told[name] for name in ("credits", "credits_used") if name in told), None)
+    known = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if known and found is not None else None
 
 
 def of_crawl(reply: CrawlStatus, rows: Sequence[Row], *, url: str) -> Outcome:
@@ -79,6 +89,7 @@ def of_crawl(reply: CrawlStatus, rows: Sequence[Row], *, url: str) -> Outcome:
         failed=_failed(rows),
         total=reply.total_results,
         job_s=reply.time_taken,
+        credits=_credits(reply),
         counts=told.counts if told else {},
         examples=told.examples if told else {},
     )
@@ -147,6 +158,7 @@ def attrs(
             "ok": outcome.ok,
             "failed": outcome.failed,
         },
+        "credits": outcome.credits,
         "receipt": {
             "counts": dict(outcome.counts),
             "examples": {
