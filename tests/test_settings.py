@@ -13,7 +13,7 @@ import platformdirs
 import pytest
 
 from webdata_nb import settings
-from webdata_nb.settings import Options, Provider, Secret, Settings, current
+from webdata_nb.settings import LanguageModel, Options, Provider, Secret, Settings, current
 
 KEY = "sk-very-secret-0123456789"
 
@@ -149,6 +149,9 @@ def test_engines_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
         "WEBDATA_OTHER_KEY": KEY,
         "WEBDATA_LLM_TWO_WORDS_URL": "http://llm.test",
         "WEBDATA_LLM_TWO_WORDS_KEY": KEY,
+        "WEBDATA_LLM_TWO_WORDS_MODEL": "m",
+        "WEBDATA_LLM_TWO_WORDS_CONTEXT": "9000",
+        "WEBDATA_LLM_TWO_WORDS_TIMEOUT": "5",
         "WEBDATA_BASE_URL": "http://service.test",
         "WEBDATA_API_KEY": KEY,
         "WEBDATA_ENGINE_ONE_URL": "http://reserved.test",
@@ -160,7 +163,12 @@ def test_engines_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
         "searx": Provider("http://searx.test"),
         "other": Provider("http://other.test", KEY),
     }
-    assert found.llm == {"two_words": Provider("http://llm.test", KEY)}
+    assert found.llm == {
+        "two_words": LanguageModel("http://llm.test", KEY, model="m", context=9000, timeout=5.0)
+    }
+    monkeypatch.setenv("WEBDATA_LLM_TWO_WORDS_CONTEXT", "much")
+    with pytest.raises(ValueError, match="WEBDATA_LLM_TWO_WORDS_CONTEXT must be a whole number"):
+        current()
 
 
 def test_mappings_merge_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ WEBDATA_<NAME>_URL, _KEY    address and key of a search provider
 WEBDATA_CREATIVES_SOURCE    sample, google_ads_transparency or meta_ad_library
 WEBDATA_CREATIVES_TERMS     address of the source's terms of use, to say that you accept them
 WEBDATA_LLM_<NAME>_URL, _KEY  address and key of a language model provider
+WEBDATA_LLM_<NAME>_MODEL    the model that it is asked for where a call names none
+WEBDATA_LLM_<NAME>_CONTEXT, _TIMEOUT  tokens that it takes, and seconds for one answer
 ==========================  ==================================================================
 """
 
@@ -87,6 +89,34 @@ class Provider:
     def __init__(self, url: str | None = None, key: Secret | str | None = None) -> None:
         object.__setattr__(self, "url", url)
         object.__setattr__(self, "key", _secret(key))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class LanguageModel(Provider):
+    """Where a language model provider is, its key, and what to ask of it.
+
+    `model` is asked where a call names none; `context` is how many tokens it takes, question
+    and answer together; `timeout` the seconds that one answer may take. None is the provider's
+    own default.
+    """
+
+    model: str | None
+    context: int | None
+    timeout: float | None
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: Secret | str | None = None,
+        *,
+        model: str | None = None,
+        context: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        Provider.__init__(self, url, key)
+        object.__setattr__(self, "model", model)
+        object.__setattr__(self, "context", context)
+        object.__setattr__(self, "timeout", timeout)
 
 
 class Overrides(TypedDict, total=False):
@@ -188,7 +218,8 @@ class Settings:
     engines : dict[str, tuple[str, ...]]
         Provider names of each engine that was set, in order of preference.
     providers, llm : dict[str, Provider]
-        Address and key of each provider, by lower-case name.
+        Address and key of each provider, by lower-case name; those of `llm` may be a
+        `LanguageModel`, which says more.
     creatives_source, creatives_terms : str or None
         The source of creatives, and the address of its terms of use where they were accepted.
     proxy, ca_bundle : str or None
@@ -318,22 +349,18 @@ _VARIABLES: Final = {
 
 
 def _providers(given: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:
-    """Collect WEBDATA_<NAME>_URL and _KEY, search providers apart from LLM providers."""
-    search: dict[str, Provider] = {}
-    llm: dict[str, Provider] = {}
-    for variable, text in given.items():
-        if (found := variables.provider_variable(variable)) is not None:
+    """Collect WEBDATA_<NAME>_URL and the like, search providers apart from language models."""
+    search: dict[str, dict[str, Any]] = {}
+    llm: dict[str, dict[str, Any]] = {}
+    for name, text in given.items():
+        if (found := variables.provider_variable(name)) is not None:
             group = llm if found.llm else search
-            group[found.provider] = _with_part(
-                group.get(found.provider, Provider()), found.part, text
-            )
-    return search, llm
-
-
-def _with_part(provider: Provider, part: str, text: str) -> Provider:
-    if part == "url":
-        return Provider(text, provider.key)
-    return Provider(provider.url, text)
+            value = variables.provider_value(name, found, text)
+            group.setdefault(found.provider, {})[found.part] = value
+    return (
+        {name: Provider(**parts) for name, parts in search.items()},
+        {name: LanguageModel(**parts) for name, parts in llm.items()},
+    )
 
 
 def _checked(chosen: dict[str, Any]) -> Settings:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.service.conftest import opened
 from tests.site.server import Site
 from tests.stores.suite import ALICE, NOW, accounts, claimed, new_job
-from webdata_nb.contract.local import Access, SessionSettings
+from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import SecretsLost
@@ -112,7 +112,8 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
     async with opened(tmp_path) as api:
         api.lifetime.renew("lease")
         access = {"x": Access(key=CANARIES[3])}
-        settings = SessionSettings(llm=access, providers=access, proxy=str(CONTEXT["proxy"]))
+        models = {"x": ModelAccess(key=CANARIES[3])}
+        settings = SessionSettings(llm=models, providers=access, proxy=str(CONTEXT["proxy"]))
         api.lifetime.bind("lease", settings)
         secret = {"headers": HEADERS, "cookies": COOKIES}
         crawl = await api.started("crawl", {"url": site.url, "scrape_options": secret})

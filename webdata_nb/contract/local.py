@@ -103,6 +103,18 @@ class Creatives(Strict):
 
 NO_CREATIVES: Final = Creatives()
 
+
+class ModelAccess(Access):
+    """Where a language model provider is; `context` in tokens, `timeout` seconds for an answer.
+
+    `model` is the one that is asked where a request names none.
+    """
+
+    model: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    context: Annotated[int | None, Field(ge=1000, le=10_000_000)] = None
+    timeout: Annotated[float | None, Field(gt=0, le=3600)] = None
+
+
 # JSON has lists alone.
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -112,7 +124,7 @@ class SessionSettings(Strict):
 
     engines: dict[Engine, Names] = Field(default_factory=dict)
     providers: dict[str, Access] = Field(default_factory=dict)
-    llm: dict[str, Access] = Field(default_factory=dict)
+    llm: dict[str, ModelAccess] = Field(default_factory=dict)
     creatives: Creatives = NO_CREATIVES
     proxy: Annotated[str | None, Field(repr=False)] = None
     ca_bundle: str | None = None

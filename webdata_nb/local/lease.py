@@ -11,17 +11,23 @@ import uuid
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from pydantic import ValidationError
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.local import Access, Creatives, LeaseReply, SessionSettings
-from webdata_nb.errors import LocalServiceError
+from webdata_nb.contract.local import (
+    Access,
+    Creatives,
+    LeaseReply,
+    ModelAccess,
+    SessionSettings,
+)
+from webdata_nb.errors import InvalidArgument, LocalServiceError
 from webdata_nb.local.handshake import Running, http
 from webdata_nb.local.place import Place
-from webdata_nb.settings import Provider, Settings
+from webdata_nb.settings import LanguageModel, Provider, Settings
 
 _FAREWELL_S: Final = 1.0
 
@@ -172,7 +178,7 @@ def handed_over(settings: Settings) -> SessionSettings:
         {
             "engines": settings.engines,
             "providers": _access(settings.providers),
-            "llm": _access(settings.llm),
+            "llm": _models(settings.llm),
             "creatives": _creatives(settings),
             "proxy": settings.proxy,
             "ca_bundle": settings.ca_bundle,
@@ -199,6 +205,22 @@ def _access(providers: Mapping[str, Provider]) -> dict[str, Access]:
         name: Access(url=one.url, key=one.key.reveal() if one.key else None)
         for name, one in providers.items()
     }
+
+
+def _models(providers: Mapping[str, Provider]) -> dict[str, ModelAccess]:
+    try:
+        return {name: _model(one) for name, one in providers.items()}
+    except ValidationError as error:
+        [first, *_] = error.errors(include_input=False)
+        where = "_".join(map(str, first["loc"]))
+        raise InvalidArgument(f"llm: {where}: {first['msg']}") from None
+
+
+def _model(one: Provider) -> ModelAccess:
+    told: dict[str, Any] = {"url": one.url, "key": one.key.reveal() if one.key else None}
+    if isinstance(one, LanguageModel):
+        told |= {"model": one.model, "context": one.context, "timeout": one.timeout}
+    return ModelAccess.model_validate(told)
 
 
 # Leases not given back: the service should not have to wait for them to run out.

@@ -183,6 +183,7 @@ async def service(
             sessions,
             ways.check_device,
             engines.listing,
+            engines.check_extract,
             webhooks,
             retention=settings.retention,
             clock=clock,

@@ -27,7 +27,8 @@
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
         │   └── Refused              the egress policy forbids the address
-        └── ScrapeError              the page arrived but could not be turned into data
+        ├── ScrapeError              the page arrived but could not be turned into data
+        └── ExtractError             the page was scraped; its extraction failed
 """
 
 from __future__ import annotations
@@ -186,4 +187,13 @@ class ScrapeError(PageError):
 
     `kind` is one of: unsupported_type, parse, cpu_limit, memory_limit, worker_died,
     browser_missing, render, extract.
+    """
+
+
+class ExtractError(PageError):
+    """A language model did not give what was asked for; the page itself is there.
+
+    `kind` is one of: auth, quota, rate_limited, timeout, unreachable, status, too_long, too_large,
+    malformed (no chat completion), refused, cut_off, invalid (no JSON, or not what the schema
+    asks for), empty (a page without text).
     """

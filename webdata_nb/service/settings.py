@@ -9,6 +9,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, Literal
 
+from pydantic import ValidationError
+
 from webdata_nb import __version__
 from webdata_nb.contract import fields, limits, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
@@ -185,22 +187,30 @@ def _user_agent(text: str | None) -> str:
 def providers(environ: Mapping[str, str]) -> SessionSettings:
     """Return the operator's providers: WEBDATA_ENGINE_ONE, WEBDATA_BRAVE_KEY and the like."""
     given = {name: text.strip() for name, text in environ.items() if text.strip()}
-    groups: dict[bool, dict[str, dict[str, str]]] = {False: {}, True: {}}
-    for name, text in given.items():
-        if (found := variables.provider_variable(name)) is not None:
-            groups[found.llm].setdefault(found.provider, {})[found.part] = text
+    groups: dict[bool, dict[str, dict[str, str | int | float]]] = {False: {}, True: {}}
+    try:
+        for name, text in given.items():
+            if (found := variables.provider_variable(name)) is not None:
+                value = variables.provider_value(name, found, text)
+                groups[found.llm].setdefault(found.provider, {})[found.part] = value
+    except ValueError as error:
+        raise BadSetting(str(error)) from None
     told = {
         "engines": variables.engines(given),
         "providers": groups[False],
         "llm": groups[True],
         "creatives": _creatives(given, groups[False]),
     }
-    return SessionSettings.model_validate(told)
+    try:
+        return SessionSettings.model_validate(told)
+    except ValidationError as error:
+        wrong = ("_".join(map(str, each["loc"])) for each in error.errors(include_input=False))
+        raise BadSetting(f"not allowed in the environment: {', '.join(wrong)}") from None
 
 
 def _creatives(
-    given: Mapping[str, str], access: Mapping[str, Mapping[str, str]]
-) -> dict[str, str | None]:
+    given: Mapping[str, str], access: Mapping[str, Mapping[str, str | int | float]]
+) -> dict[str, str | int | float | None]:
     """Return the operator's source of creatives, with its address and key."""
     source = given.get("WEBDATA_CREATIVES_SOURCE")
     if source is not None and source not in SOURCES:

@@ -112,21 +112,6 @@ async def test_bodies_that_are_no_json_object_are_422(api: Api, raw: bytes) -> N
     assert response.json()["detail"][0]["loc"] == ["body"]
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"scrape_options": {"extract": {"prompt": "p", "provider": "openai"}}},
-        {"scrape_options": {"extract": {"schema": {}, "model": "m"}}},
-    ],
-)
-async def test_what_is_not_built_yet_is_refused_not_ignored(
-    api: Api, option: dict[str, Any]
-) -> None:
-    reply = await api.post("/v1/crawl", {"url": "http://x/", **option}, status=501)
-    assert "not available in this version" in reply["detail"]
-    assert (await api.get("/v1/jobs"))["jobs"] == []
-
-
 async def test_an_unreachable_site_is_a_failed_job_with_its_reason(api: Api) -> None:
     with Site() as closed:
         url = closed.url

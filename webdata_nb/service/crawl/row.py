@@ -14,11 +14,12 @@ from webdata_nb.service.scrape.visit import Visit
 def row(visit: Visit, target: Target, content: Mapping[str, Any]) -> bytes:
     """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
 
-    `content` is what was made of the page: its formats and metadata, by their names. Where the
+    `content` is what was made of the page: its formats and metadata, by their names, and `error`
+    where its extraction failed. Where the
     strategy weighs pages, the metadata tells the page's weight as `crawl_score`.
     """
     scraped = visit.scraped
-    failed = str(visit.error) if visit.error else None
+    failed = str(visit.error) if visit.error else content.get("error")
     page: dict[str, Any] = {
         "url": visit.url,
         "title": None if scraped is None else scraped.title,

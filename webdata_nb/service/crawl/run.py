@@ -21,7 +21,7 @@ from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.extract import Extractor, extractor
+from webdata_nb.service.extract import Extractor
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions
@@ -48,6 +48,7 @@ class Tools:
     fetcher: Fetcher
     robots: RobotsCache
     user_agent: str
+    extractor: Extractor | None = None
 
 
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
@@ -93,7 +94,7 @@ class _Crawl:
         self._robots = robots
         wanted = request.scrape_options
         self._asked = wanted.formats
-        self._extractor = extractor(wanted.extract, loc=("extract",))
+        self._extractor = tools.extractor
         self._options = page_options(request, self._extractor)
         self._look = look_of(
             wanted.formats,

@@ -1,18 +1,22 @@
-"""What a user's schema asks of a page, filled from what the page itself says."""
+"""What a user's schema or prompt asks of a page: filled from what it declares, or by a model."""
 
 from __future__ import annotations
 
-from webdata_nb.service.extract.run import Extractor, extractor
+from webdata_nb.service.extract.endpoint import Bounds, Lines
+from webdata_nb.service.extract.run import Extractions, Extractor, model_access
 from webdata_nb.service.extract.schema import Shape, read_schema
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.extract.validation import problems
 
 __all__ = [
+    "Bounds",
     "Extraction",
+    "Extractions",
     "Extractor",
+    "Lines",
     "Shape",
     "extract_structured",
-    "extractor",
+    "model_access",
     "problems",
     "read_schema",
 ]

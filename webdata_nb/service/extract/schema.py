@@ -5,9 +5,10 @@ Understood: `type` (one, or one and ``"null"``), `properties`, `required`, `item
 `minItems`, `maxItems`, `uniqueItems`, `$ref` into ``$defs`` or ``definitions`` of the same schema,
 and `anyOf` or `oneOf` of one schema and ``null``: what pydantic's ``model_json_schema`` writes.
 `title` gives a field another name to be found by. `format` acts for date, date-time, uri and
-email; other formats are annotations, as JSON Schema has it. `description`, `default`, `examples`
-and `additionalProperties` are accepted and change nothing: a default is not on the page, and
-only named properties are filled. Everything else is refused rather than ignored.
+email; other formats are annotations, as JSON Schema has it. A language model is told the
+`description`, and nobody else reads it. `default`, `examples` and `additionalProperties` are
+accepted and change nothing: a default is not on the page, and only named properties are filled.
+Everything else is refused rather than ignored.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Shape:
         The type; ``"any"`` where the schema names none.
     title
         Another name of the field, empty when there is none.
+    description
+        What the user says of the field, for a language model; empty when there is nothing.
     format
         The format asked for, None when there is none.
     nullable
@@ -88,6 +91,7 @@ class Shape:
 
     kind: Kind
     title: str = ""
+    description: str = ""
     format: str | None = None
     nullable: bool = False
     choices: tuple[Any, ...] | None = None
@@ -143,9 +147,11 @@ class _Reader:
         schema, optional = self._plain(given, loc)
         _refuse_unknown(schema, loc)
         kind, nullable = _kind_of(schema, loc)
+        described = schema.get("description")
         return Shape(
             kind=kind,
             title=_text(schema, "title", loc) or "",
+            description=described if isinstance(described, str) else "",
             format=_text(schema, "format", loc),
             nullable=nullable or optional,
             choices=_choices(schema, loc),

@@ -8,10 +8,9 @@ from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.extract import extractor
 from webdata_nb.service.routes.problems import json_body, validated
 from webdata_nb.service.routes.replies import look_at, seconds, whole, with_rows
-from webdata_nb.service.routes.starts import Desk, check_look, check_url, start
+from webdata_nb.service.routes.starts import Desk, check_extract, check_look, check_url, start
 from webdata_nb.service.scrape.source import check_selectors
 from webdata_nb.service.store.records import Window
 
@@ -34,7 +33,8 @@ def routes(desk: Desk) -> list[Route]:
             wait_for=wanted.scrape_options.wait_for,
             loc=("body", "scrape_options"),
         )
-        extractor(wanted.scrape_options.extract, loc=("body", "scrape_options", "extract"))
+        options = wanted.scrape_options
+        check_extract(desk, request, options.extract, "body", "scrape_options", "extract")
         job, _ = await start(desk, request, wanted, body)
         reply = {"success": True, "job_id": job.id, "status": "started"}
         return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})

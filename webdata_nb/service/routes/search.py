@@ -11,10 +11,9 @@ from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.extract import extractor
 from webdata_nb.service.routes.problems import json_body, validated
 from webdata_nb.service.routes.replies import job_of, look_at, seconds, whole, with_rows
-from webdata_nb.service.routes.starts import Desk, check_look, start
+from webdata_nb.service.routes.starts import Desk, check_extract, check_look, start
 from webdata_nb.service.store.records import Job, Window
 
 # A job may also end in another process, which tells nobody here.
@@ -29,7 +28,7 @@ def routes(desk: Desk) -> list[Route]:
         wanted = validated(SearchRequest, body, at="body")
         device = wanted.mobile_device
         await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
-        extractor(wanted.extract, loc=("body", "extract"))
+        check_extract(desk, request, wanted.extract, "body", "extract")
         job, _ = await start(desk, request, wanted, body)
         reply = {"success": True, "job_id": job.id, "status": "started"}
         return JSONResponse({**reply, "message": f"Search for {job.subject!r} started"})

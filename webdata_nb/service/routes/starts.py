@@ -16,7 +16,7 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import IDEMPOTENCY_KEY, LEASE_HEADER
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import CrawlRequest, SearchRequest
+from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError
@@ -53,6 +53,7 @@ class Desk:
     sessions: Sessions
     check_device: Callable[[str], Awaitable[None]]
     engines: Callable[[Mapping[str, Any]], list[EngineEntry]]
+    check_extract: Callable[[Extract | None, Mapping[str, Any], tuple[str, ...]], None]
     webhooks: Webhooks
     retention: Retention
     clock: Callable[[], float] = time.time
@@ -82,6 +83,12 @@ async def check_look(
             await desk.check_device(mobile_device)
         except BadInput as error:
             raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
+
+
+def check_extract(desk: Desk, request: Request, wanted: Extract | None, *loc: str) -> None:
+    """Refuse an extraction that nobody here could carry out."""
+    session = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
+    desk.check_extract(wanted, session, loc)
 
 
 async def start(

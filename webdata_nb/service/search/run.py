@@ -12,7 +12,7 @@ import orjson
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.credits.tariff import of_result
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.extract import extractor
+from webdata_nb.service.extract import Extractor
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
 from webdata_nb.service.scrape.source import ScrapeOptions
 from webdata_nb.service.scrape.visit import Errand, Visit, Visitor
@@ -35,6 +35,7 @@ class Tools:
     sources: Sequence[Entry]
     open: Callable[[Sequence[Link]], Mapping[str, Provider]]
     breakers: Breakers
+    extractor: Extractor | None = None
 
 
 async def run(context: JobContext, request: SearchRequest, tools: Tools) -> Batch:
@@ -53,7 +54,7 @@ class _Search:
         self._context, self._request, self._tools = context, request, tools
         self._waiting: dict[int, Found] = {}
         self._total = 0
-        self._extractor = extractor(request.extract, loc=("extract",))
+        self._extractor = tools.extractor
         asked = page_formats(request.formats)
         self._look = look_of(
             request.formats,
@@ -160,7 +161,7 @@ class _Search:
         if self._extractor is not None:
             asked = self._request.formats
             content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
-        return {"success": True, "scraped": True, **content}
+        return {"success": "error" not in content, "scraped": True, **content}
 
     def _row(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> Row:
         item = {
@@ -178,7 +179,7 @@ class _Search:
         return Row(
             ordinal,
             found.url,
-            page["success"],
+            page["success"] or page["scraped"],
             orjson.dumps(journal),
             orjson.dumps(item),
             position=ordinal,

@@ -10,9 +10,10 @@ from typing import Any
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import CrawlRequest, SearchRequest
+from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
 from webdata_nb.service.crawl import run as crawl
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import BadInput, JobFailed
+from webdata_nb.service.extract import Extractions, Extractor, model_access
 from webdata_nb.service.search import run as search
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
@@ -33,6 +34,7 @@ class Engines:
     catalog: Catalog
     operator: SessionSettings
     breakers: Breakers = field(default_factory=Breakers)
+    extractions: Extractions = field(default_factory=Extractions)
 
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end; raises what its engine raises."""
@@ -41,15 +43,35 @@ class Engines:
             raise JobFailed("no key of this service opens the job's headers, cookies and keys")
         way = await self.ways.of(job.context)
         if job.kind == "crawl":
-            tools = crawl.Tools(way.visitor, way.fetcher, way.robots, way.user_agent)
-            return await crawl.run(context, CrawlRequest.model_validate(job.request), tools)
+            crawled = CrawlRequest.model_validate(job.request)
+            extractor = self._extractor(crawled.scrape_options.extract, job.context, way)
+            tools = crawl.Tools(way.visitor, way.fetcher, way.robots, way.user_agent, extractor)
+            return await crawl.run(context, crawled, tools)
         request = SearchRequest.model_validate(job.request)
-        return await search.run(context, request, self._search(job.context, way))
+        extractor = self._extractor(request.extract, job.context, way)
+        return await search.run(context, request, self._search(job.context, way, extractor))
 
-    def _search(self, session: Mapping[str, Any], way: Way) -> search.Tools:
+    def _search(
+        self, session: Mapping[str, Any], way: Way, extractor: Extractor | None
+    ) -> search.Tools:
         chosen = choice(self.operator, session)
         open_ = partial(self.catalog.open, chosen=chosen, fetcher=way.apis)
-        return search.Tools(way.visitor, chosen.entries(), open_, self.breakers)
+        return search.Tools(way.visitor, chosen.entries(), open_, self.breakers, extractor)
+
+    def _extractor(
+        self, wanted: Extract | None, session: Mapping[str, Any], way: Way
+    ) -> Extractor | None:
+        access = model_access(self.operator, session)
+        try:
+            return self.extractions.extractor(wanted, access, way.apis)
+        except BadInput as error:  # the settings have changed since the start
+            raise JobFailed(f"extract: {error}") from None
+
+    def check_extract(
+        self, wanted: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]
+    ) -> None:
+        """Refuse an extraction that a job of this session could not carry out: `BadInput`."""
+        self.extractions.check(wanted, model_access(self.operator, session), loc=loc)
 
     def listing(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which they are asked."""

@@ -1,0 +1,164 @@
+"""A model's answer made into the values that were asked for, or a list of what is wrong. Pure.
+
+What a model says is as little trusted as the page: only the fields of the schema are taken, only
+values that it allows, and no more of them than a page can have.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.service.extract.schema import Shape
+from webdata_nb.service.extract.validation import escaped, problems
+
+DEEPEST: Final = 32
+MOST_VALUES: Final = 20_000
+LONGEST_TEXT: Final = 100_000
+_THOUGHT: Final = "</think>"
+_FENCED: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+_MOST_TRIES: Final = 20
+
+
+def found(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the values of an answer, or what is wrong with it.
+
+    Parameters
+    ----------
+    text
+        What the model said.
+    shape
+        What was asked for; None takes any object.
+    """
+    try:
+        value = _clean(_document(text), 0, iter(range(MOST_VALUES)))
+    except _Unusable as reason:
+        return None, (str(reason),)
+    if not isinstance(value, dict):
+        return None, ("/: must be one JSON object",)
+    if shape is None:
+        return value, ()
+    wrong = problems(_without_nulls(value), _lenient(shape, counted=False))
+    return (None, wrong) if wrong else (shaped(value, shape), ())
+
+
+def misfits(value: dict[str, Any], shape: Shape) -> tuple[str, ...]:
+    """Return what is wrong with the values of a whole page; a field may be null."""
+    return problems(_without_nulls(value), _lenient(shape, counted=True))
+
+
+def shaped(value: Any, shape: Shape) -> Any:
+    """Return a value with exactly the fields of the schema; null for what is not there."""
+    if shape.kind == "object" and isinstance(value, dict):
+        return {name: _inner(value.get(name), each) for name, each in shape.properties.items()}
+    if shape.kind == "array" and isinstance(value, list):
+        inner = shape.items or Shape("any")
+        return [made for each in value if (made := _inner(each, inner)) is not None]
+    if shape.kind == "integer" and isinstance(value, float):
+        return int(value)
+    return value
+
+
+def _inner(value: Any, shape: Shape) -> Any:
+    made = shaped(value, shape)
+    if isinstance(made, dict) and shape.properties and all(v is None for v in made.values()):
+        return None
+    # A list that must have items and has none is a model's way to say that there is nothing.
+    return None if made == [] and shape.limits.get("minItems", 0) > 0 else made
+
+
+def gaps(value: Any, shape: Shape, at: str = "") -> Iterator[str]:
+    """Yield JSON pointers of the fields that have no value."""
+    for name, inner in shape.properties.items():
+        pointer, each = f"{at}/{escaped(name)}", (value or {}).get(name)
+        if inner.kind == "object":
+            yield from gaps(each, inner, pointer)
+        elif each is None:
+            yield pointer
+
+
+def filled(value: Any, at: str = "") -> Iterator[str]:
+    """Yield JSON pointers of the fields that have one; a list counts as one field."""
+    for name, each in value.items():
+        pointer = f"{at}/{escaped(name)}"
+        if isinstance(each, dict):
+            yield from filled(each, pointer)
+        elif each is not None:
+            yield pointer
+
+
+class _Unusable(ValueError):
+    """An answer that nothing can be taken from; the text tells the model why."""
+
+
+def _document(text: str) -> Any:
+    """Return the JSON of an answer, also out of a fence or of prose."""
+    said = text.rpartition(_THOUGHT)[2].strip()
+    for each in (said, *reversed(_FENCED.findall(said))):
+        try:
+            return orjson.loads(each)
+        except orjson.JSONDecodeError:
+            continue
+    return _in_prose(said)
+
+
+def _in_prose(text: str) -> Any:
+    decoder, at = json.JSONDecoder(), -1
+    for _ in range(_MOST_TRIES):
+        at = text.find("{", at + 1)
+        if at < 0:
+            break
+        try:
+            _, end = decoder.raw_decode(text, at)
+            return orjson.loads(text[at:end])
+        except (ValueError, RecursionError):
+            continue
+    raise _Unusable("/: must be valid JSON")
+
+
+def _clean(value: Any, depth: int, left: Iterator[int]) -> Any:
+    """Return a value that can be stored, of a size that a page can have."""
+    if depth > DEEPEST:
+        raise _Unusable(f"/: must nest at most {DEEPEST} deep")
+    if next(left, None) is None:
+        raise _Unusable(f"/: must hold at most {MOST_VALUES} values")
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            raise _Unusable(f"/: a text must have at most {LONGEST_TEXT} characters")
+        return value.replace("\0", "")
+    if isinstance(value, dict):
+        return {k.replace("\0", ""): _clean(v, depth + 1, left) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clean(each, depth + 1, left) for each in value]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value if each is not None]
+    return value
+
+
+def _lenient(shape: Shape, *, counted: bool) -> Shape:
+    """Return the shape with nothing required: null is the honest answer where a page is silent.
+
+    `counted` keeps what it says of the number of items, which holds for a page but not for each
+    of its pieces.
+    """
+    counts = () if counted else ("minItems", "maxItems")
+    inner = {name: _lenient(each, counted=counted) for name, each in shape.properties.items()}
+    return replace(
+        shape,
+        required=frozenset(),
+        limits={name: bound for name, bound in shape.limits.items() if name not in counts},
+        unique=shape.unique and counted,
+        properties=inner,
+        items=None if shape.items is None else _lenient(shape.items, counted=counted),
+    )

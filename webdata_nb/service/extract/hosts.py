@@ -1,0 +1,167 @@
+"""Which language model providers there are, and which model a request means. Pure.
+
+Addresses and keys come from settings alone; a request names a provider and a model, no more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from webdata_nb.contract.fields import http_url
+from webdata_nb.contract.local import ModelAccess
+from webdata_nb.contract.requests import Extract
+from webdata_nb.service.errors import BadInput
+from webdata_nb.service.extract.chat import Rung
+from webdata_nb.service.extract.schema import Loc
+
+STRUCTURED: Final = "structured"
+# A small machine takes a minute for a long answer.
+TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A provider whose API has the shape of OpenAI's chat completions.
+
+    Attributes
+    ----------
+    url
+        Its base address; empty where only the settings can know it.
+    needs_key
+        Whether it answers nobody without a key.
+    first
+        How it is first asked for JSON.
+    context
+        The tokens counted on where the settings do not say how many a model takes.
+    """
+
+    url: str = ""
+    needs_key: bool = False
+    first: Rung = "json_schema"
+    context: int = 8192
+
+
+HOSTS: Final[Mapping[str, Host]] = {
+    "openai": Host("https://api.openai.com/v1", needs_key=True, context=32_000),
+    # Its compatible address ignores the response format, so that nothing is gained by asking.
+    "anthropic": Host(
+        "https://api.anthropic.com/v1", needs_key=True, first="prompt", context=32_000
+    ),
+    "gemini": Host(
+        "https://generativelanguage.googleapis.com/v1beta/openai", needs_key=True, context=32_000
+    ),
+    "mistral": Host("https://api.mistral.ai/v1", needs_key=True, context=32_000),
+    "groq": Host("https://api.groq.com/openai/v1", needs_key=True),
+    "openrouter": Host("https://openrouter.ai/api/v1", needs_key=True),
+    # What it takes by default; it drops the rest of a longer question without a word.
+    "ollama": Host(context=4096),
+    "vllm": Host(),
+    "custom": Host(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model, where it is asked, and what it takes. No repr shows address or key."""
+
+    provider: str
+    name: str
+    url: str = field(repr=False)
+    key: str = field(repr=False)
+    context: int
+    timeout_s: float
+    first: Rung
+
+    @property
+    def identity(self) -> str:
+        """What stands for one provider with one address and key, and shows neither."""
+        told = f"{self.provider}\0{self.url}\0{self.key}"
+        return f"{self.provider}#{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
+def choose(access: Mapping[str, ModelAccess], wanted: Extract, *, loc: Loc) -> Model | None:
+    """Return the model that a request means; None for extraction without one.
+
+    Without a provider it is the first usable one, in the order of `HOSTS`, that the settings name
+    a model for.
+
+    Raises
+    ------
+    BadInput
+        The provider is not set up, or nothing says which model is meant.
+    """
+    if wanted.provider == STRUCTURED:
+        if wanted.model is not None:
+            raise BadInput("the provider structured has no models", loc=(*loc, "model"))
+        return None
+    if wanted.provider is not None:
+        return _named(access, wanted.provider, wanted.model, loc)
+    usable = [name for name in _ordered(access) if not lack(name, access[name])]
+    if wanted.model is not None:
+        return _named(access, _only(access, usable, wanted.model, loc), wanted.model, loc)
+    found = next((name for name in usable if access[name].model), None)
+    return None if found is None else _named(access, found, None, loc)
+
+
+def lack(provider: str, access: ModelAccess) -> str:
+    """Return what a provider lacks to be asked; empty where it lacks nothing."""
+    host, variable = HOSTS.get(provider, Host()), f"WEBDATA_LLM_{provider.upper()}"
+    if host.needs_key and not access.key:
+        return f"no key: set {variable}_KEY"
+    if not (access.url or host.url):
+        return f"no address: set {variable}_URL"
+    return "" if access.url is None else _wrong(access.url, variable)
+
+
+def _wrong(url: str, variable: str) -> str:
+    try:
+        parts = urlsplit(http_url(url))
+    except ValueError:
+        return f"{variable}_URL must be an http:// or https:// URL with a host"
+    if parts.username is not None or parts.password is not None:
+        return f"{variable}_URL must have no user name or password"
+    return ""
+
+
+def _ordered(access: Mapping[str, ModelAccess]) -> list[str]:
+    return [*(name for name in HOSTS if name in access), *sorted(set(access) - set(HOSTS))]
+
+
+def _only(access: Mapping[str, ModelAccess], usable: list[str], model: str, loc: Loc) -> str:
+    """Return the provider of a model that is named alone, where there is no doubt."""
+    if not usable:
+        raise BadInput(
+            "no language model is set up here: without one, only declared data is read"
+            f' (provider "{STRUCTURED}", no model)',
+            loc=(*loc, "model"),
+        )
+    meant = usable if len(usable) == 1 else [n for n in usable if access[n].model == model]
+    if len(meant) == 1:
+        return meant[0]
+    raise BadInput(f"say which provider: {', '.join(usable)}", loc=(*loc, "provider"))
+
+
+def _named(access: Mapping[str, ModelAccess], provider: str, model: str | None, loc: Loc) -> Model:
+    if provider not in HOSTS and provider not in access:
+        known = ", ".join((STRUCTURED, *HOSTS, *sorted(set(access) - set(HOSTS))))
+        raise BadInput(f"must be one of {known}", loc=(*loc, "provider"))
+    given, host = access.get(provider, ModelAccess()), HOSTS.get(provider, Host())
+    if why := lack(provider, given):
+        raise BadInput(f"{provider} is not set up: {why}", loc=(*loc, "provider"))
+    name = model or given.model
+    if name is None:
+        variable = f"WEBDATA_LLM_{provider.upper()}_MODEL"
+        raise BadInput(f"say which model of {provider}, or set {variable}", loc=(*loc, "model"))
+    return Model(
+        provider=provider,
+        name=name,
+        url=(given.url or host.url).rstrip("/"),
+        key=given.key or "",
+        context=given.context or host.context,
+        timeout_s=given.timeout or TIMEOUT_S,
+        first=host.first,
+    )

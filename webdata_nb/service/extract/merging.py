@@ -1,0 +1,89 @@
+"""What the pieces of a page said, put together; and what it declares, before what a model read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.service.extract.schema import Shape
+from webdata_nb.service.extract.validation import escaped
+
+MOST_CONFLICTS: Final = 20
+_MOST_OTHERS: Final = 5
+
+
+@dataclass(slots=True)
+class Merged:
+    """Values put together, and by JSON pointer the other values that pieces gave."""
+
+    value: dict[str, Any]
+    conflicts: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def merged(answers: Sequence[dict[str, Any]], shape: Shape | None) -> Merged:
+    """Put the answers of a page's pieces together, in their order.
+
+    Lists are joined, each item once; of other values the first that is there stays, and those
+    that differ from it are told as conflicts.
+
+    Examples
+    --------
+    >>> merged([{"a": None, "b": [1, 2]}, {"a": 3, "b": [2]}, {"a": 4, "b": []}], None)
+    Merged(value={'a': 3, 'b': [1, 2]}, conflicts={'/a': [4]})
+    """
+    told = Merged({})
+    told.value = _object(answers, shape, "", told.conflicts)
+    return told
+
+
+def over(first: Any, second: Any) -> Any:
+    """Return `first` with its gaps filled from `second`; a list that is there stays as it is."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return {name: over(first.get(name), second.get(name)) for name in {**first, **second}}
+    return second if first is None else first
+
+
+def _object(
+    objects: Sequence[dict[str, Any]], shape: Shape | None, at: str, conflicts: dict[str, list[Any]]
+) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for name in dict.fromkeys(name for each in objects for name in each):
+        values = [each[name] for each in objects if each.get(name) is not None]
+        inner = None if shape is None else shape.properties.get(name)
+        whole[name] = _one(values, inner, f"{at}/{escaped(name)}", conflicts)
+    return whole
+
+
+def _one(values: list[Any], shape: Shape | None, at: str, conflicts: dict[str, list[Any]]) -> Any:
+    if not values:
+        return None
+    if all(isinstance(each, dict) for each in values):
+        return _object(values, shape, at, conflicts)
+    if all(isinstance(each, list) for each in values):
+        return _list(values, shape)
+    others = list({_key(each): each for each in values if _key(each) != _key(values[0])}.values())
+    if others and len(conflicts) < MOST_CONFLICTS:
+        conflicts[at] = others[:_MOST_OTHERS]
+    return values[0]
+
+
+def _list(values: list[list[Any]], shape: Shape | None) -> list[Any]:
+    # What one piece says twice may be there twice; what two pieces say is one thing seen twice.
+    unique = shape is not None and shape.unique
+    items, seen = list[Any](), set[bytes]()
+    for piece in values:
+        before = frozenset(seen)
+        for each in piece:
+            key = _key(each)
+            if key not in (seen if unique else before):
+                items.append(each)
+                seen.add(key)
+    most = None if shape is None else shape.limits.get("maxItems")
+    return items if most is None else items[: int(most)]
+
+
+def _key(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
