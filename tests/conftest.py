@@ -14,6 +14,7 @@ from typing import Final
 import hypothesis
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 # A machine under load is no failure: no test of ours is about time.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -43,6 +44,14 @@ _BEFORE: Final = pytest.StashKey[Before]()
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the machine's settings out, and everything that the tests make in one place."""
     config.addinivalue_line("markers", "gate: checks the source itself: style, types, layers")
+    # A busy machine is no finding; and what a gate decides must not be a matter of chance.
+    settings.register_profile(
+        "gate",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=os.environ.get("CI") == "true",
+    )
+    settings.load_profile("gate")
     # pytest keeps the folders of failed tests for a look at them, where it always does.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="webdata-tests-"))

@@ -11,7 +11,9 @@ import pytest
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.tables import receipt
 from webdata_nb.tables.receipt import Outcome
+from webdata_nb.tables.rows import to_table
 
+NO_ROWS = to_table("crawl", [])
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 CHAIN = [
     {"provider": "first", "status": "error", "results_count": 0, "elapsed_ms": 5},
@@ -69,7 +71,11 @@ def test_a_search_tells_its_engines_and_counts() -> None:
 def test_a_crawl_tells_what_became_of_every_url() -> None:
     counts = {"fetched": 1, "failed:timeout": 1, "robots": 2, "duplicate": 0}
     reply = crawl(total_results=3, receipt={"counts": counts, "examples": {"robots": ["a", "b"]}})
-    told = attrs(receipt.of_crawl(reply, [{"success": True}, {"status": "failed"}], url="u"))
+    told = attrs(
+        receipt.of_crawl(
+            reply, to_table("crawl", [{"success": True}, {"status": "failed"}]), url="u"
+        )
+    )
     assert told["line"] == (
         "crawl u: completed, 2 of 3 rows (1 ok, 1 failed); without a row: 2 robots; 1.2 s"
     )
@@ -90,7 +96,7 @@ def test_a_listing_adds_up_its_pages() -> None:
 def test_the_receipt_is_small_and_json() -> None:
     examples = {"robots": [f"https://site.test/{n}" for n in range(500)]}
     reply = crawl(receipt={"counts": {"robots": 500}, "examples": examples})
-    told = attrs(receipt.of_crawl(reply, [], url="u"))
+    told = attrs(receipt.of_crawl(reply, NO_ROWS, url="u"))
     assert told["receipt"]["examples"]["robots"] == examples["robots"][:20]
     assert json.loads(json.dumps(told)) == told
 
@@ -110,11 +116,11 @@ def test_a_line_is_one_short_line_that_steers_no_terminal(subject: str) -> None:
             "search q gave no rows; asked: first: error, 0 rows, second: ok, 2 rows",
         ),
         (
-            receipt.of_crawl(crawl(receipt={"counts": {"robots": 1}}), [], url="u"),
+            receipt.of_crawl(crawl(receipt={"counts": {"robots": 1}}), NO_ROWS, url="u"),
             "crawl u gave no rows; URLs seen: 1 robots",
         ),
         (
-            receipt.of_crawl(crawl(), [], url="u"),
+            receipt.of_crawl(crawl(), NO_ROWS, url="u"),
             "crawl u gave no rows, and the service says nothing about why",
         ),
     ],

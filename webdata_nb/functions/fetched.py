@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.tables.receipt import Outcome
-
-Rows = Sequence[dict[str, Any]]
+from webdata_nb.tables.rows import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Fetched:
     one of a crawl, where it was asked for and the service has one.
     """
 
-    rows: Rows
+    batch: Batch
     outcome: Outcome
     reason: str = ""
     shortfall: IncompleteResult | None = None

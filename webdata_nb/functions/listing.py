@@ -18,6 +18,7 @@ from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.patience import within
 from webdata_nb.tables.partials import Partial
 from webdata_nb.tables.receipt import of_creatives
+from webdata_nb.tables.rows import batch
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
@@ -35,8 +36,8 @@ async def creatives(client: Client, ask: Ask, call: Call, listener: Listener) ->
     except asyncio.CancelledError:
         if call.on_cancel != "partial":
             raise
-        return listing.fetched(interrupted=True)
-    return listing.fetched()
+        return await asyncio.to_thread(listing.fetched, interrupted=True)
+    return await asyncio.to_thread(listing.fetched)
 
 
 class _Listing:
@@ -107,4 +108,5 @@ class _Listing:
         outcome = of_creatives(self._replies, rows, advertiser=self._advertiser)
         if len(rows) == self._max_rows:
             self._shortfall = None  # the rows that were asked for are there
-        return Fetched(rows, outcome, shortfall=self._shortfall, interrupted=interrupted)
+        made = batch("creatives", rows)
+        return Fetched(made, outcome, shortfall=self._shortfall, interrupted=interrupted)

@@ -64,7 +64,7 @@ class Result:
     ) -> Result:
         """Turn what the service gave into a table, and keep what is worth keeping."""
         op, ended = memory.question.op, datetime.now(UTC)
-        batch = rows.batch(op, fetched.rows)
+        batch = fetched.batch
         attrs = receipt.attrs(
             fetched.outcome,
             request=request,
@@ -79,7 +79,7 @@ class Result:
             memory.keep_receipt(path, fetched.receipt)
         memory.collected(fetched.outcome.job_id, path)
         state = {"cache": "miss" if memory.call.cache else "off", "file": path and str(path)}
-        known = replace(fetched, rows=(), receipt=None)
+        known = replace(fetched, batch=rows.joined(op, ()), receipt=None)
         return cls(batch.table.select(list(shown)), {**attrs, **state}, batch.objects, known)
 
 

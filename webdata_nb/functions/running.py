@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -26,7 +27,9 @@ from webdata_nb.errors import (
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.fetched import Fetched
+from webdata_nb.functions.harvest import Harvest
 from webdata_nb.functions.patience import within
+from webdata_nb.tables import rows
 from webdata_nb.tables.receipt import of_crawl, of_search
 
 # Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
@@ -84,32 +87,37 @@ async def follow(
         seen[:] = [await client.search_status(job_id, wait_s=_GLANCE_S)]
         return seen[0]
 
+    harvest = Harvest(client, job_id, report)
+    collect = partial(_crawled, client, job_id, subject, harvest)
+    if kind == "search":
+        collect = partial(_found, client, job_id)
     try:
-        await waiting.wait(
-            client,
-            kind,
-            job_id,
-            report=report,
-            deadline_s=call.timeout_s,
-            cancel_remote=cancel_remote,
-            glance=glance if brief else None,
-        )
+        async with harvest if kind == "crawl" else nullcontext():
+            await waiting.wait(
+                client,
+                kind,
+                job_id,
+                report=harvest.report,
+                deadline_s=call.timeout_s,
+                cancel_remote=cancel_remote,
+                glance=glance if brief else None,
+            )
     except asyncio.CancelledError:
         # `wait` has cancelled the job at the service by now; its rows so far are still there.
         if call.on_cancel != "partial":
             raise
-        fetched = await _salvaged(collect(client, kind, job_id, subject))
+        fetched = await _salvaged(collect())
         if fetched is None:
             raise
         return replace(fetched, shortfall=None, interrupted=True)
     except JobTimeout as error:
-        fetched = await _salvaged(collect(client, kind, job_id, subject))
+        fetched = await _salvaged(collect())
         if fetched is None:
             raise
         return replace(fetched, shortfall=None, late=error)
     if seen and seen[0].status.terminal:
-        return _searched(seen[0])
-    fetched = await collect(client, kind, job_id, subject)
+        return await _searched(seen[0])
+    fetched = await collect()
     if kind == "crawl" and call.cache and fetched.worth_keeping:
         return replace(fetched, receipt=await _receipt(client, job_id))
     return fetched
@@ -126,27 +134,24 @@ async def _receipt(client: Client, job_id: str) -> list[ReceiptEntry] | None:
         return None
 
 
-async def collect(client: Client, kind: JobKind, job_id: str, subject: str) -> Fetched:
-    """Return a job's rows as they are now.
+async def _found(client: Client, job_id: str) -> Fetched:
+    """Return a search's rows as they are now; raises `Expired` where they are kept no longer."""
+    return await _searched(await client.search_status(job_id))
 
-    Raises
-    ------
-    Expired
-        The service no longer keeps them.
-    """
-    if kind == "search":
-        return _searched(await client.search_status(job_id))
+
+async def _crawled(client: Client, job_id: str, subject: str, harvest: Harvest) -> Fetched:
+    """Return a crawl's rows as they are now."""
     told = await client.crawl_status(job_id, per_page=1, include_data=False)
-    pages = paging.crawl_rows(client, job_id, total=told.total_results)
-    rows, missing = await gathered(pages, expected=told.total_results)
-    return Fetched(rows, of_crawl(told, rows, url=subject), told.error or "", missing)
+    batch, missing = await harvest.rest(told.total_results)
+    return Fetched(batch, of_crawl(told, batch.table, url=subject), told.error or "", missing)
 
 
-def _searched(found: SearchStatus) -> Fetched:
+async def _searched(found: SearchStatus) -> Fetched:
     if found.result_expired:
         raise _expired(found.retention_hours)
     missing = _missing(found.total_results, len(found.data))
-    return Fetched(found.data, of_search(found, found.data), found.error or "", missing)
+    batch = await asyncio.to_thread(rows.batch, "search", found.data)
+    return Fetched(batch, of_search(found, found.data), found.error or "", missing)
 
 
 def _expired(hours: float | None) -> Expired:
@@ -164,26 +169,6 @@ async def _salvaged(collecting: Awaitable[Fetched]) -> Fetched | None:
             return await collecting
     except (WebdataError, TimeoutError):
         return None
-
-
-async def gathered(
-    pages: AsyncGenerator[paging.Rows, None], *, expected: int | None
-) -> tuple[paging.Rows, IncompleteResult | None]:
-    """Collect every page; a page that cannot be read costs the rest, not what came before."""
-    rows: paging.Rows = []
-    try:
-        async with aclosing(pages):
-            async for page in pages:
-                rows += page
-    except IncompleteResult as error:
-        return rows, error
-    except WebdataError as error:
-        if not rows:
-            raise
-        shortfall = IncompleteResult(expected, len(rows), why=str(error))
-        shortfall.__cause__ = error
-        return rows, shortfall
-    return rows, None
 
 
 def _missing(expected: int, arrived: int) -> IncompleteResult | None:

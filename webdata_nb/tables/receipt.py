@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
@@ -77,16 +79,16 @@ def _credits(reply: SearchStatus | CrawlStatus) -> float | None:
     return float(found) if known and found is not None else None
 
 
-def of_crawl(reply: CrawlStatus, rows: Sequence[Row], *, url: str) -> Outcome:
-    """Return the outcome that a crawl's final status tells."""
+def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
+    """Return the outcome that a crawl's final status tells, and its rows."""
     told = reply.receipt
     return Outcome(
         kind="crawl",
         subject=url,
         status=reply.status.value,
         job_id=reply.job_id,
-        rows=len(rows),
-        failed=_failed(rows),
+        rows=rows.num_rows,
+        failed=_failures(rows),
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
@@ -126,6 +128,14 @@ def _asked_for(replies: Sequence[CreativesReply]) -> str:
 
 def _failed(rows: Sequence[Row]) -> int:
     return sum(row.get("success") is False or row.get("status") == "failed" for row in rows)
+
+
+def _failures(rows: pa.Table) -> int:
+    told = rows["success"], pc.equal(rows["status"], pa.scalar("failed"))
+    return sum(
+        success is False or bool(failed)
+        for success, failed in zip(*(c.to_pylist() for c in told), strict=True)
+    )
 
 
 def attrs(
