@@ -23,6 +23,7 @@ from webdata_nb.errors import (
 from webdata_nb.functions import (
     crawl_df,
     creatives_df,
+    harvest,
     jobs_df,
     search_df,
     weights_df,
@@ -69,7 +70,7 @@ def test_a_service_that_ignores_paging_is_noticed(service: WireService) -> None:
     service.crawl = Script(crawl_rows(150), ignores_page=True)
     with pytest.raises(IncompleteResult, match="ignores `page`") as raised:
         crawl_df(SITE)
-    assert len(raised.value.frame) == 100
+    assert len(raised.value.frame) == harvest.ROWS
 
 
 @pytest.mark.usefixtures("connected")
