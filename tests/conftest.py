@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import hypothesis
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
 # A machine under load is no failure: no test of ours is about time.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
 
 pytest_plugins = ["tests.site.fixtures"]
 
