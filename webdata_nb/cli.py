@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"webdata {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_demo, _crawl, _search, _creatives, _jobs, _cache, _serve, _stop):
+    for add in (_demo, _crawl, _search, _creatives, _jobs, _cache, _serve, _openapi, _stop):
         add(commands)
     administration.add(commands, _usual_directory)
     doctor.add(commands)
@@ -474,6 +474,17 @@ def _settings(**overrides: Any) -> Settings:
         return settings.current(**overrides)
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
+
+
+def _openapi(commands: _Commands) -> None:
+    _command(commands, "openapi", _run_openapi, "Print the service's OpenAPI document.")
+
+
+def _run_openapi(_args: argparse.Namespace) -> int:
+    from webdata_nb.contract.document import document
+
+    print(json.dumps(document(__version__), indent=2))
+    return 0
 
 
 def _stop(commands: _Commands) -> None:

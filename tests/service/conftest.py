@@ -17,7 +17,7 @@ import pytest
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service.app import service
+from webdata_nb.service.app import Running, service
 from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.settings import USER_AGENT, Mode, ServiceSettings, WebhookSettings
 
@@ -32,6 +32,7 @@ class Api:
 
     http: httpx.AsyncClient
     lifetime: Lifetime
+    running: Running
 
     async def get(self, path: str, status: int = 200, **options: Any) -> Any:
         return self._checked(await self.http.get(path, **options), status)
@@ -86,7 +87,7 @@ async def opened(
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}
         async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer) as http:
-            yield Api(http, lifetime)
+            yield Api(http, lifetime, running)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     StrictBool,
     StrictStr,
+    WithJsonSchema,
     field_validator,
 )
 
@@ -248,27 +249,83 @@ def _wait(value: Any) -> Any:
     return _between(limits.SCRAPE_TIMEOUT_MS)(value)
 
 
-def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator]:
-    """Return the two checks of a whole number within `bounds`."""
-    return BeforeValidator(_integral), AfterValidator(_between(bounds))
+def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator, WithJsonSchema]:
+    """Return the two checks of a whole number within `bounds`, and what a schema says of it."""
+    low, high = bounds
+    told = WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+    return BeforeValidator(_integral), AfterValidator(_between(bounds)), told
+
+
+def _told(**schema: Any) -> WithJsonSchema:
+    """Say in a schema what the checks of a text enforce."""
+    return WithJsonSchema({"type": "string", **schema})
+
+
+def _told_pairs(name: str, value: str) -> WithJsonSchema:
+    """Say in a schema what names and values may be."""
+    return WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": limits.HEADERS,
+            "propertyNames": {"pattern": name},
+            "additionalProperties": {
+                "type": "string",
+                "maxLength": limits.HEADER_LENGTH,
+                "pattern": value,
+            },
+        }
+    )
+
+
+def _told_list(most: int | None = None, **item: Any) -> WithJsonSchema:
+    """Say in a schema what the entries of a list may be."""
+    bound = {} if most is None else {"maxItems": most}
+    return WithJsonSchema({"type": "array", "items": {"type": "string", **item}, **bound})
+
+
+_NAME: Final = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 
 Integral = BeforeValidator(_integral)
 Flag = StrictBool
 Text = StrictStr
-HttpUrl = Annotated[str, AfterValidator(http_url)]
+HttpUrl = Annotated[
+    str, AfterValidator(http_url), _told(format="uri", minLength=1, maxLength=limits.URL_LENGTH)
+]
 UserAgent = Annotated[str, AfterValidator(user_agent)]
-Query = Annotated[str, AfterValidator(_query)]
-Country = Annotated[str, AfterValidator(_country)]
-Language = Annotated[str, AfterValidator(_language)]
-Headers = Annotated[dict[str, str], AfterValidator(_headers)]
-Cookies = Annotated[dict[str, str], AfterValidator(_cookies)]
+Query = Annotated[
+    str,
+    AfterValidator(_query),
+    _told(minLength=limits.QUERY_LENGTH[0], maxLength=limits.QUERY_LENGTH[1], pattern=r"\S"),
+]
+Country = Annotated[str, AfterValidator(_country), _told(pattern="^[A-Za-z]{2}$")]
+Language = Annotated[
+    str, AfterValidator(_language), _told(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")
+]
+Headers = Annotated[
+    dict[str, str],
+    AfterValidator(_headers),
+    _told_pairs(_NAME, r"^[\t\x20-\x7e\x80-\xff]*$"),
+]
+Cookies = Annotated[
+    dict[str, str],
+    AfterValidator(_cookies),
+    _told_pairs(_NAME, r"^[!#-+\x2d-:<-\[\]-~]*$"),
+]
 Formats = Annotated[tuple[Format, ...], BeforeValidator(_as_tuple), AfterValidator(_unique)]
 Patterns = Annotated[
-    tuple[str, ...], BeforeValidator(_as_tuple), AfterValidator(_patterns), AfterValidator(_unique)
+    tuple[str, ...],
+    BeforeValidator(_as_tuple),
+    AfterValidator(_patterns),
+    AfterValidator(_unique),
+    _told_list(limits.PATTERNS, minLength=1, maxLength=limits.URL_LENGTH, pattern=r"\S"),
 ]
 Selectors = Annotated[
-    tuple[str, ...], BeforeValidator(_as_tuple), AfterValidator(_selectors), AfterValidator(_unique)
+    tuple[str, ...],
+    BeforeValidator(_as_tuple),
+    AfterValidator(_selectors),
+    AfterValidator(_unique),
+    _told_list(format="css-selector", minLength=1, pattern=r"\S"),
 ]
 NumResults = Annotated[int, *whole(limits.NUM_RESULTS)]
 MaxPages = Annotated[int, *whole(limits.MAX_PAGES)]
@@ -277,5 +334,20 @@ Concurrency = Annotated[int, *whole(limits.CONCURRENCY)]
 CreativesLimit = Annotated[int, *whole(limits.CREATIVES_LIMIT)]
 TimeoutMs = Annotated[int, *whole(limits.TIMEOUT_MS)]
 ScrapeTimeoutMs = Annotated[int, *whole(limits.SCRAPE_TIMEOUT_MS)]
-WaitFor = Annotated[int | str, BeforeValidator(_wait)]
+WaitFor = Annotated[
+    int | str,
+    BeforeValidator(_wait),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {
+                    "type": "integer",
+                    "minimum": limits.SCRAPE_TIMEOUT_MS[0],
+                    "maximum": limits.SCRAPE_TIMEOUT_MS[1],
+                },
+                {"type": "string", "format": "css-selector"},
+            ]
+        }
+    ),
+]
 ScreenshotSide = Annotated[int, *whole(limits.SCREENSHOT_SIDE)]

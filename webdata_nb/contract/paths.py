@@ -29,6 +29,7 @@ WEBHOOK_TEST: Final = "/v1/webhooks/test"
 WEBHOOK_STATS: Final = "/v1/webhooks/stats"
 HEALTH: Final = "/healthz"
 READY: Final = "/readyz"
+OPENAPI: Final = "/openapi.json"
 
 # The local service alone answers these; they are no part of the public contract.
 LOCAL_HELLO: Final = "/local/hello"

@@ -7,7 +7,7 @@ a thousand rows of page text are columns for a table, not models.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -401,3 +401,77 @@ class Problem(Reply):
     """Every error body: a sentence, or for 422 a list of fields."""
 
     detail: str | list[FieldProblem]
+
+
+class Refusal(Reply):
+    """Every error body but that of a 422: one sentence, without anything secret."""
+
+    detail: str
+
+
+class InvalidRequest(Reply):
+    """The body of a 422: what is wrong with which field."""
+
+    detail: list[FieldProblem]
+
+
+class DeliveryShown(Reply):
+    """One webhook delivery (ours); `endpoint` is the host alone, `payload` what was signed."""
+
+    delivery_id: str
+    event_id: str
+    job_id: str
+    event: str
+    endpoint: str
+    status: Literal["pending", "delivered", "failed"]
+    attempts: int
+    replay: bool
+    status_code: int | None = None
+    error: str | None = None
+    created_at: datetime
+    next_attempt_at: datetime | None = None
+    ended_at: datetime | None = None
+    payload: dict[str, Any]
+
+
+class DeliveryList(Reply):
+    """GET /v1/webhooks/deliveries (ours): newest first; `cursor` where older ones exist."""
+
+    success: bool = True
+    deliveries: list[DeliveryShown]
+    cursor: str | None = None
+
+
+class ReplayReply(Reply):
+    """POST /v1/webhooks/deliveries/{delivery_id}/replay (ours)."""
+
+    success: bool = True
+    delivery: DeliveryShown
+
+
+class WebhookStats(Reply):
+    """GET /v1/webhooks/stats (ours): deliveries of the caller's jobs by state and by event."""
+
+    success: bool = True
+    total: int
+    pending: int
+    delivered: int
+    failed: int
+    attempts: int
+    by_event: dict[str, int] = Field(default_factory=dict)
+
+
+class WebhookTested(Reply):
+    """POST /v1/webhooks/test (ours): `success` tells whether the endpoint acknowledged."""
+
+    success: bool
+    event: str
+    status_code: int | None = None
+    error: str | None = None
+    elapsed_ms: float
+
+
+class Health(Reply):
+    """GET /healthz and /readyz (ours): a word and no detail."""
+
+    status: Literal["ok", "unavailable"]

@@ -160,6 +160,10 @@ class CrawlRequest(Strict):
     webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
 
 
+class NoParameters(Strict):
+    """Job control: an empty object, or no body at all."""
+
+
 class WebhookTest(Strict):
     """POST /v1/webhooks/test (ours): one signed delivery to an endpoint, now."""
 

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from webdata_nb import __version__
@@ -35,6 +36,7 @@ from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.routes import (
     crawl,
     creatives,
+    document,
     events,
     exports,
     health,
@@ -135,6 +137,7 @@ class Running:
     """An open service: what answers requests, and how busy it is."""
 
     app: ASGIApp
+    routes: Sequence[BaseRoute]
     active_jobs: Callable[[], Awaitable[int]]
 
 
@@ -195,8 +198,9 @@ async def service(
         await runner.start()
         stack.push_async_callback(runner.close)
         counter = creatives.Counter(listing, ways)
-        app = _application(settings.mode, desk, counter, lifetime, stop)
-        yield Running(app, _busy(store, webhooks))
+        routes = _routes(settings.mode, desk, counter, lifetime, stop)
+        app = _application(settings.mode, desk, routes, lifetime)
+        yield Running(app, routes, _busy(store, webhooks))
 
 
 def _busy(store: Store, webhooks: Webhooks) -> Callable[[], Awaitable[int]]:
@@ -235,21 +239,29 @@ async def _sweep(files: FileStore) -> None:
         await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def _application(
+def _routes(
     mode: Mode,
     desk: Desk,
     counter: creatives.Counter,
     lifetime: Lifetime,
     stop: Callable[[], None],
-) -> ASGIApp:
+) -> list[Route]:
     groups = [crawl, receipt, search, jobs, events, exports, credit, engine_lists]
     routes = [route for group in groups for route in group.routes(desk)]
     routes += creatives.routes(desk, counter)
     routes += inspection.routes(desk.webhooks)
-    routes += health.ROUTES
+    routes += [*health.ROUTES, *document.ROUTES]
     if mode == "local":
         routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
+    return routes
+
+
+def _application(
+    mode: Mode, desk: Desk, routes: Sequence[BaseRoute], lifetime: Lifetime
+) -> ASGIApp:
     app = Starlette(routes=routes, exception_handlers=HANDLERS)
+    # A redirect would trust the Host header, and is no answer of the contract.
+    app.router.redirect_slashes = False
     accounts = (
         local_accounts(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
     )

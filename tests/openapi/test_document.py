@@ -1,0 +1,158 @@
+"""The document says what the service does: every route, every model, examples that hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from starlette.routing import Route
+
+from tests.service.conftest import Api, opened
+from tests.service.routes.teams import member
+from tests.test_cli import Shell
+from webdata_nb import __version__
+from webdata_nb.contract import paths
+from webdata_nb.contract.document import document
+from webdata_nb.contract.operations import OPERATIONS, Operation
+from webdata_nb.service.routes.problems import STATUS
+
+DOCUMENT = document(__version__)
+# The local service's control calls are between it and the toolkit, and no part of the contract.
+OURS_ALONE = re.compile(r"^/local/")
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Api]:
+    alice = await member(tmp_path, "alice")
+    async with opened(tmp_path, "team") as api:
+        api.http.headers.update(alice)
+        yield api
+
+
+def routed(api: Api) -> set[tuple[str, str]]:
+    """Return what the application's router knows, by path and method."""
+    return {
+        (route.path, method.lower())
+        for route in api.running.routes
+        if isinstance(route, Route)
+        for method in (route.methods or ())
+        if method != "HEAD"
+    }
+
+
+@pytest.mark.parametrize("mode", ["local", "team"])
+async def test_every_route_is_described_and_every_operation_exists(
+    tmp_path: Path, mode: Any
+) -> None:
+    async with opened(tmp_path, mode) as api:
+        found = {each for each in routed(api) if not OURS_ALONE.match(each[0])}
+    assert found == {(each.path, each.method) for each in OPERATIONS}
+
+
+def test_every_path_of_the_contract_is_described() -> None:
+    named = {value for name, value in vars(paths).items() if name.isupper() and "/" in str(value)}
+    assert {path for path in named if not OURS_ALONE.match(path)} == set(DOCUMENT["paths"])
+
+
+async def test_the_service_shows_the_document(team: Api) -> None:
+    assert await team.get(paths.OPENAPI) == json.loads(json.dumps(DOCUMENT))
+
+
+def test_the_command_prints_the_document(tmp_path: Path) -> None:
+    said = Shell(tmp_path).run("openapi")
+    assert (said.returncode, json.loads(said.stdout)) == (0, json.loads(json.dumps(DOCUMENT)))
+
+
+def test_every_reference_leads_somewhere() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(DOCUMENT)))
+    assert named == named & set(schemas)
+    assert len({each.id for each in OPERATIONS}) == len(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if each.examples], ids=lambda each: each.id
+)
+def test_examples_are_valid(operation: Operation) -> None:
+    assert operation.body is not None
+    schema = {**DOCUMENT["components"]["schemas"][operation.body.__name__]}
+    schema["components"] = DOCUMENT["components"]
+    for example in operation.examples.values():
+        operation.body.model_validate(example)
+        jsonschema.Draft202012Validator(schema).validate(example)
+
+
+def test_every_operation_that_takes_a_body_has_an_example() -> None:
+    assert [each.id for each in OPERATIONS if each.body is not None and not each.examples] == []
+
+
+def test_every_status_of_the_table_of_errors_is_described() -> None:
+    described = {status for each in OPERATIONS for status in each.statuses}
+    assert set(STATUS.values()) <= described
+
+
+def test_every_operation_but_the_open_ones_needs_the_bearer() -> None:
+    assert DOCUMENT["security"] == [{"bearer": []}]
+    free = {
+        path
+        for path, item in DOCUMENT["paths"].items()
+        for each in item.values()
+        if each.get("security") == []
+    }
+    assert free == {paths.HEALTH, paths.READY}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status"),
+    [
+        ("GET", "/nowhere", {}, 404),
+        ("GET", "/v1/search/", {}, 404),
+        ("DELETE", paths.JOBS, {}, 405),
+        ("TRACE", paths.USAGE, {}, 405),
+        ("POST", paths.SEARCH, {"content": b"{}", "headers": {"Content-Type": "text/xml"}}, 415),
+        ("POST", paths.SEARCH, {"content": b"[" * (1 << 20) + b"]"}, 413),
+        ("POST", paths.SEARCH, {"content": b'{"query":"a","query":"b"}'}, 422),
+        ("POST", paths.SEARCH, {"content": b'{"query":NaN}'}, 422),
+        ("POST", paths.SEARCH, {"content": b"[" * 5000 + b"]" * 5000}, 422),
+        ("POST", paths.SEARCH, {"content": b'{"query":"\\ud800"}'}, 422),
+        ("POST", paths.SEARCH, {"content": b'{"query":"a\\u0000"}'}, 422),
+        ("POST", paths.SEARCH, {"content": b'{"query":"q","num_results":1e400}'}, 422),
+        ("POST", paths.SEARCH, {"content": b"\xff\xfe{\x00}\x00"}, 422),
+        ("GET", paths.JOBS + "?limit=" + "9" * 5000, {}, 422),
+        ("GET", paths.JOBS + "?limit=%00", {}, 422),
+        ("GET", paths.JOBS + "?cursor=W251bGwsMV0%3D", {}, 422),
+        ("GET", "/v1/search/%00", {}, 404),
+        ("GET", "/v1/search/%ED%A0%80", {}, 404),
+        ("GET", "/v1/crawl/" + "x" * 4000, {}, 404),
+    ],
+)
+async def test_every_refusal_has_the_documented_shape(
+    team: Api, method: str, path: str, sent: dict[str, Any], status: int
+) -> None:
+    headers = {"Content-Type": "application/json"} | sent.get("headers", {})
+    answer = await team.http.request(method, path, content=sent.get("content"), headers=headers)
+    assert answer.status_code == status, answer.text
+    name = "InvalidRequest" if status == 422 else "Refusal"
+    schema = {**DOCUMENT["components"]["schemas"][name], "components": DOCUMENT["components"]}
+    jsonschema.Draft202012Validator(schema).validate(answer.json())
+    assert set(answer.json()) == {"detail"}
+
+
+async def test_a_mistake_of_ours_has_the_documented_shape(
+    team: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a secret detail")
+
+    monkeypatch.setattr("webdata_nb.service.routes.jobs._read_cursor", broken)
+    transport = httpx.ASGITransport(team.running.app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=team.http.base_url) as client:
+        answer = await client.get(paths.JOBS, headers=team.http.headers)
+    assert (answer.status_code, list(answer.json())) == (500, ["detail"])
+    assert "secret" not in answer.text

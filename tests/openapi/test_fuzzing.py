@@ -1,0 +1,15 @@
+"""A short run of Schemathesis; `python -m tests.openapi.fuzzing` is the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.openapi.fuzzing import fuzz
+from tests.openapi.served import team
+
+
+def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:
+    with team(tmp_path) as served:
+        found = fuzz(served, examples=4, seed=6, phases="examples,fuzzing,stateful")
+    assert found.returncode == 0, found.stdout
+    assert "Tested: 24" in found.stdout, found.stdout

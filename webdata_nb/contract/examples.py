@@ -1,0 +1,48 @@
+"""Request bodies as a reader would send them: each is valid, which a test shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_HOOK: Final = {
+    "webhook_url": "https://hooks.example.com/webdata",
+    "webhook_secret": "a long random text",
+}
+
+EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "startSearch": {
+        "shortest": {"query": "northern lights"},
+        "discovery": {"query": "northern lights", "num_results": 20, "formats": []},
+        "extraction": {
+            "query": "northern lights forecast",
+            "engine": "engine_two",
+            "country": "no",
+            "formats": ["markdown", "links"],
+            "extract": {"schema": {"type": "object", "properties": {"title": {"type": "string"}}}},
+            **_HOOK,
+        },
+    },
+    "startCrawl": {
+        "shortest": {"url": "https://example.com/"},
+        "part of a site": {
+            "url": "https://example.com/docs/",
+            "max_pages": 50,
+            "max_depth": 3,
+            "crawl_strategy": "bff",
+            "include_paths": ["/docs/**"],
+            "scrape_options": {"formats": ["markdown", "links"], "timeout": 15000},
+            **_HOOK,
+        },
+    },
+    "cancelJob": {"nothing": {}},
+    "retryJob": {"nothing": {}},
+    "listCreatives": {
+        "by id": {"advertiser_id": "AR17828074650563772417", "region": "DE", "limit": 10},
+        "by page": {
+            "url": "https://adstransparency.google.com/advertiser/AR17828074650563772417",
+            "date_range": "last_30_days",
+        },
+    },
+    "testWebhook": {"signed": _HOOK},
+}
