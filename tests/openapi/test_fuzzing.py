@@ -6,10 +6,12 @@ from pathlib import Path
 
 from tests.openapi.fuzzing import fuzz
 from tests.openapi.served import team
+from webdata_nb.contract.operations import OPERATIONS
 
 
 def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:
     with team(tmp_path) as served:
-        found = fuzz(served, examples=4, seed=6, phases="examples,fuzzing,stateful")
+        found = fuzz(served, examples=4, phases="examples,fuzzing,stateful")
     assert found.returncode == 0, found.stdout
-    assert "Tested: 24" in found.stdout, found.stdout
+    # All but the address of the document itself.
+    assert f"Tested: {len(OPERATIONS) - 1}" in found.stdout, found.stdout
