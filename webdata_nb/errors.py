@@ -241,10 +241,11 @@ class JobFailed(JobError):
 
 
 class JobCancelled(JobError):
-    """The job was cancelled."""
+    """The job was cancelled; `job_id` is empty where it was a call without one or with several."""
 
     def __init__(self, job_id: str, partial: Any = None) -> None:
-        super().__init__(f"job {job_id} was cancelled", job_id=job_id, partial=partial)
+        what = f"job {job_id} was cancelled" if job_id else "the call was cancelled"
+        super().__init__(what, job_id=job_id, partial=partial)
 
     def _render_traceback_(self) -> list[str]:
         """IPython's hook: a cancelled cell shows one line, since nothing is broken."""

@@ -14,7 +14,7 @@ WEBDATA_CACHE_BYTES         how large the cache may get; 10 GiB by default
 WEBDATA_RECORD              a folder into which every answer is recorded
 WEBDATA_REPLAY              a folder whose recorded answers are given instead of asking
 WEBDATA_OFFLINE             1, on, yes, true: answer from the cache only
-WEBDATA_PROGRESS            0 or off: no bars; or the name of a kind of bar
+WEBDATA_PROGRESS            0 or off: no bars; or panel, html, marimo, bar, log
 WEBDATA_TTL                 seconds for which a cached answer is fresh; `inf` for ever
 WEBDATA_LOG                 the log level, such as `debug`
 WEBDATA_NEST                1: a caller's own running loop lives on while a blocking call waits

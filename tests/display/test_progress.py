@@ -17,7 +17,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars, progress
 from webdata_nb.display.progress import Listener, Silent
 from webdata_nb.display.view import Ending, Painter, View
-from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed
+from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
 
 
 class Terminal(io.StringIO):
@@ -32,10 +32,14 @@ class Recorder:
 
     shown: list[tuple[str, View, int]] = field(default_factory=list)
     painted: threading.Event = field(default_factory=threading.Event)
+    attended: int = 0
 
     def paint(self, view: View) -> None:
         self.shown.append(("paint", view, threading.get_ident()))
         self.painted.set()
+
+    def attend(self) -> None:
+        self.attended += 1
 
     def close(self, view: View) -> None:
         self.shown.append(("close", view, threading.get_ident()))
@@ -94,6 +98,7 @@ def test_what_did_not_change_is_not_painted_again(recorder: Recorder) -> None:
         (JobFailed("j", "why"), "failed"),
         (ValueError(), "failed"),
         (JobCancelled("j"), "cancelled"),
+        (JobTimeout("j", 5.0), "left"),
         (asyncio.CancelledError(), "cancelled"),
         (KeyboardInterrupt(), "cancelled"),
     ],
@@ -180,3 +185,48 @@ def test_other_threads_do_not_draw_bars_over_each_other(monkeypatch: pytest.Monk
 def test_an_unknown_way_is_refused_and_the_known_ones_are_named(want: object) -> None:
     with pytest.raises(InvalidArgument, match='"bar", "html", "log"'):
         progress.check(want)
+
+
+@pytest.mark.parametrize(
+    ("status", "ending"),
+    [("completed", "done"), ("failed", "failed"), ("cancelled", "cancelled"), ("", "done")],
+)
+def test_a_job_that_ended_badly_does_not_look_done(
+    recorder: Recorder, status: str, ending: Ending
+) -> None:
+    with listener() as bar:
+        bar.ended(status)
+    bar.tick()
+    assert [(what, view.ending) for what, view, _ in recorder.shown] == [("close", ending)]
+
+
+def test_an_interrupted_wait_says_that_the_job_goes_on(recorder: Recorder) -> None:
+    bar = progress.listener("crawl x", None, "recorded", leaves=True)
+    bar.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    bar.tick()
+    assert [view.ending for _, view, _ in recorder.shown] == ["left"]
+
+
+def test_the_painter_is_asked_for_clicks_at_each_tick(recorder: Recorder) -> None:
+    with listener() as bar:
+        for _ in range(3):
+            bar.tick()
+    assert recorder.attended == 3
+
+
+def test_credits_and_kinds_of_errors_are_shown_where_the_service_tells(recorder: Recorder) -> None:
+    told = at(3, timeout=2).model_dump() | {"credits": 2.5}
+    with listener() as bar:
+        bar.report(Progress.model_validate(told))
+        bar.tick()
+    [(_, view, _)] = recorder.shown
+    assert (view.credits, view.failures) == (2.5, {"timeout": 2})
+
+
+@pytest.mark.parametrize("want", ["panel", "html", "marimo"])
+def test_a_way_that_the_place_cannot_show_gives_way_and_the_log_says_so(
+    want: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert kind_of(want) is bars.Log
+    assert f"progress='{want}' cannot be shown here: elsewhere" in caplog.text

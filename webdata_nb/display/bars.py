@@ -8,25 +8,37 @@ import sys
 import time
 from typing import Any, Final
 
-from webdata_nb.display.view import View
+from webdata_nb.display.view import View, counts, sentence
 
 log = logging.getLogger("webdata_nb")
 
-_MARKS: Final = {None: "…", "done": "✓", "failed": "✗", "cancelled": "■"}
-_COLOURS: Final = {None: "#3b7dd8", "done": "#2e8b57", "failed": "#c0392b", "cancelled": "#8a8a8a"}
+_MARKS: Final = {None: "…", "done": "✓", "failed": "✗", "cancelled": "■", "left": "…"}
+_COLOURS: Final = {
+    None: "#3b7dd8",
+    "done": "#2e8b57",
+    "failed": "#c0392b",
+    "cancelled": "#8a8a8a",
+    "left": "#3b7dd8",
+}
+ENDED: Final = {
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "left": "the job goes on",
+}
 # A notebook front end repaints for each message; a person cannot read faster than this.
-_REPAINT_S: Final = 0.2
+REPAINT_S: Final = 0.2
 _LOG_S: Final = 10.0
 
 
-def counts(view: View) -> str:
-    """Return the state in words, such as `12/25 rows, 1 failed`."""
-    of = "" if view.total is None else f"/{view.total}"
-    failed = f", {view.failed} failed" if view.failed else ""
-    return f"{view.completed}{of} {view.unit}{failed}"
+class Deaf:
+    """A painter that only shows: there is nothing a user could click."""
+
+    def attend(self) -> None:
+        """Do nothing."""
 
 
-class Bar:
+class Bar(Deaf):
     """A tqdm bar on stderr."""
 
     def __init__(self, view: View) -> None:
@@ -58,24 +70,27 @@ class Bar:
 
 
 def _postfix(view: View) -> str:
-    words = [f"{view.failed} failed" if view.failed else "", view.ending or view.status]
+    words = [
+        f"{view.failed} failed" if view.failed else "",
+        view.status if view.ending is None else ENDED[view.ending],
+    ]
     return ", ".join(word for word in words if word)
 
 
-class Html:
+class Html(Deaf):
     """A bar of plain HTML: no script, no widget, and static once the job is done."""
 
     def __init__(self, view: View) -> None:
         # Only in a kernel, where IPython is loaded already.
-        import IPython.display as show  # noqa: PLC0415 - scripts never need IPython
+        import IPython.display  # noqa: PLC0415 - scripts never need IPython
 
-        self._show: Any = show
-        self._handle = self._show.display(self._show.HTML(rendered(view)), display_id=True)
+        show: Any = IPython.display.display
+        self._handle = show(bundle(view), raw=True, display_id=True)
         self._painted_at = time.monotonic()
 
     def paint(self, view: View) -> None:
         """Replace the bar, at most five times a second."""
-        if time.monotonic() - self._painted_at >= _REPAINT_S:
+        if time.monotonic() - self._painted_at >= REPAINT_S:
             self._update(view)
 
     def close(self, view: View) -> None:
@@ -84,8 +99,14 @@ class Html:
 
     def _update(self, view: View) -> None:
         if self._handle is not None:
-            self._handle.update(self._show.HTML(rendered(view)))
+            self._handle.update(bundle(view), raw=True)
         self._painted_at = time.monotonic()
+
+
+def bundle(view: View) -> dict[str, str]:
+    """Return `view` as a notebook keeps it, in words and in HTML."""
+    words = f"{_MARKS[view.ending]} {view.description}: {sentence(view)}"
+    return {"text/plain": words, "text/html": rendered(view)}
 
 
 def rendered(view: View) -> str:
@@ -96,8 +117,7 @@ def rendered(view: View) -> str:
         f'<span style="overflow:hidden;text-overflow:ellipsis">{_MARKS[view.ending]} '
         f"{html.escape(view.description)}</span>"
         f"{_track(view)}"
-        f"<span>{html.escape(counts(view))}, {view.elapsed:.0f} s"
-        f"{_ended(view)}</span></div>"
+        f"<span>{html.escape(sentence(view))}</span></div>"
     )
 
 
@@ -110,11 +130,7 @@ def _track(view: View) -> str:
     )
 
 
-def _ended(view: View) -> str:
-    return f", {view.ending}" if view.ending in {"failed", "cancelled"} else ""
-
-
-class Log:
+class Log(Deaf):
     """Lines of the `webdata_nb` logger: the start, the end, and a sign of life between."""
 
     def __init__(self, view: View) -> None:
@@ -129,4 +145,4 @@ class Log:
 
     def close(self, view: View) -> None:
         """Say how it ended."""
-        log.info("%s: %s, %s", view.description, view.ending, counts(view))
+        log.info("%s: %s, %s", view.description, ENDED[view.ending or "done"], counts(view))

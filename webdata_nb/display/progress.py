@@ -6,21 +6,32 @@ thread that waits, so that a widget or a bar is never touched by two threads.
 
 from __future__ import annotations
 
+import functools
+import logging
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from webdata_nb.contract.events import Progress
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars
+from webdata_nb.display.marimo_bar import MarimoBar
+from webdata_nb.display.pace import Pace
+from webdata_nb.display.panel import Cancel, Panel
 from webdata_nb.display.view import Ending, Painter, View
-from webdata_nb.errors import InvalidArgument, JobCancelled
+from webdata_nb.errors import InvalidArgument, JobCancelled, JobTimeout
+
+Maker = Callable[[View], Painter]
+Place = Literal["marimo", "live", "headless", "terminal", "elsewhere"]
+
+log = logging.getLogger("webdata_nb")
 
 
-class Silent:
+class Silent(bars.Deaf):
     """Draws nothing."""
 
     def paint(self, view: View) -> None:
@@ -30,10 +41,18 @@ class Silent:
         """Ignore `view`."""
 
 
-KINDS: Final[dict[str, Callable[[View], Painter]]] = {
+KINDS: Final[dict[str, Maker]] = {
     "bar": bars.Bar,
     "html": bars.Html,
     "log": bars.Log,
+    "panel": Panel,
+    "marimo": MarimoBar,
+}
+# What the place must be for a way that not every place can show.
+_ONLY_IN: Final[dict[str, tuple[Place, ...]]] = {
+    "html": ("live", "headless"),
+    "panel": ("live", "headless"),
+    "marimo": ("marimo",),
 }
 
 
@@ -52,7 +71,13 @@ def check(want: object) -> None:
 
 
 def listener(
-    description: str, total: int | None, want: str | bool | None, *, unit: str = "rows"
+    description: str,
+    total: int | None,
+    want: str | bool | None,
+    *,
+    unit: str = "rows",
+    cancel: Cancel | None = None,
+    leaves: bool = False,
 ) -> Listener:
     """Return a listener that shows the progress of one job.
 
@@ -62,37 +87,56 @@ def listener(
         What the job does, in a few words; control characters must be gone already.
     total
         Rows expected, as far as known at the start.
+    want
+        False: silent. A name of `KINDS`: that way, where the place can show it. True: a bar or
+        panel, whatever the place. None: by place: marimo's bar, a panel in a live kernel, HTML in
+        a headless one, a bar where stderr is a terminal, the log elsewhere.
     unit
         What is counted, where it is not rows.
-    want
-        False: silent. A name of `KINDS`: that way. True: a bar, whatever the place. None: by
-        place: HTML in a live kernel, a bar where stderr is a terminal, the log elsewhere.
+    cancel
+        What the Cancel button does; called on any thread, once.
+    leaves
+        Whether an interrupt ends the wait alone, and the job goes on.
 
     Returns
     -------
     Listener
         To be used as a context manager inside `bridge.on_tick(listener.tick)`.
     """
-    return Listener(View(description, total, unit=unit), want)
+    return Listener(View(description, total, unit=unit), want, cancel, leaves)
 
 
 @dataclass(slots=True)
 class Listener:
-    """Keeps the latest state of one job and paints it when told to."""
+    """Keeps the latest state of one job and paints it when told to.
+
+    Attributes
+    ----------
+    job_id : str
+        The job, once there is one.
+    """
 
     view: View
     want: str | bool | None
+    cancel: Cancel | None = None
+    leaves: bool = False
+    job_id: str = field(default="", init=False)
+    _cancelling: bool = field(default=False, init=False)
     _painter: Painter | None = field(default=None, init=False)
-    _painted: View | None = field(default=None, init=False)
+    _seen: View | None = field(default=None, init=False)
+    _pace: Pace = field(default_factory=Pace, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
 
     def report(self, progress: Progress) -> None:
         """Take note of `progress`; from any thread."""
+        self.job_id = progress.job_id
         self.view = replace(
             self.view,
             total=self.view.total if progress.total is None else progress.total,
             completed=progress.completed,
             failed=sum(progress.failed.values()),
+            failures=dict(progress.failed),
+            credits=_credits(progress),
             status=progress.status.value,
         )
 
@@ -100,17 +144,42 @@ class Listener:
         """Take note that `rows` have arrived; from any thread."""
         self.view = replace(self.view, completed=rows)
 
+    def ended(self, status: str) -> None:
+        """Take note of the state that the job ended in."""
+        self.view = replace(self.view, status=status)
+
     def tick(self) -> None:
         """Paint what is new; only on the thread where painting is allowed."""
-        if self._painted is not None and self._painted.ending is not None:
+        if self._seen is not None and self._seen.ending is not None:
             return
-        view = replace(self.view, elapsed=int(time.monotonic() - self._began))
-        if view == self._painted:
-            return
+        now = time.monotonic()
+        elapsed = int(now - self._began)
+        view = replace(self.view, elapsed=elapsed, cancelling=self._cancelling)
+        if view != self._seen:
+            self._seen = view
+            self._paint(view, now)
+        elif self._painter is not None:
+            self._painter.attend()
+
+    def _paint(self, view: View, now: float) -> None:
+        # The speed changes with each look at the clock, so it must not decide what is new.
+        self._pace = self._pace.after(now, view.completed)
+        left = self._pace.remaining(view.completed, view.total)
+        view = replace(view, rate=self._pace.rate, remaining=left)
         if self._painter is None:
-            self._painter = choose(self.want)(view)
-        (self._painter.paint if view.ending is None else self._painter.close)(view)
-        self._painted = view
+            cancel = None if self.cancel is None else self._ask_to_cancel
+            self._painter = choose(self.want, cancel)(view)
+        if view.ending is None:
+            self._painter.paint(view)
+            self._painter.attend()
+        else:
+            self._painter.close(view)
+
+    def _ask_to_cancel(self) -> None:
+        """Pass a click on; on any thread, and the first one alone."""
+        if self.cancel is not None and not self._cancelling:
+            self._cancelling = True
+            self.cancel()
 
     def __enter__(self) -> Self:
         return self
@@ -121,38 +190,73 @@ class Listener:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.view = replace(self.view, ending=_ending(kind))
+        self.view = replace(self.view, ending=_ending(kind, self.view.status, leaves=self.leaves))
 
 
-def _ending(kind: type[BaseException] | None) -> Ending:
+def _credits(progress: Progress) -> float | None:
+    """Return what the job has cost so far, where the service tells; the contract need not."""
+    told = getattr(progress, "credits", None)
+    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else None
+
+
+def _ending(kind: type[BaseException] | None, status: str, *, leaves: bool) -> Ending:
     if kind is None:
-        return "done"
-    stopped = issubclass(kind, JobCancelled) or not issubclass(kind, Exception)
-    return "cancelled" if stopped else "failed"
+        ends: dict[str, Ending] = {JobStatus.FAILED: "failed", JobStatus.CANCELLED: "cancelled"}
+        return ends.get(status, "done")
+    if issubclass(kind, JobTimeout):
+        return "left"
+    if issubclass(kind, JobCancelled):
+        return "cancelled"
+    if issubclass(kind, Exception):
+        return "failed"
+    return "left" if leaves else "cancelled"
 
 
-def choose(want: str | bool | None) -> Callable[[View], Painter]:
+def choose(want: str | bool | None, cancel: Cancel | None = None) -> Maker:
     """Return the kind of painter for this place; to be asked on the thread that paints."""
-    if isinstance(want, str):
-        return KINDS[want]
     if want is False:
         return _silent
-    if want is None and threading.current_thread() is not threading.main_thread():
+    here = place()
+    if isinstance(want, str):
+        if here in _ONLY_IN.get(want, (here,)):
+            return _with_button(KINDS[want], cancel)
+        log.warning("progress=%r cannot be shown here: %s", want, here)
+        want = None
+    others_draw = threading.current_thread() is not threading.main_thread()
+    if want is None and others_draw and here != "marimo":
         return bars.Log  # two threads' bars would draw over each other
-    if in_kernel():
-        return bars.Html
-    return bars.Bar if want or _is_terminal(sys.stderr) else bars.Log
+    return _with_button(_BY_PLACE[here] if not want or here in _BARRED else bars.Bar, cancel)
+
+
+_BY_PLACE: Final[dict[Place, Maker]] = {
+    "marimo": MarimoBar,
+    "live": Panel,
+    "headless": bars.Html,
+    "terminal": bars.Bar,
+    "elsewhere": bars.Log,
+}
+_BARRED: Final = ("marimo", "live", "headless")
+
+
+def _with_button(kind: Callable[[View], Painter], cancel: Cancel | None) -> Maker:
+    return functools.partial(Panel, cancel=cancel) if kind is Panel else kind
 
 
 def _silent(_view: View) -> Painter:
     return Silent()
 
 
-def in_kernel() -> bool:
-    """Whether this process is a notebook kernel; imports nothing to find out."""
+def place() -> Place:
+    """Return where this thread's output goes; imports nothing to find out."""
+    marimo: Any = sys.modules.get("marimo")
+    if marimo is not None and marimo.running_in_notebook():
+        return "marimo"
     ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython is not None else None
+    if kernel is not None:
+        # papermill and nbclient take no questions: nobody is there to click.
+        return "live" if getattr(kernel, "_allow_stdin", False) else "headless"
+    return "terminal" if _is_terminal(sys.stderr) else "elsewhere"
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
 
-Ending = Literal["done", "failed", "cancelled"]
+# `left`: the wait is over and the job goes on.
+Ending = Literal["done", "failed", "cancelled", "left"]
+
+_KINDS_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """What a painter shows. `elapsed` is seconds; `ending` is None while the job runs.
 
-    `unit` says what is counted.
+    `unit` says what is counted, `failures` counts the failed ones by kind of error; `rate` is
+    units per second and `remaining` the seconds that it leaves to do, where they can be told.
+    `cancelling`: the user asked for the end, which has not come yet.
     """
 
     description: str
@@ -23,6 +29,11 @@ class View:
     elapsed: float = 0.0
     ending: Ending | None = None
     unit: str = "rows"
+    failures: Mapping[str, int] = field(default_factory=dict)
+    rate: float | None = None
+    remaining: float | None = None
+    credits: float | None = None
+    cancelling: bool = False
 
 
 class Painter(Protocol):
@@ -31,5 +42,62 @@ class Painter(Protocol):
     def paint(self, view: View) -> None:
         """Draw `view`."""
 
+    def attend(self) -> None:
+        """Look what the user did; called at each tick, also where there is nothing to draw."""
+
     def close(self, view: View) -> None:
         """Draw the last view and let go of the output."""
+
+
+def counts(view: View) -> str:
+    """Return the state in words, such as `12/25 rows, 1 failed (timeout)`."""
+    of = "" if view.total is None else f"/{view.total}"
+    failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
+    return f"{view.completed}{of} {view.unit}{failed}"
+
+
+def _by_kind(failures: Mapping[str, int]) -> str:
+    """Return the most frequent kinds of error, with their counts where there are several."""
+    if not failures:
+        return ""
+    ranked = sorted(failures.items(), key=lambda each: (-each[1], each[0]))
+    if len(ranked) == 1:
+        return f" ({ranked[0][0]})"
+    words = [f"{kind} {count}" for kind, count in ranked[:_KINDS_NAMED]]
+    return f" ({', '.join([*words, '…'] if len(ranked) > _KINDS_NAMED else words)})"
+
+
+def pace(view: View) -> str:
+    """Return how fast it goes and what it costs, such as `3.1 rows/s, 12 s left, 4 credits`."""
+    words = []
+    if view.rate is not None:
+        words.append(f"{view.rate:.1f} {view.unit}/s")
+    if view.remaining is not None and view.ending is None:
+        words.append(f"{duration(view.remaining)} left")
+    if view.credits is not None:
+        words.append(f"{view.credits:g} credit{'' if view.credits == 1 else 's'}")
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it: `8 s`, `1 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    minutes, left = divmod(whole, 60)
+    if minutes == 0:
+        return f"{whole} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours == 0:
+        return f"{minutes} min {left} s" if left else f"{minutes} min"
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def sentence(view: View) -> str:
+    """Return everything but the description in one line."""
+    parts = [counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
+    return ", ".join(part for part in parts if part)
+
+
+def _end_in_words(view: View) -> str:
+    if view.ending is None:
+        return "cancelling" if view.cancelling else ""
+    return {"done": "", "left": "the job goes on"}.get(view.ending, view.ending)

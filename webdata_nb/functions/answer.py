@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb import bridge
-from webdata_nb.display import progress as display
 from webdata_nb.errors import (
     BadAnswer,
     ConnectionFailed,
@@ -28,6 +26,7 @@ from webdata_nb.functions.fetch import fetch
 from webdata_nb.functions.fetched import Fetched
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.result import Result, delivered
+from webdata_nb.functions.showing import shown
 from webdata_nb.tables import receipt, tape
 
 if TYPE_CHECKING:
@@ -127,8 +126,13 @@ async def _stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
 
 async def _fetched(ask: Ask, call: Call, memory: Memory) -> Fetched:
     subject = receipt.short(ask.subject)
-    listener = display.listener(f"{ask.op} {subject}", ask.total, call.settings.progress)
-    # The bar is told the ending before the last tick, which draws it.
-    with bridge.on_tick(listener.tick), listener:
+    async with shown(f"{ask.op} {subject}", ask.total, call) as listener:
+
+        def started(job_id: str) -> None:
+            listener.job_id = job_id
+            memory.started(ask, job_id)
+
         async with call.connection.client(call.settings) as client:
-            return await fetch(client, ask, call, listener, partial(memory.started, ask))
+            fetched = await fetch(client, ask, call, listener, started)
+        listener.ended(fetched.outcome.status)
+        return fetched

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb import bridge
 from webdata_nb.client import following, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Done, Event, PageDone, Progress
@@ -32,6 +31,7 @@ from webdata_nb.functions.many import Input, Spread
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.patience import within
 from webdata_nb.functions.result import Result
+from webdata_nb.functions.showing import shown
 from webdata_nb.tables import exports, frame, receipt, rows, stacked
 from webdata_nb.tables.stacked import Part
 
@@ -137,18 +137,29 @@ async def _kept(result: Result, size: int) -> AsyncGenerator[Batch, None]:
 async def _live(each: Input, streaming: Streaming) -> AsyncGenerator[Batch, None]:
     ask, call = each.ask, streaming.call
     what = f"{ask.op} {receipt.short(ask.subject)}"
-    listener = display.listener(what, ask.total, call.settings.progress)
-    with bridge.on_tick(listener.tick), listener:
+    job: list[str] = []
+
+    async def cancel() -> None:
+        # The task may be the reader's own: it is told by the job's end, not by a cancellation.
         async with call.connection.client(call.settings) as client:
-            job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
-            running_job = _Running(client, job_id, call, streaming.size, listener)
-            async with aclosing(running_job.pages()) as pages:
-                number = first = 0
-                async for page in pages:
-                    made = await asyncio.to_thread(rows.batch, ask.op, page)
-                    table = made.table.select(list(ask.shown))
-                    yield Batch(job_id, number, first, table, made.objects)
-                    number, first = number + 1, first + len(page)
+            for job_id in job:
+                await client.cancel_quietly(job_id)
+
+    async with (
+        shown(what, ask.total, call, instead=cancel) as listener,
+        call.connection.client(call.settings) as client,
+    ):
+        job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
+        job.append(job_id)
+        listener.job_id = job_id
+        running_job = _Running(client, job_id, call, streaming.size, listener)
+        async with aclosing(running_job.pages()) as pages:
+            number = first = 0
+            async for page in pages:
+                made = await asyncio.to_thread(rows.batch, ask.op, page)
+                table = made.table.select(list(ask.shown))
+                yield Batch(job_id, number, first, table, made.objects)
+                number, first = number + 1, first + len(page)
 
 
 class _Running:
@@ -223,6 +234,8 @@ class _Running:
         elif event is None:
             status = await self._client.status("crawl", self._job_id)
             self._done = Done(job_id=self._job_id, status=status.status, error=status.error)
+        if self._done is not None:
+            self._listener.ended(self._done.status)
 
     async def _rest(self) -> AsyncGenerator[paging.Rows, None]:
         told = await self._client.crawl_status(self._job_id, per_page=1, include_data=False)
@@ -238,6 +251,8 @@ class _Running:
                 async for page in left:
                     yield page
         except IncompleteResult as error:
+            if self._done is not None and self._done.status is not JobStatus.COMPLETED:
+                return  # how it ended says it all
             if self._call.on_incomplete == "raise":
                 raise
             if self._call.on_incomplete == "warn":

@@ -31,15 +31,22 @@ def blocking(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         token = _SALVAGED.set(salvaged)
         try:
             return plain(*args, **kwargs)
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            if not salvaged:
-                raise
-            return salvaged[0]
+        except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
+            if salvaged:
+                return salvaged[0]
+            _in_one_line(interrupt)
+            raise
         finally:
             _SALVAGED.reset(token)
 
     del twin.__wrapped__  # else inspect would look behind the twin
     return twin
+
+
+def _in_one_line(interrupt: BaseException) -> None:
+    """Spare a notebook the traceback of an interrupt, by IPython's hook: nothing is broken."""
+    line = f"{type(interrupt).__name__}: interrupted"
+    interrupt._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
 
 
 def salvage(result: object) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from webdata_nb import bridge
 from webdata_nb.bridge import synced
 from webdata_nb.client import following, waiting
 from webdata_nb.contract.events import Event, Progress
@@ -24,6 +23,7 @@ from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.result import Result, delivered
+from webdata_nb.functions.showing import shown
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
 from webdata_nb.tables import exports, frame, receipt, snapshots
@@ -159,7 +159,7 @@ class Job:
             As in `search_df`.
         """
         call = Call.of(session=self._connection, timeout=timeout, progress=progress)
-        with self._shown(call) as listener, bridge.on_tick(listener.tick):
+        async with self._shown(call) as listener:
             async with self._connection.client(call.settings) as client:
                 ended = await waiting.wait(
                     client,
@@ -169,14 +169,22 @@ class Job:
                     deadline_s=call.timeout_s,
                     cancel_remote=False,
                 )
+            listener.ended(ended)
         self._note(self._last.model_copy(update={"status": ended}))
         return ended.value
 
     wait = synced(await_)
 
-    def _shown(self, call: Call) -> display.Listener:
+    def _shown(self, call: Call) -> AbstractAsyncContextManager[display.Listener]:
+        """Show a wait: an interrupt ends it and leaves the job, the Cancel button ends the job."""
         what = receipt.short(self.subject or self.job_id)
-        return display.listener(f"{self.kind} {what}", self._last.total, call.settings.progress)
+        total = self._last.total
+        return shown(f"{self.kind} {what}", total, call, instead=self._end, leaves=True)
+
+    async def _end(self) -> None:
+        call = Call.of(session=self._connection)
+        async with self._connection.client(call.settings) as client:
+            await client.cancel_quietly(self.job_id)
 
     def _seen(self, listener: display.Listener, progress: Progress) -> None:
         self._note(progress)
@@ -355,7 +363,7 @@ class Job:
         if kept is not None:
             return Result.kept(kept)
         began = datetime.now(UTC)
-        with self._shown(call) as listener, bridge.on_tick(listener.tick):
+        async with self._shown(call) as listener:
             async with self._connection.client(call.settings) as client:
                 fetched = await running.follow(
                     client,
@@ -366,6 +374,7 @@ class Job:
                     report=partial(self._seen, listener),
                     cancel_remote=False,
                 )
+            listener.ended(fetched.outcome.status)
         if call.cache:
             memory.note(self._ticket)
         return await asyncio.to_thread(

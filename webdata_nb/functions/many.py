@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from webdata_nb import bridge
 from webdata_nb.bridge import PORTAL
-from webdata_nb.display import progress as display
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
@@ -28,6 +26,7 @@ from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import salvage
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.result import Result, delivered
+from webdata_nb.functions.showing import shown
 from webdata_nb.tables import receipt, stacked
 from webdata_nb.tables.stacked import Label, Part
 
@@ -156,20 +155,19 @@ async def _gathered(
     ask = inputs[0].ask
     # Each input keeps still; the bar of the whole call counts inputs.
     quiet = replace(call, out=None, settings=replace(call.settings, progress=False))
-    listener = display.listener(
-        f"{ask.op} of {len(inputs)} inputs", len(inputs), call.settings.progress, unit="inputs"
-    )
+    what = f"{ask.op} of {len(inputs)} inputs"
     places = asyncio.Semaphore(ABREAST if spread.executor is None else len(inputs))
     finished = itertools.count(1)
 
-    async def one(each: Input) -> Outcome:
-        async with places:
-            outcome = await run(each.ask, quiet)
-        listener.count(next(finished))
-        await _raise_what_ends_all(outcome, call, spread)
-        return outcome
+    async with shown(what, len(inputs), call, unit="inputs") as listener:
 
-    with bridge.on_tick(listener.tick), listener:
+        async def one(each: Input) -> Outcome:
+            async with places:
+                outcome = await run(each.ask, quiet)
+            listener.count(next(finished))
+            await _raise_what_ends_all(outcome, call, spread)
+            return outcome
+
         tasks = [asyncio.create_task(one(each)) for each in inputs]
         try:
             return list(await asyncio.gather(*tasks)), False
@@ -178,6 +176,7 @@ async def _gathered(
             stopped = isinstance(error, asyncio.CancelledError) and call.on_cancel == "partial"
             if not stopped:
                 raise
+            listener.ended("cancelled")
             return [_result_of(task) for task in tasks], True
 
 

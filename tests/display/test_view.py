@@ -1,0 +1,96 @@
+"""The words of a progress bar, and the pace they tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webdata_nb.display.pace import WINDOW_S, Pace
+from webdata_nb.display.view import View, counts, duration, sentence
+
+LOOKS: Final = st.lists(
+    st.tuples(st.floats(0.01, 20.0), st.integers(0, 50)), min_size=1, max_size=60
+)
+
+
+@pytest.mark.parametrize(
+    ("failures", "words"),
+    [
+        ({}, "5/10 rows, 2 failed"),
+        ({"timeout": 2}, "5/10 rows, 2 failed (timeout)"),
+        ({"dns": 1, "timeout": 1}, "5/10 rows, 2 failed (dns 1, timeout 1)"),
+        ({"a": 1, "b": 4, "c": 3, "d": 2, "e": 1}, "5/10 rows, 2 failed (b 4, c 3, d 2, a 1, …)"),
+    ],
+)
+def test_failures_are_told_by_kind_the_most_frequent_first(
+    failures: dict[str, int], words: str
+) -> None:
+    assert counts(View("x", 10, completed=5, failed=2, failures=failures)) == words
+
+
+def test_a_sentence_says_what_is_known_and_no_more() -> None:
+    view = View("x", 25, completed=12, elapsed=5, rate=3.14, remaining=4.2, credits=12.0)
+    assert sentence(view) == "12/25 rows, 3.1 rows/s, 4 s left, 12 credits, 5 s"
+    assert sentence(View("x", None, completed=1, credits=1)) == "1 rows, 1 credit, 0 s"
+    done = View("x", 25, completed=25, elapsed=9, rate=2.8, remaining=1.0, ending="done")
+    assert sentence(done) == "25/25 rows, 2.8 rows/s, 9 s"
+    assert sentence(View("x", 2, cancelling=True)).endswith(", cancelling")
+    assert sentence(View("x", 2, cancelling=True, ending="left")).endswith(", the job goes on")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (80, "1 min 20 s"),
+        (3600, "1 h"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_times_are_told_as_people_say_them(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_a_steady_pace_is_told_as_it_is() -> None:
+    pace = Pace()
+    for second in range(10):
+        pace = pace.after(float(second), 3 * second)
+    assert pace.rate == pytest.approx(3.0)
+    assert pace.remaining(27, 57) == pytest.approx(10.0)
+    assert pace.remaining(27, None) is None
+    assert pace.remaining(27, 27) is None
+
+
+def test_nothing_is_told_before_there_is_something_to_go_by() -> None:
+    assert Pace().rate is None
+    assert Pace().after(0.0, 5).rate is None
+    assert Pace().after(0.0, 0).after(0.5, 5).rate is None
+    assert Pace().after(0.0, 5).after(20.0, 5).rate is None
+
+
+def test_what_was_long_ago_does_not_count() -> None:
+    pace = Pace()
+    for second in range(100):
+        pace = pace.after(float(second), min(second, 10) * 100)
+    assert pace.rate is None
+    for second in range(100, 150):
+        pace = pace.after(float(second), 1000 + 2 * (second - 99))
+    assert pace.rate == pytest.approx(2.0)
+
+
+@given(LOOKS)
+def test_the_pace_is_never_negative_and_its_memory_is_bounded(
+    steps: list[tuple[float, int]],
+) -> None:
+    pace, at, completed = Pace(), 0.0, 0
+    for later, more in steps:
+        at, completed = at + later, completed + more
+        pace = pace.after(at, completed)
+        assert pace.rate is None or pace.rate > 0
+        assert len(pace.seen) <= WINDOW_S + 3
+        assert pace.seen[-1] == (at, completed)

@@ -1,0 +1,142 @@
+"""The panel in a live notebook: a bar that moves, what it says in words, and a Cancel button."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from webdata_nb.display import clicks
+from webdata_nb.display.bars import REPAINT_S, bundle
+from webdata_nb.display.view import View, sentence
+
+Cancel = Callable[[], object]
+
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+
+
+class Panel:
+    """Widgets while the job runs, and plain HTML in their place from its end on.
+
+    A saved notebook must not hold a dead widget, so the same output is replaced.
+    """
+
+    def __init__(self, view: View, cancel: Cancel | None = None) -> None:
+        # Only in a kernel, where both are there already or the first call may wait for them.
+        import IPython.display  # noqa: PLC0415 - scripts never need IPython
+        import ipywidgets  # type: ignore[import-untyped]  # noqa: PLC0415 - nor widgets
+
+        show: Any = IPython.display.display
+        self._made = Widgets(ipywidgets, view, can_cancel=cancel is not None)
+        self._until_closed = contextlib.ExitStack()
+        self._pump: Callable[[], None] | None = None
+        self._painted_at = time.monotonic()
+        self._last = view
+        if cancel is not None:
+            kernel = sys.modules["IPython"].get_ipython().kernel
+            self._pump = self._until_closed.enter_context(
+                clicks.heard(kernel, self._made.button, cancel)
+            )
+        # Last: no click comes before somebody hears it.
+        self._handle = show(self._bundle(view), raw=True, display_id=True)
+
+    def _bundle(self, view: View) -> dict[str, Any]:
+        box = self._made.box
+        return {
+            "text/plain": view.description,
+            "text/html": without_widgets(view.description),
+            _WIDGET: {"version_major": 2, "version_minor": 0, "model_id": box.model_id},
+        }
+
+    def paint(self, view: View) -> None:
+        """Move the bar, at most five times a second; a click shows at once."""
+        self._last = view
+        due = time.monotonic() - self._painted_at >= REPAINT_S
+        if due or view.cancelling != self._made.cancelling:
+            self._paint(view)
+
+    def _paint(self, view: View) -> None:
+        self._made.show(view)
+        self._painted_at = time.monotonic()
+
+    def attend(self) -> None:
+        """Read clicks where nobody else does, and draw what was held back."""
+        if self._pump is not None:
+            self._pump()
+        if self._last is not self._made.shown:
+            self.paint(self._last)
+
+    def close(self, view: View) -> None:
+        """Put plain HTML in place of the widgets."""
+        self._until_closed.close()
+        if self._handle is not None:
+            self._handle.update(bundle(view), raw=True)
+        self._made.close()
+
+
+def without_widgets(what: str) -> str:
+    """Return what a front end shows that has no widgets."""
+    return (
+        f'<div style="font-family:monospace">… {html.escape(what)}: this front end shows no '
+        'widgets; <code>progress="html"</code> shows a bar</div>'
+    )
+
+
+class Widgets:
+    """The widgets of one panel."""
+
+    def __init__(self, ipywidgets: Any, view: View, *, can_cancel: bool) -> None:
+        layout = ipywidgets.Layout
+        self.title = ipywidgets.HTML(layout=layout(flex="0 1 auto", overflow="hidden"))
+        self.bar = ipywidgets.IntProgress(
+            bar_style="info", layout=layout(flex="1 1 8em", width="auto", min_width="6em")
+        )
+        self.button = ipywidgets.Button(
+            description="Cancel",
+            icon="stop",
+            tooltip="End the job at the service",
+            layout=layout(flex="0 0 auto", width="auto", display="" if can_cancel else "none"),
+        )
+        self.words = ipywidgets.HTML()
+        self._row = ipywidgets.HBox(
+            [self.title, self.bar, self.button], layout=layout(align_items="center")
+        )
+        self.box = ipywidgets.VBox([self._row, self.words], layout=layout(max_width="56em"))
+        self.shown: View | None = None
+        self.show(view)
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether the button says that it was clicked."""
+        return bool(self.button.disabled)
+
+    def show(self, view: View) -> None:
+        """Say what `view` says; what has not changed is not sent."""
+        self.bar.max = max(1, view.total or 1, view.completed)
+        self.bar.value = min(view.completed, view.total) if view.total else 0
+        self.title.value = _one_line(view.description)
+        self.words.value = _one_line(sentence(view))
+        if view.cancelling and not self.button.disabled:
+            self.button.disabled = True
+            self.button.description = "Cancelling"
+        self.shown = view
+
+    def close(self) -> None:
+        """Let go of every model, on both sides."""
+        parts = (self.box, self._row, self.title, self.bar, self.button, self.words)
+        for widget in parts:
+            for child in ("layout", "style"):
+                if widget.has_trait(child) and getattr(widget, child) is not None:
+                    getattr(widget, child).close()
+            widget.close()
+
+
+def _one_line(text: str) -> str:
+    """Return `text` as HTML in which nothing of it is markup."""
+    return (
+        '<div style="font-family:var(--jp-code-font-family,monospace);white-space:nowrap;'
+        f'overflow:hidden;text-overflow:ellipsis">{html.escape(text)}</div>'
+    )
