@@ -1,0 +1,64 @@
+"""Drives the panel and its Cancel button on several versions of ipykernel.
+
+    python -m benchmarks.kernel_matrix            # 7.4, 7.3 and 6.31
+    python -m benchmarks.kernel_matrix 7.2.0      # others
+
+Each version gets an environment of its own, which sees the libraries of this one behind its own;
+the tests of `tests/notebooks/test_kernel.py` then run against its kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from pathlib import Path
+from typing import Final
+
+VERSIONS: Final = ("7.4.0", "7.3.0", "6.31.0")
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
+TESTS: Final = "tests/notebooks/test_kernel.py"
+
+
+def environment(version: str, folder: Path) -> Path:
+    """Make an environment with one version of ipykernel; return its interpreter."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", f"ipykernel=={version}"], check=True)
+    where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    own = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
+    # Behind its own libraries, so that only ipykernel and what it needs are its own.
+    (Path(own) / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def passed(version: str) -> bool:
+    """Run the tests against one version."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(version, Path(folder))
+        asked = [python, "-c", "import ipykernel; print(ipykernel.__version__)"]
+        found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+        print(f"ipykernel {found}", flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS],
+            cwd=CHECKOUT,
+            env=os.environ | {"WEBDATA_KERNEL_PYTHON": str(python)},
+            check=False,
+        )
+    return done.returncode == 0 and found == version
+
+
+def main() -> None:
+    """Run the matrix; the exit status tells whether every version passed."""
+    versions = sys.argv[1:] or list(VERSIONS)
+    results = {version: passed(version) for version in versions}
+    for version, good in results.items():
+        print(f"{version}: {'passed' if good else 'FAILED'}")
+    sys.exit(not all(results.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""JupyterLab in a real browser: a server, notebooks in it, and a reader who runs and clicks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import nbformat
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+# Names a folder that keeps the screenshots, for a person to look at.
+SCREENSHOTS: Final = "WEBDATA_SCREENSHOTS"
+_PATIENCE_S: Final = 60.0
+_NO_NEWS: Final = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+
+
+class Lab:
+    """A running JupyterLab, on the folder that its notebooks are in."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self._folder = folder
+
+    def write(self, name: str, cells: Sequence[str]) -> str:
+        """Write a notebook and return its address."""
+        new: Any = nbformat.v4  # has no types
+        notebook = new.new_notebook(cells=[new.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+        (self._folder / name).write_text(nbformat.writes(notebook), encoding="utf-8")  # type: ignore[no-untyped-call]
+        return f"{self.url}lab/tree/{name}?reset"
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Lab]:
+    """Run JupyterLab with settings of its own; its kernels end with it."""
+    notebooks, home = folder / "notebooks", folder / "jupyter"
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    for made in (notebooks, settings):
+        made.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(_NO_NEWS))
+    own = {
+        "IPYTHONDIR": str(home / "ipython"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "PYTHONPATH": str(CHECKOUT),
+    }
+    options = (
+        "--no-browser",
+        "--allow-root",
+        "--IdentityProvider.token=",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.root_dir={notebooks}",
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+    )
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options],
+            env=os.environ | own,
+            cwd=notebooks,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield Lab(_address(home / "runtime", server, home / "log"), notebooks)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(_PATIENCE_S)
+
+
+def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
+    """Return where the server listens, once it answers: it says so in a file."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text()
+        for told in runtime.glob("jpserver-*.json"):
+            try:
+                url = str(json.loads(told.read_text())["url"])
+                urllib.request.urlopen(f"{url}api/status", timeout=5).close()
+            except (OSError, ValueError):
+                continue
+            return url
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+class Notebook:
+    """A notebook that is open in the browser."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        page.goto(url)
+        self._state("idle")
+        self.cells = page.locator(".jp-Notebook .jp-CodeCell")
+
+    def _state(self, word: str) -> None:
+        self.page.locator(f".jp-Notebook-ExecutionIndicator[data-status={word}]").wait_for()
+
+    def run(self, *numbers: int) -> None:
+        """Run cells as a reader does; those behind the first one queue."""
+        for number in numbers:
+            self.cells.nth(number).locator(".cm-content").click()
+            self.page.keyboard.press("Shift+Enter")
+
+    def run_until_heard(self, number: int) -> None:
+        """Run a cell that may run twice: what is typed before the page listens is lost."""
+        prompt = self.cells.nth(number).locator(".jp-InputPrompt")
+        deadline = time.monotonic() + _PATIENCE_S
+        while prompt.inner_text().strip() in {"", "[ ]:"}:
+            assert time.monotonic() < deadline, "the notebook never listened"
+            if self.page.locator(".jp-Dialog").count():  # it says that its kernel is starting
+                self.page.keyboard.press("Escape")
+            else:
+                self.run(number)
+            self.page.wait_for_timeout(500)
+        prompt.filter(has_text=re.compile(r"\[\d+\]")).wait_for()
+
+    def output(self, number: int) -> Locator:
+        """Return what a cell shows."""
+        return self.cells.nth(number).locator(".jp-OutputArea-output")
+
+    def text(self, number: int) -> str:
+        """Return what a cell shows, as text."""
+        return "\n".join(self.output(number).all_inner_texts())
+
+    def stop(self) -> None:
+        """Press the Stop button of the toolbar."""
+        self.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
+
+    def picture(self, name: str) -> None:
+        """Take a screenshot, where somebody wants to look."""
+        if folder := os.environ.get(SCREENSHOTS):
+            self.page.screenshot(path=Path(folder) / f"{name}.png")

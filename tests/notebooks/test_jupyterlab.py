@@ -1,0 +1,160 @@
+"""JupyterLab in Chromium, against the real local service: what a person sees, and clicks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.notebooks import lab as labs
+from tests.notebooks.lab import Lab, Notebook
+from tests.requirements import require, require_module
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.functions import Session, connect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+IMPORT: Final = "from webdata_nb import crawl_df"
+BAR: Final = ".jupyter-widgets.widget-vbox"
+CANCEL: Final = f"{BAR} button"
+Noted = Callable[[str, object], None]
+stop = synced(local.stop)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """Give a site that takes a minute: 259 pages, a second or less each."""
+    with Site(latency=1.0) as running:
+        link_tree(running, depth=3, fanout=6)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Give a session on the local service that the notebooks will find running."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("WEBDATA_HOME", str(tmp_path_factory.mktemp("home")))
+        with connect() as made:
+            made.jobs_df()
+            yield made
+        stop(settings.current())
+
+
+@pytest.fixture(scope="module")
+def lab(service: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:  # noqa: ARG001 - it must run
+    require_module("jupyterlab")
+    with labs.running(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(lab: Lab) -> Iterator[Page]:  # noqa: ARG001 - after it, so that it is closed before
+    playwright = require_module("playwright.sync_api")
+    chromium = require("chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        opened = browser.new_page(viewport={"width": 1000, "height": 560})
+        opened.set_default_timeout(60_000)
+        yield opened
+        browser.close()
+
+
+@pytest.fixture
+def crawl(site: Site) -> str:
+    return f"crawl_df({site.at('/tree')!r}, max_pages=200, concurrency=4, cache=False"
+
+
+def newest(service: Session) -> str:
+    return str(service.jobs_df()["status"].iloc[0])
+
+
+def opened(lab: Lab, page: Page, name: str, cells: list[str]) -> Notebook:
+    notebook = Notebook(page, lab.write(f"{name}.ipynb", [IMPORT, *cells]))
+    notebook.run_until_heard(0)
+    return notebook
+
+
+def moving(notebook: Notebook) -> None:
+    """Wait until the bar has moved from one look to the next."""
+    bar = notebook.page.locator(f"{BAR} .progress-bar").first
+    bar.wait_for(state="attached")
+    for _ in range(2):
+        before = bar.evaluate("bar => bar.style.width")
+        notebook.page.wait_for_function(
+            "([bar, before]) => parseFloat(bar.style.width) > parseFloat(before || '0')",
+            arg=[bar.element_handle(), before],
+        )
+
+
+def test_cancel_ends_the_job_while_its_cell_blocks(
+    lab: Lab,
+    page: Page,
+    service: Session,
+    crawl: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    notebook = opened(lab, page, "cancel", [f"df = {crawl})", "print('must not run')"])
+    notebook.run(1, 2)
+    moving(notebook)
+    assert newest(service) == "running"
+    notebook.picture("1-running")
+    began = time.monotonic()
+    page.locator(CANCEL).click()
+    notebook.output(1).get_by_text("■ crawl").wait_for()
+    took = time.monotonic() - began
+    record_property("cancelled_after_s", round(took, 2))
+    print(f"cancelled {took:.2f} s after the click")  # noqa: T201 - a figure to report
+    assert newest(service) == "cancelled"
+    notebook.output(1).get_by_text("JobCancelled: job ").wait_for()
+    notebook.picture("2-cancelled")
+    assert "Traceback" not in notebook.text(1)
+    assert page.locator(BAR).count() == 0
+    assert "must not run" not in notebook.text(2)
+
+
+def test_stop_ends_the_job_too(lab: Lab, page: Page, service: Session, crawl: str) -> None:
+    notebook = opened(lab, page, "stop", [f"df = {crawl})", "print('alive')"])
+    notebook.run(1)
+    moving(notebook)
+    notebook.stop()
+    notebook.output(1).get_by_text("■ crawl").wait_for()
+    notebook.output(1).get_by_text("KeyboardInterrupt: interrupted").wait_for()
+    notebook.picture("3-stopped")
+    assert newest(service) == "cancelled"
+    assert "Traceback" not in notebook.text(1)
+    notebook.run(2)
+    notebook.output(2).get_by_text("alive").wait_for()
+
+
+def test_cancel_can_leave_the_rows_so_far_and_the_queue_goes_on(
+    lab: Lab, page: Page, service: Session, crawl: str
+) -> None:
+    told = "print('rows', 0 < len(df) < 200, df.attrs['webdata']['status'])"
+    notebook = opened(lab, page, "partial", [f"df = {crawl}, on_cancel='partial')", told])
+    notebook.run(1, 2)
+    moving(notebook)
+    page.locator(CANCEL).click()
+    notebook.output(2).get_by_text("rows True cancelled").wait_for()
+    notebook.picture("4-partial")
+    assert newest(service) == "cancelled"
+
+
+def test_a_whole_crawl_leaves_a_line_and_the_queue_runs(
+    lab: Lab, page: Page, service: Session, site: Site
+) -> None:
+    whole = f"df = crawl_df({site.at('/tree')!r}, max_pages=5, cache=False); df[['url', 'title']]"
+    notebook = opened(lab, page, "whole", [whole, "print(len(df), 'rows')"])
+    notebook.run(1, 2)
+    notebook.output(2).get_by_text("5 rows").wait_for()
+    notebook.output(1).get_by_text("✓ crawl").wait_for()
+    notebook.picture("5-whole")
+    assert newest(service) == "completed"
+    assert page.locator(BAR).count() == 0
