@@ -23,10 +23,10 @@ CHECKOUT: Final = Path(__file__).resolve().parent.parent
 TESTS: Final = "tests/notebooks/test_kernel.py"
 
 
-def environment(version: str, folder: Path) -> Path:
+def environment(version: str, folder: Path) -> str:
     """Make an environment with one version of ipykernel; return its interpreter."""
     venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
+    python = str(folder / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", f"ipykernel=={version}"], check=True)
     where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     own = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
@@ -45,7 +45,7 @@ def passed(version: str) -> bool:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS],
             cwd=CHECKOUT,
-            env=os.environ | {"WEBDATA_KERNEL_PYTHON": str(python)},
+            env=os.environ | {"WEBDATA_KERNEL_PYTHON": python},
             check=False,
         )
     return done.returncode == 0 and found == version
