@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from webdata_nb.service.scrape.parser import collapse
 from webdata_nb.service.web.urls import Joiner, canonical
@@ -17,6 +18,7 @@ ANCHOR_LIMIT = 200
 """Characters of link text kept with an outlink."""
 
 _ODD = re.compile(r"[\x00-\x20\"<>`]")
+_NOT_ODD: Final = bytes(code for code in range(128) if not _ODD.match(chr(code)))
 _ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
 
 # Links of plain characters alone are joined by writing them after what they are relative to. All
@@ -24,13 +26,12 @@ _ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
 _START = "A-Za-z0-9_"
 _INSIDE = rf"{_START}.~+(),:@!$&*;="
 _PATH = rf"(?:/[{_START}][{_INSIDE}-]*+)*+/?"
-_AFTER_PATH = rf"(?:\?[{_INSIDE}/?-]*+)?+(?:#[{_INSIDE}/?-]++)?+"
-_RELATIVE = rf"[{_START}][{_START}.~+-]*+{_PATH}{_AFTER_PATH}"
-_FROM_ROOT = rf"/(?:[{_START}][{_INSIDE}-]*+{_PATH})?+{_AFTER_PATH}"
+_QUERY = rf"(?:\?[{_INSIDE}/?-]*+)?+"
+_RELATIVE = rf"[{_START}][{_START}.~+-]*+{_PATH}{_QUERY}"
+_FROM_ROOT = rf"/(?:[{_START}][{_INSIDE}-]*+{_PATH})?+{_QUERY}"
 _HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)+[a-z]{2,}"
 _BELOW = re.compile(rf"\n({_RELATIVE})(?=\n)")
 _ABOVE = re.compile(rf"\n((?:\.\./)++)({_RELATIVE})(?=\n)")
-_WITHIN = re.compile(rf"\n(#[{_INSIDE}/?-]++)(?=\n)")
 _ROOTED = re.compile(rf"\n({_FROM_ROOT})(?=\n)")
 _WHOLE = re.compile(rf"\n(https?://{_HOST}{_FROM_ROOT})(?=\n)")
 _SITE = re.compile(r"https?://[^/]*")
@@ -92,21 +93,29 @@ class Links(dict[str | None, str | None]):
 
     def learn(self, hrefs: Iterable[str | None]) -> None:
         """Resolve those of many links that are plainly written; others wait until looked up."""
-        new = {href for href in hrefs if href and href not in self and len(href) <= _LONGEST}
-        if not new:
-            return
-        lines = "\n{}\n".format("\n".join(new))
-        for plain, start in (
-            (_BELOW, self._above(0)),
-            (_WITHIN, self.base),
-            (_ROOTED, self._site),
-        ):
-            found = plain.findall(lines)
-            self.update(zip(found, map(start.__add__, found), strict=True))
-        found = _WHOLE.findall(lines)
-        self.update(zip(found, found, strict=True))
-        for up, rest in _ABOVE.findall(lines):
-            self[up + rest] = self._above(up.count("/")) + rest
+        new = {href for href in set(hrefs).difference(self) if href and len(href) <= _LONGEST}
+        into = [href for href in new if "#" in href]
+        split = [href.partition("#") for href in into]
+        self._learn_pages({*new.difference(into), *(page for page, _, _ in split)})
+        fragments = "".join([fragment for _, _, fragment in split])
+        if fragments.isascii() and not fragments.encode().translate(None, _NOT_ODD):
+            for href, (page, _, fragment) in zip(into, split, strict=True):
+                absolute = self[page]
+                self[href] = f"{absolute}#{fragment}" if absolute and fragment else absolute
+
+    def _learn_pages(self, pages: set[str]) -> None:
+        lines = "\n{}\n".format("\n".join(pages))
+        for plain, sign, start in ((_BELOW, "", self._above(0)), (_ROOTED, "/", self._site)):
+            if f"\n{sign}" in lines:
+                found = plain.findall(lines)
+                self.update(zip(found, map(start.__add__, found), strict=True))
+        if "\nhttp" in lines:
+            found = _WHOLE.findall(lines)
+            self.update(zip(found, found, strict=True))
+        if "\n../" in lines:
+            found = _ABOVE.findall(lines)
+            above = {up: self._above(up.count("/")) for up in {up for up, _ in found}}
+            self.update((up + rest, above[up] + rest) for up, rest in found)
 
     def _above(self, levels: int) -> str:
         """Return the folder so many levels above the base's own, the root at most."""
@@ -114,10 +123,13 @@ class Links(dict[str | None, str | None]):
         return f"{self._site}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
 
     def _resolve(self, href: str) -> str | None:
-        page, _, fragment = href.partition("#")
-        if self._joiner is None:
-            self._joiner = Joiner(self.base)
-        absolute = self._joiner.join(page) if page or not fragment else self.base
+        page, mark, fragment = href.partition("#")
+        if mark:
+            absolute = self[page]
+        else:
+            if self._joiner is None:
+                self._joiner = Joiner(self.base)
+            absolute = self._joiner.join(page)
         if absolute is None or not fragment:
             return absolute
         if _ODD.search(fragment):
@@ -138,25 +150,26 @@ def anchors_of(elements: Iterable[Element], links: Links) -> list[Anchor]:
     return list(zip(found, hrefs, targets, [each.text for each in found], strict=True))
 
 
+_OUTLINK: Final = partial(tuple.__new__, Outlink)  # what Outlink(*fields) comes to, in C alone
+
+
 def outlinks(anchors: Iterable[Anchor]) -> tuple[Outlink, ...]:
     """Collect where the links of a page lead, unique by URL, in document order."""
-    found: dict[str, Outlink] = {}
+    found: dict[str, tuple[str, str, bool]] = {}
     for element, href, target, text in anchors:
         if target is None or not href or href[0] == "#":
             continue
         url = target.partition("#")[0] if "#" in target else target
         known = found.get(url)
         if known is None:
-            found[url] = Outlink(url, _label(element, text), _is_nofollow(element))
-        elif known.nofollow or not known.anchor:
-            anchor = known.anchor or _label(element, text)
-            found[url] = Outlink(url, anchor, known.nofollow and _is_nofollow(element))
-    return tuple(found.values())
-
-
-def _is_nofollow(link: Element) -> bool:
-    rel = link.attr("rel")
-    return rel is not None and "nofollow" in rel.lower().split()
+            rel = element.attr("rel")
+            nofollow = rel is not None and "nofollow" in rel.lower().split()
+            found[url] = url, _label(element, text), nofollow
+        elif known[2] or not known[1]:
+            rel = element.attr("rel") if known[2] else None
+            nofollow = rel is not None and "nofollow" in rel.lower().split()
+            found[url] = url, known[1] or _label(element, text), nofollow
+    return tuple(map(_OUTLINK, found.values()))
 
 
 def _label(link: Element, text: str) -> str:

@@ -8,14 +8,15 @@ pairs that the texts have in common. Only the start and the end of a long text a
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import repeat
 from struct import pack
 from typing import Final
 from zlib import crc32
 
 SIZE: Final = 48
 _READ: Final = 2000  # characters from each end
-_TARGET: Final = re.compile(r"\]\([^)\s]*\)|https?://\S+")
+_TARGET: Final = re.compile(r"\]\([^)\s]*\)")
+_BARE_TARGET: Final = re.compile(r"https?://\S+")
 _NUMBER: Final = re.compile(r"\d[\d/.:,-]*")
 _CALENDAR: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
@@ -49,7 +50,8 @@ def shape(title: str | None, text: str) -> bytes:
 def _sample(text: str) -> str:
     if len(text) > 2 * _READ:
         text = f"{text[:_READ]}\n{text[-_READ:]}"
-    return _TARGET.sub("]", text)
+    text = _TARGET.sub("]", text)
+    return _BARE_TARGET.sub("]", text) if "://" in text else text
 
 
 def _words(text: str) -> list[bytes]:
@@ -57,6 +59,7 @@ def _words(text: str) -> list[bytes]:
 
 
 def _sketch(words: list[bytes]) -> bytes:
-    pairs = set(map(b" ".join, pairwise(words)))
-    hashes = sorted(set(map(crc32, pairs)))[:SIZE]
+    # The hash of "one two" goes on from that of "one": no pair is ever written out.
+    begun = map(crc32, repeat(b" "), map(crc32, words))
+    hashes = sorted(set(map(crc32, words[1:], begun)))[:SIZE]
     return pack(f">{len(hashes)}I", *hashes)
