@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         scrape_df,
         search_df,
         search_job,
+        show,
         tables,
         to_parquet,
         usage_df,
@@ -127,6 +128,7 @@ __all__ = [
     "search_df",
     "search_job",
     "serp_diff",
+    "show",
     "tables",
     "to_parquet",
     "usage_df",
@@ -161,6 +163,16 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOMES.get(name, _FUNCTIONS)), name)
     globals()[name] = value
     return value
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add `%websearch`, `%webcrawl` and tables with links; called by `%load_ext webdata_nb`."""
+    import_module("webdata_nb.magics").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take them away again; called by `%unload_ext webdata_nb`."""
+    import_module("webdata_nb.magics").unload(shell)
 
 
 def __dir__() -> list[str]:

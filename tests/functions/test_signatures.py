@@ -39,6 +39,8 @@ SYNC = [
     functions.record,
     functions.replay,
     functions.to_parquet,
+    functions.show,
+    functions.gallery,
 ]
 
 

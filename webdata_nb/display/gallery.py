@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-_SIDE: Final = 240
-_MOST_PIXELS: Final = 40_000_000
-_FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP")
+from webdata_nb.display import thumbnails
+
 _TEXTS: Final = ("headline", "description", "advertiser_name", "format", "landing_domain")
 _CARD: Final = (
     "display:inline-block;vertical-align:top;width:250px;margin:4px;padding:6px;"
@@ -54,26 +49,4 @@ def _image(row: Mapping[str, Any]) -> str:
     """Return the first downloaded picture as a small one of our own making."""
     assets = row.get("assets")
     files = [row.get("preview"), *(assets if isinstance(assets, list) else [])]
-    for told in files:
-        file = told.get("file") if isinstance(told, dict) else None
-        if isinstance(file, str) and (data := _thumbnail(Path(file))) is not None:
-            text = base64.b64encode(data).decode()
-            return f'<img alt="" style="max-width:100%" src="data:image/png;base64,{text}">'
-    return "<div>(no picture here)</div>"
-
-
-def _thumbnail(path: Path) -> bytes | None:
-    from PIL import Image  # noqa: PLC0415 - only where pictures are drawn
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path, formats=_FORMATS) as image:
-                if image.width * image.height > _MOST_PIXELS:
-                    return None
-                image.thumbnail((_SIDE, _SIDE))
-                out = io.BytesIO()
-                image.convert("RGBA").save(out, "PNG", optimize=True)
-                return out.getvalue()
-    except (OSError, ValueError, Image.DecompressionBombError):
-        return None
+    return thumbnails.first_of(files) or "<div>(no picture here)</div>"

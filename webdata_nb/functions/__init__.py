@@ -18,7 +18,7 @@ from webdata_nb.functions.listings import (
     weights_df,
 )
 from webdata_nb.functions.methods import Session, connect
-from webdata_nb.functions.pictures import gallery
+from webdata_nb.functions.pictures import gallery, show
 from webdata_nb.functions.questions import estimate, history_df
 from webdata_nb.functions.reason import Why, awhy, why
 from webdata_nb.functions.recording import record, replay
@@ -83,6 +83,7 @@ __all__ = [
     "scrape_df",
     "search_df",
     "search_job",
+    "show",
     "tables",
     "to_parquet",
     "usage_df",

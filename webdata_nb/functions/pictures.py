@@ -1,17 +1,20 @@
-"""The creatives of a frame, to look at."""
+"""Frames to look at: as a table with links and pictures, and creatives as cards."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from webdata_nb.display import gallery as drawing
+from webdata_nb.display import sheet
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.functions import arguments
+from webdata_nb.tables import records
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.display.gallery import Gallery
+    from webdata_nb.display.sheet import Sheet
 
 
 def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
@@ -49,3 +52,46 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     rows = df.head(most).to_dict(orient="records")
     told = [{str(name): value for name, value in row.items()} for row in rows]
     return drawing.shown(told, left_out=max(0, len(df) - most))
+
+
+def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
+    """Show a frame as a table to read: with links, small pictures, and long texts folded.
+
+    Every column that has a value is there, in the order of the frame: choose columns as usual,
+    `show(df[["rank", "title", "url"]])`. Addresses become links (http and https only), screenshots
+    and downloaded files small pictures, lists and long texts unfold at a click. Whatever a page
+    said is shown as text; the table has no script and loads nothing.
+
+    Parameters
+    ----------
+    df
+        A frame, of this package or any other.
+    max_rows
+        Rows at most.
+
+    Returns
+    -------
+    Sheet
+        A notebook shows it when it is the last value of a cell. After `%load_ext webdata_nb`
+        frames of this package look like this by themselves.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` is no frame, or `max_rows` is not a whole number from 1.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> show(df, max_rows=2)
+    Sheet of 2 rows
+    """
+    if not isinstance(df, records.FRAME):
+        raise InvalidArgument("df must be a pandas DataFrame")
+    most = arguments.whole("max_rows", max_rows, least=1)
+    return sheet.drawn(
+        [str(name) for name in df.columns],
+        records.plain(df.head(most)),
+        line=records.line(df),
+        left_out=max(0, len(df) - most),
+    )

@@ -1,0 +1,137 @@
+"""`%load_ext webdata_nb` in a real IPython shell, against a small real service."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from tests.wire_service import KEY, WireService
+from webdata_nb import connect, session
+from webdata_nb.errors import InvalidArgument
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[WireService]:
+    with WireService() as running:
+        yield running
+
+
+@pytest.fixture
+def shell(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setattr(session, "_DEFAULT", [])
+    service.reset()
+    connect(base_url=service.url, api_key=KEY)
+    new: Any = InteractiveShell
+    made = new()
+    made.run_line_magic("config", "HistoryManager.enabled = False")
+    made.extension_manager.load_extension("webdata_nb")
+    yield made
+    made.extension_manager.unload_extension("webdata_nb")
+    made.history_manager.end_session()
+
+
+def html(shell: Any, value: Any) -> str | None:
+    data, _ = shell.display_formatter.format(value, include={"text/html"})
+    markup: str | None = data.get("text/html")
+    return markup
+
+
+def test_a_search_is_a_frame_or_goes_into_a_variable(shell: Any) -> None:
+    df = shell.run_line_magic("websearch", "moss garden --num 3 --engine engine_two")
+    request = df.attrs["webdata"]["request"]
+    assert request["query"] == "moss garden"
+    assert (request["num_results"], request["engine"], request["formats"]) == (3, "engine_two", [])
+    assert shell.run_line_magic("websearch", "-o found --num 3 'moss  garden'") is None
+    assert shell.user_ns["found"].attrs["webdata"]["request"]["query"] == "moss  garden"
+
+
+def test_a_crawl_of_one_and_of_several(shell: Any) -> None:
+    df = shell.run_line_magic("webcrawl", "https://a.test/ --max-pages 2 --formats links,headings")
+    assert df.attrs["webdata"]["request"]["max_pages"] == 2
+    assert {"links", "headings"} <= set(df.columns)
+    several = shell.run_line_magic("webcrawl", "https://a.test/ https://b.test/ --max-pages 2")
+    assert several["start_url"].unique().tolist() == ["https://a.test/", "https://b.test/"]
+
+
+@pytest.mark.parametrize(
+    ("magic", "line", "says"),
+    [
+        ("websearch", "", "say what to look for"),
+        ("websearch", "moss --engine other", "engine_one"),
+        ("websearch", "moss --num many", "--num"),
+        ("websearch", "moss --pages 3", "--pages"),
+        ("websearch", "moss 'garden", "quotes come in pairs"),
+        ("webcrawl", "https://a.test/ -o 1x", "no name for a variable"),
+        ("webcrawl", "https://a.test/ -o class", "no name for a variable"),
+    ],
+)
+def test_a_mistake_is_told_in_a_line(shell: Any, magic: str, line: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        shell.run_line_magic(magic, line)
+    assert f"usage: %{magic}" in str(caught.value)
+
+
+def test_what_the_contract_forbids_is_said_as_always(shell: Any) -> None:
+    with pytest.raises(InvalidArgument, match="num_results"):
+        shell.run_line_magic("websearch", "moss --num 500")
+
+
+def test_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell.run_line_magic("websearch", "--help") is None
+    assert "results wanted" in capsys.readouterr().out
+    assert "--max-pages" in (shell.find_line_magic("webcrawl").__doc__ or "")
+
+
+def test_frames_of_ours_look_like_ours_and_others_as_before(shell: Any) -> None:
+    ours = shell.run_line_magic("websearch", "moss --num 2")
+    others = pd.DataFrame({"url": ["https://a.test/"]})
+    assert "noopener" in (html(shell, ours) or "")
+    assert "noopener" in (html(shell, ours[["rank", "url"]]) or "")
+    assert html(shell, others) == others._repr_html_()  # type: ignore[operator]
+    pivot = ours.set_index("rank")
+    assert html(shell, pivot) == pivot._repr_html_()
+    with pd.option_context(*("display.notebook_repr_html", False)):
+        assert html(shell, ours) is None
+
+
+def test_it_can_be_loaded_twice_and_unloaded(shell: Any) -> None:
+    ours = shell.run_line_magic("websearch", "moss --num 2")
+    shell.extension_manager.reload_extension("webdata_nb")
+    assert "noopener" in (html(shell, ours) or "")
+    shell.extension_manager.unload_extension("webdata_nb")
+    assert html(shell, ours) == ours._repr_html_()
+    assert shell.find_line_magic("websearch") is None
+    assert shell.extension_manager.unload_extension("webdata_nb") == "not loaded"
+
+
+def test_a_look_of_somebody_else_comes_back(shell: Any) -> None:
+    shell.extension_manager.unload_extension("webdata_nb")
+    formatter = shell.display_formatter.formatters["text/html"]
+    formatter.for_type(pd.DataFrame, lambda _df: "theirs")
+    shell.extension_manager.load_extension("webdata_nb")
+    assert html(shell, pd.DataFrame({"a": [1]})) == "theirs"
+    shell.extension_manager.unload_extension("webdata_nb")
+    assert html(shell, pd.DataFrame({"a": [1]})) == "theirs"
+    formatter.pop(pd.DataFrame)
+
+
+def test_an_import_loads_no_extension(tmp_path: Path) -> None:
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell()\n"
+        "import webdata_nb\nfrom webdata_nb import show\n"
+        "assert shell.find_line_magic('websearch') is None\n"
+    )
+    environment = os.environ | {"IPYTHONDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
