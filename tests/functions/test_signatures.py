@@ -40,6 +40,8 @@ SYNC = [
     functions.replay,
     functions.to_parquet,
     functions.show,
+    functions.plot_crawl,
+    functions.plot_ranks,
     functions.gallery,
 ]
 

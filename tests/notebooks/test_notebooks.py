@@ -34,8 +34,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     stop(settings.current())
 
 
+def plots(path: Path) -> list[dict[str, Any]]:
+    """Return the cells whose value is a figure."""
+    return [cell for cell in cells(path) if "".join(cell["source"]).startswith("plot_")]
+
+
 def test_there_are_notebooks() -> None:
-    assert "01_quickstart.ipynb" in [path.name for path in NOTEBOOKS]
+    assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05", "06"]
 
 
 @pytest.mark.usefixtures("home")
@@ -59,8 +64,12 @@ def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
     complaints = [output for output in outputs if output.get("name") == "stderr"]
     assert complaints == []
     pages = ["".join(output.get("data", {}).get("text/html", [])) for output in outputs]
-    assert any("✓ crawl" in page for page in pages)
-    assert not any("<script" in page or "<img" in page for page in pages)
+    assert any("✓ " in page for page in pages)
+    assert not any("<script" in page for page in pages)
+    # Pictures are part of the notebook, never an address.
+    assert all(page.count("<img") == page.count('src="data:image/png;base64,') for page in pages)
+    drawn = sum("image/png" in output.get("data", {}) for output in outputs)
+    assert drawn == sum("plot_" in "".join(cell["source"]) for cell in plots(copy))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -19,6 +19,7 @@ from webdata_nb.functions.listings import (
 )
 from webdata_nb.functions.methods import Session, connect
 from webdata_nb.functions.pictures import gallery, show
+from webdata_nb.functions.plotting import plot_crawl, plot_ranks
 from webdata_nb.functions.questions import estimate, history_df
 from webdata_nb.functions.reason import Why, awhy, why
 from webdata_nb.functions.recording import record, replay
@@ -77,6 +78,8 @@ __all__ = [
     "job",
     "jobs_df",
     "links_df",
+    "plot_crawl",
+    "plot_ranks",
     "record",
     "replay",
     "retry_failed",

@@ -1,0 +1,117 @@
+"""Figures: what they say, for few and for many, and what they refuse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from webdata_nb import plot_crawl, plot_ranks
+from webdata_nb.errors import InvalidArgument
+
+
+def crawl(urls: list[str], codes: list[int | None]) -> pd.DataFrame:
+    df = pd.DataFrame(
+        {
+            "url": urls,
+            "depth": pd.array([min(n, 3) for n in range(len(urls))], dtype="Int16"),
+            "status_code": pd.array(codes, dtype="Int16"),
+            "success": pd.array([code == 200 for code in codes], dtype="boolean"),
+        }
+    )
+    df.attrs = {"webdata": {"kind": "crawl", "subject": "https://a.test/"}}
+    return df
+
+
+def history(*snapshots: list[str]) -> pd.DataFrame:
+    rows = [
+        (pd.Timestamp(f"2026-11-{day:02d}", tz="UTC"), rank, url)
+        for day, urls in enumerate(snapshots, 1)
+        for rank, url in enumerate(urls, 1)
+    ]
+    return pd.DataFrame(rows, columns=["taken_at", "rank", "url"])
+
+
+def texts(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def drawn(figure: Any) -> bool:
+    return bool(figure._repr_png_().startswith(b"\x89PNG"))
+
+
+def test_a_small_crawl_names_its_folders_and_counts_its_depths() -> None:
+    urls = ["https://a.test/", "https://a.test/shop/", "https://a.test/shop/x$y$z%C3%BC"]
+    figure = plot_crawl(crawl(urls, [200, 404, None]))
+    tree, depths = figure.axes
+    assert drawn(figure)
+    assert texts(tree) == ["shop/  2", r"x\$y\$zü", "(front page)"]
+    assert texts(depths) == ["1", "1", "1"]
+    assert (depths.get_xlabel(), depths.get_ylabel()) == ("pages", "clicks")
+    assert depths.yaxis_inverted()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["read", "client error (4xx)", "no answer"]
+
+
+def test_a_large_crawl_labels_what_has_room_for_it() -> None:
+    urls = [f"https://a.test/{'a' if n % 3 else 'b'}/{n}?q={n}" for n in range(1000)]
+    figure = plot_crawl(crawl(urls, [200] * 1000))
+    assert drawn(figure)
+    assert texts(figure.axes[0]) == ["a/  666", "b/  334"]
+    assert "1,000 pages" in figure.get_suptitle()
+
+
+@pytest.mark.parametrize("urls", [[], ["https://a.test/"], ["https://a.test/1/2/3/4/5/6", "x:"]])
+def test_crawls_at_the_edge_are_drawn(urls: list[str]) -> None:
+    assert drawn(plot_crawl(crawl(urls, [200] * len(urls))))
+
+
+def test_ranks_have_the_first_at_the_top_and_show_who_came_and_left() -> None:
+    a, b, c = "https://a.test/x", "https://b.test/", "https://c.test/"
+    figure = plot_ranks(history([a, b], [b, "http://www.a.test/x/"], [b, c]))
+    axes: Any = figure.axes[0]
+    assert drawn(figure)
+    assert axes.yaxis_inverted()
+    lines = {tuple(line.get_ydata()) for line in axes.lines if line.get_marker() == "."}
+    assert (2, 1, 1) in lines
+    assert any(line[:2] == (1, 2) and line[2] != line[2] for line in lines)  # a left
+    assert sorted(line.get_marker() for line in axes.lines) == [".", ".", ".", ">", "x"]
+    assert sorted(texts(axes)) == ["a.test/x", "b.test", "c.test"]
+
+
+def test_one_snapshot_and_more_lines_than_colours() -> None:
+    many = history([f"https://s{n}.test/" for n in range(50)])
+    figure = plot_ranks(many, max_lines=12)
+    assert drawn(figure)
+    assert len(figure.axes[0].lines) == 50
+
+
+@pytest.mark.parametrize("call", [plot_crawl, plot_ranks])
+@pytest.mark.parametrize("wrong", [None, pd.DataFrame(), pd.DataFrame({"url": ["x"]})])
+def test_other_frames_are_refused(call: Any, wrong: Any) -> None:
+    with pytest.raises(InvalidArgument, match="df must be a frame of"):
+        call(wrong)
+
+
+def test_a_history_of_several_searches_or_of_nothing_is_refused() -> None:
+    two = history(["https://a.test/", "https://b.test/"]).assign(query=["a", "b"])
+    with pytest.raises(InvalidArgument, match="choose one by query"):
+        plot_ranks(two)
+    with pytest.raises(InvalidArgument, match="no result"):
+        plot_ranks(two.iloc[:0])
+    with pytest.raises(InvalidArgument, match="max_lines"):
+        plot_ranks(two[two["query"] == "a"], max_lines=0)
+
+
+def test_without_matplotlib_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.figure'] = None\n"
+        "import pandas as pd; from webdata_nb import errors, plot_crawl\n"
+        "df = pd.DataFrame(columns=['url', 'depth', 'status_code', 'success'])\n"
+        "try:\n    plot_crawl(df)\nexcept errors.MissingExtra as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "webdata_nb[plot]" in done.stdout
