@@ -190,8 +190,12 @@ def _ocr() -> Finding:
 
 
 def _models(chosen: Settings) -> Finding:
+    from webdata_nb.local.lease import handed_over
+    from webdata_nb.service.extract.hosts import standing
+
     if chosen.llm:
-        return Finding("models", "ok", ", ".join(sorted(chosen.llm)))
+        usable, told = standing(handed_over(chosen).llm)
+        return Finding("models", "ok" if usable else "missing", told)
     why = "none set up: extraction fills schemas from what pages declare"
     return Finding("models", "missing", why)
 

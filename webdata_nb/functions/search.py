@@ -91,7 +91,9 @@ async def asearch_df(
     headers, cookies
         Sent to result pages only, never to search engines. They are kept in no file.
     extract
-        `{"prompt": ..., "schema": ...}`: what to extract from each page, into `extract`.
+        `{"prompt": ..., "schema": ..., "provider": ..., "model": ...}`, each of them optional: what
+        to extract from each page, into `extract`. Without a language model it is filled from
+        what pages declare.
     session
         What `connect()` returned; the default session when None.
     progress

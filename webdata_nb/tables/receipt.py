@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
+from webdata_nb.tables import extractions
 from webdata_nb.tables.rows import Row, dumps
 
 _SUBJECT: Final = 80
@@ -39,6 +40,7 @@ class Outcome:
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
     asked: str = ""
+    extraction: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> int:
@@ -59,6 +61,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
+        extraction=extractions.summary(rows),
         engines={
             "engine_requested": reply.engine_requested,
             "engine_used": reply.engine_used,
@@ -92,6 +95,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
+        extraction=extractions.summary(rows),
         counts=told.counts if told else {},
         examples=told.examples if told else {},
     )
@@ -177,6 +181,7 @@ def attrs(
             },
         },
         "asked": outcome.asked,
+        **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": line(outcome, elapsed),
     }
     # As a file gives it back, so that a fresh frame and a cached one tell the same.
@@ -291,6 +296,8 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
     skipped = {name: n for name, n in outcome.counts.items() if n and not outcomes.is_row(name)}
     if skipped:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
+    if failed := extractions.sentence(outcome.extraction):
+        parts.append(failed)
     parts.append(f"{elapsed_s:.1f} s")
     return "; ".join(parts)
 

@@ -129,9 +129,8 @@ class StubModel:
         return [each.format for each in self.asked]
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = json.loads(await request.content.read() or b"{}") or json.loads(
-            self.site.requests[-1].body
-        )
+        # Before anything is waited for, the last request of this path is this one.
+        body = json.loads(self.site.hits(request.raw_path)[-1].body)
         form = body.get("response_format") or {"type": "prompt"}
         schema = form.get("json_schema", {}).get("schema")
         asked = Question(

@@ -241,8 +241,9 @@ async def test_only_the_fields_of_the_schema_are_taken(bench: Bench) -> None:
         json.dumps({"a": [1] * 20_001}),
         json.dumps({"a": "x" * 100_001}),
         '{"a": "\\ud800"}',
+        json.dumps({"a" * 201: 1}),
     ],
-    ids=["deep", "very-deep", "many", "long", "half-a-pair"],
+    ids=["deep", "very-deep", "many", "long", "half-a-pair", "long-name"],
 )
 async def test_values_of_a_size_that_no_page_has_are_refused(bench: Bench, text: str) -> None:
     bench.model.then(says(text), says(text))

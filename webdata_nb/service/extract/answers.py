@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.extract.schema import Shape
+from webdata_nb.service.extract.schema import LONGEST_NAME, Shape
 from webdata_nb.service.extract.validation import escaped, problems
 
 DEEPEST: Final = 32
@@ -132,10 +132,16 @@ def _clean(value: Any, depth: int, left: Iterator[int]) -> Any:
             raise _Unusable(f"/: a text must have at most {LONGEST_TEXT} characters")
         return value.replace("\0", "")
     if isinstance(value, dict):
-        return {k.replace("\0", ""): _clean(v, depth + 1, left) for k, v in value.items()}
+        return {_name(key): _clean(each, depth + 1, left) for key, each in value.items()}
     if isinstance(value, list):
         return [_clean(each, depth + 1, left) for each in value]
     return value
+
+
+def _name(given: str) -> str:
+    if len(given) > LONGEST_NAME:
+        raise _Unusable(f"/: a name must have at most {LONGEST_NAME} characters")
+    return given.replace("\0", "")
 
 
 def _without_nulls(value: Any) -> Any:

@@ -117,6 +117,22 @@ def lack(provider: str, access: ModelAccess) -> str:
     return "" if access.url is None else _wrong(access.url, variable)
 
 
+def standing(access: Mapping[str, ModelAccess]) -> tuple[bool, str]:
+    """Return whether a model can be asked without being named, and what becomes of each provider.
+
+    Examples
+    --------
+    >>> standing({"ollama": ModelAccess(url="http://localhost:11434/v1", model="m")})
+    (True, 'ollama: m')
+    """
+    told = {
+        name: lack(name, access[name]) or access[name].model or "no model of its own: name one"
+        for name in _ordered(access)
+    }
+    usable = any(each.model and not lack(name, each) for name, each in access.items())
+    return usable, "; ".join(f"{name}: {each}" for name, each in told.items())
+
+
 def _wrong(url: str, variable: str) -> str:
     try:
         parts = urlsplit(http_url(url))

@@ -13,6 +13,7 @@ from webdata_nb.service.extract.validation import escaped
 
 MOST_CONFLICTS: Final = 20
 _MOST_OTHERS: Final = 5
+_LONGEST_OTHER: Final = 1000
 
 
 @dataclass(slots=True)
@@ -66,7 +67,8 @@ def _one(values: list[Any], shape: Shape | None, at: str, conflicts: dict[str, l
         return _list(values, shape)
     others = list({_key(each): each for each in values if _key(each) != _key(values[0])}.values())
     if others and len(conflicts) < MOST_CONFLICTS:
-        conflicts[at] = others[:_MOST_OTHERS]
+        short = [each for each in others if len(_key(each)) <= _LONGEST_OTHER]
+        conflicts[at] = short[:_MOST_OTHERS]
     return values[0]
 
 

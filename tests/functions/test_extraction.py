@@ -1,0 +1,89 @@
+"""Extraction with a language model from a notebook's side: settings, frames, receipts, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.functions.receipts import same, told
+from tests.service.extract.stub_model import KEY, StubModel, reads, says
+from tests.site.server import Site
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.errors import InvalidArgument, InvalidRequest
+from webdata_nb.functions import Session, connect, crawl_df, search_df
+from webdata_nb.settings import LanguageModel
+
+stop = synced(local.stop)
+FIELDS = {"name": {"type": "string"}, "price": {"type": "number"}}
+WANTED = {"schema": {"type": "object", "properties": FIELDS}}
+
+
+@pytest.fixture
+def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service with a data directory of its own."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    for engine in ("ONE", "TWO", "THREE"):
+        monkeypatch.setenv(f"WEBDATA_ENGINE_{engine}", "local")
+    with connect() as made:
+        yield made
+    stop(settings.current())
+
+
+def page(name: str, price: int, link: str) -> str:
+    return (
+        f"<title>Shop</title><main><h1>{name}</h1><p>name: {name}</p><p>price: {price}</p>"
+        f'<p>More words about the things that this shop sells. <a href="{link}">on</a></p></main>'
+    )
+
+
+@pytest.mark.usefixtures("connected")
+def test_frames_receipts_and_the_cache(
+    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = StubModel(site, "/llm/v1")
+    site.page("/b", page("Bat", 2, "/"))
+    url = site.page("/", page("Ant", 1, "/b"))
+    options = {"extract": WANTED}
+    without = crawl_df(url, scrape_options=options)
+    assert told(without)["extraction"]["providers"] == {"structured": 2}
+
+    mine = LanguageModel(model.url, KEY, model="m1")
+    monkeypatch.setitem(settings.options.llm, "custom", mine)
+    wrong = says("nothing of use")
+    model.usual = lambda asked: wrong(asked) if "Bat" in asked.page else reads(asked)
+    # Another identity: what was cached without a model is no answer now.
+    pages = crawl_df(url, scrape_options=options)
+    assert told(pages)["cache"] == "miss"
+    assert pages["extract"].tolist() == [{"name": "Ant", "price": 1.0}, None]
+    assert pages["success"].tolist() == [True, False]
+    assert pages["error"].iloc[1].startswith("extraction failed (invalid): ")
+    assert pages["markdown"].notna().all()
+    summed = told(pages)["extraction"]
+    assert summed["failed"] == {"invalid": 1}
+    assert (summed["calls"], summed["prompt_tokens"]) == (3, 300)
+    assert "1 ok, 1 failed" in told(pages)["line"]
+    assert "extraction failed: 1 invalid" in told(pages)["line"]
+    assert same(pages, crawl_df(url, scrape_options=options))
+
+    model.usual = reads
+    named = {**WANTED, "prompt": "the thing", "provider": "custom", "model": "m2"}
+    found = search_df("Ant", num_results=1, extract=named)
+    assert found["extract"].tolist() == [{"name": "Ant", "price": 1.0}]
+    assert model.asked[-1].model == "m2"
+    assert "extraction failed" not in told(found)["line"]
+
+    with pytest.raises(InvalidRequest, match="WEBDATA_LLM_OPENAI_KEY"):
+        search_df("Ant", extract={"prompt": "p", "provider": "openai"})
+    monkeypatch.setitem(settings.options.llm, "custom", LanguageModel(model.url, KEY, context=3))
+    with pytest.raises(InvalidArgument, match="context") as caught:
+        search_df("another", formats=[])
+    assert KEY not in str(caught.value)
+
+    shown = [repr(settings.current()), repr(settings.options), str(told(pages)), str(told(found))]
+    assert [text for text in shown if KEY in text] == []
+    kept = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert kept
+    assert [each.name for each in kept if KEY.encode() in each.read_bytes()] == []

@@ -1,0 +1,57 @@
+"""What became of the extractions of a result's rows, summed up for its receipt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from webdata_nb.tables.rows import Row
+
+_COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how many rows were extracted by whom, failures by kind, and tokens used.
+
+    Empty where no row tells of an extraction, as rows of other services may not.
+    """
+    told = list(_told(rows))
+    if not told:
+        return {}
+    kinds = Counter(str(each["error"].get("kind")) for each in told if _is_failed(each))
+    used = [each["usage"] for each in told if isinstance(each.get("usage"), Mapping)]
+    return {
+        "providers": dict(Counter(str(each.get("provider")) for each in told)),
+        "failed": dict(kinds),
+        **{name: sum(_whole(each.get(name)) for each in used) for name in _COUNTED},
+    }
+
+
+def sentence(told: Mapping[str, Any]) -> str:
+    """Return what a receipt's line says of it; empty where nothing failed.
+
+    Examples
+    --------
+    >>> sentence({"failed": {"invalid": 2, "timeout": 1}})
+    'extraction failed: 2 invalid, 1 timeout'
+    """
+    failed = told.get("failed") or {}
+    counted = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+    return f"extraction failed: {counted}" if counted else ""
+
+
+def _told(rows: Sequence[Row]) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
+        metadata = row.get("metadata")
+        told = metadata.get("extract") if isinstance(metadata, Mapping) else None
+        if isinstance(told, Mapping):
+            yield told
+
+
+def _is_failed(told: Mapping[str, Any]) -> bool:
+    return isinstance(told.get("error"), Mapping)
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int else 0
