@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from webdata_nb.tables.rows import Row
 
 _COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
 
 
-def summary(rows: Sequence[Row]) -> dict[str, Any]:
+def of_rows(rows: Sequence[Row]) -> dict[str, Any]:
     """Return how many rows were extracted by whom, failures by kind, and tokens used.
 
     Empty where no row tells of an extraction, as rows of other services may not.
     """
-    told = list(_told(rows))
+    return _summary(row.get("metadata") for row in rows)
+
+
+def of_table(rows: pa.Table) -> dict[str, Any]:
+    """Do as `of_rows` does, for rows as columns; metadata is JSON there."""
+    if "metadata" not in rows.column_names:
+        return {}
+    column = rows["metadata"]
+    # Most crawls extract nothing: then no text is read.
+    texts = column.filter(pc.match_substring(column, '"extract"')).to_pylist()
+    return _summary(orjson.loads(text) for text in texts if text is not None)
+
+
+def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
+    told = list(_told(metadata))
     if not told:
         return {}
     kinds = Counter(str(each["error"].get("kind")) for each in told if _is_failed(each))
@@ -41,10 +59,9 @@ def sentence(told: Mapping[str, Any]) -> str:
     return f"extraction failed: {counted}" if counted else ""
 
 
-def _told(rows: Sequence[Row]) -> Iterator[Mapping[str, Any]]:
-    for row in rows:
-        metadata = row.get("metadata")
-        told = metadata.get("extract") if isinstance(metadata, Mapping) else None
+def _told(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    for each in metadata:
+        told = each.get("extract") if isinstance(each, Mapping) else None
         if isinstance(told, Mapping):
             yield told
 

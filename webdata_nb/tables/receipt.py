@@ -61,7 +61,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
-        extraction=extractions.summary(rows),
+        extraction=extractions.of_rows(rows),
         engines={
             "engine_requested": reply.engine_requested,
             "engine_used": reply.engine_used,
@@ -95,7 +95,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
-        extraction=extractions.summary(rows),
+        extraction=extractions.of_table(rows),
         counts=told.counts if told else {},
         examples=told.examples if told else {},
     )
