@@ -57,6 +57,36 @@ def test_a_job_gives_the_frame_of_the_call_and_answers_it_later(service: WireSer
 
 
 @pytest.mark.usefixtures("connected")
+def test_a_webhook_is_sent_and_kept_nowhere(service: WireService, cached: Path) -> None:
+    hook: Any = {"webhook_url": "https://hooks.test/t0ken", "webhook_secret": SECRET}
+    starts: list[tuple[Any, Any, str]] = [
+        (crawl_job, crawl_df, SITE),
+        (search_job, search_df, "q"),
+    ]
+    for start, ask, subject in starts:
+        begun = start(subject, **hook)
+        sent = service.jobs[begun.job_id].body
+        assert {name: sent[name] for name in hook} == hook
+        df = begun.df()
+        # It decides nothing about the answer.
+        again = ask(subject)
+        assert told(again)["cache"] == "hit"
+        assert same(df, again)
+        for text in (repr(begun), repr(df.attrs), repr(again.attrs)):
+            assert SECRET not in text
+            assert "t0ken" not in text
+    kept = [path for path in cached.rglob("*") if path.is_file()]
+    assert kept
+    for path in kept:
+        assert SECRET.encode() not in path.read_bytes()
+        assert b"t0ken" not in path.read_bytes()
+    with pytest.raises(InvalidArgument, match="webhook_secret has a meaning only with"):
+        crawl_job(SITE, webhook_secret=SECRET)
+    with pytest.raises(InvalidArgument, match="webhook_url"):
+        search_job("q", webhook_url="hooks.test")
+
+
+@pytest.mark.usefixtures("connected")
 def test_starting_returns_at_once_and_cancelling_ends_it(service: WireService) -> None:
     service.crawl = Script(crawl_rows(2), running=True)
     begun = crawl_job(SITE)

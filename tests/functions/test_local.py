@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.functions.receipts import same, told
-from webdata_nb import local, settings
+from webdata_nb import local, receive_webhooks, settings
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
-from webdata_nb.functions import Session, connect, crawl_df, jobs_df, search_df
+from webdata_nb.functions import (
+    Session,
+    connect,
+    crawl_df,
+    crawl_job,
+    jobs_df,
+    search_df,
+    search_job,
+)
 
 stop = synced(local.stop)
 
@@ -65,3 +73,13 @@ def test_a_service_that_went_away_is_started_again(
     assert len(connected.crawl_df(sample_site.url, max_pages=2)) == 2
     assert stop(settings.current())
     assert len(connected.crawl_df(sample_site.url, max_pages=3)) == 3
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_jobs_end_is_told_to_the_notebook_that_started_it(sample_site: SampleSite) -> None:
+    for start, subject in ((crawl_job, sample_site.url), (search_job, "aurora forecast")):
+        with receive_webhooks(timeout=60) as hooks:
+            begun = start(subject, webhook_url=hooks.url, webhook_secret=hooks.secret)
+            told_of = list(hooks)
+        assert [(each.event, each.job_id) for each in told_of] == [("job.completed", begun.job_id)]
+        assert begun.status == "completed"

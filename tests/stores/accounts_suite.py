@@ -160,6 +160,36 @@ class AccountsSuite:
         assert (usage.account.balance.monthly_left, usage.active) == (9, 0)
         await sums_up(accounts)
 
+    async def test_what_a_dead_call_held_is_left_as_soon_as_it_counts_no_more(
+        self, store: SqliteStore
+    ) -> None:
+        accounts = await opened(store)
+        most = (Charge("partner_ads_transparency", "creatives", 4),)
+        await accounts.open_call("a", "call-1", most, until=NOW + 60, now=NOW)
+        for moment, left, held in ((60, 6, 4), (61, 10, 0)):
+            usage = await accounts.usage("a", now=NOW + moment)
+            assert (usage.account.balance.monthly_left, usage.reserved) == (left, held)
+        await accounts.open_call("a", "call-2", most, until=NOW + 120, now=NOW + 62)
+        await accounts.bury(now=NOW + 120)
+        assert (await accounts.named("Alice", now=NOW + 120)).balance.monthly_left == 6
+        await accounts.bury(now=NOW + 121)
+        assert (await accounts.named("Alice", now=NOW + 121)).balance.monthly_left == 10
+        await accounts.close_call("a", "call-2", most, now=NOW + 122)
+        await sums_up(accounts)
+
+    async def test_calls_of_a_process_that_died_are_over_and_jobs_are_not(
+        self, store: SqliteStore
+    ) -> None:
+        accounts = await opened(store)
+        most = (Charge("partner_ads_transparency", "creatives", 4),)
+        await store.accept(new_job("a", most=PAGES_5), now=NOW)
+        await accounts.open_call("a", "call", most, until=NOW + 60, now=NOW)
+        await accounts.void_calls()
+        usage = await accounts.usage("a", now=NOW)
+        balance = usage.account.balance
+        assert (balance.monthly_left, usage.reserved, usage.active) == (5, 5, 1)
+        await sums_up(accounts)
+
     async def test_simultaneous_starts_never_take_more_than_there_is(
         self, store: SqliteStore
     ) -> None:

@@ -12,6 +12,7 @@ from tests.service.exports.jobs import ACCOUNT, NOW, crawl_row, ended, search_ro
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.settings import Retention
+from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.expiry import Expiry
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, NewJob, Seen
@@ -39,7 +40,7 @@ def janitor(
     store: SqliteStore, index: TextIndex, hours: float, plan: Retention = RETENTION
 ) -> Janitor:
     # Jobs of these tests end a second after NOW.
-    return Janitor(Expiry(store), index, plan, lambda: NOW + 1 + hours * HOUR)
+    return Janitor(Expiry(store), Accounts(store), index, plan, lambda: NOW + 1 + hours * HOUR)
 
 
 async def rows(store: SqliteStore, job: Job) -> int:

@@ -1,8 +1,9 @@
 """A service that dies at a chosen instant as by kill -9: `python -m tests.wire.failing_service`.
 
-The instants are: `outbox`, inside the transaction that ends a job and before its notice is
-written; `committed`, after that transaction and before anything is sent; `mark`, after the
-receiver's answer and before it is written down; `never`.
+The instants are: `accept`, inside the transaction that stores a job; `accepted`, after it and
+before the caller is answered; `outbox`, inside the transaction that ends a job and before its
+notice is written; `committed`, after that transaction and before anything is sent; `mark`, after
+the receiver's answer and before it is written down; `never`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from webdata_nb.service import app
-from webdata_nb.service.store import outbox
+from webdata_nb.service.store import outbox, sqlite
 from webdata_nb.service.webhooks.sender import Sender
+from webdata_nb.service.work.runner import LocalRunner
 
 
 def die(*_: Any, **__: Any) -> NoReturn:
@@ -25,6 +27,8 @@ def die(*_: Any, **__: Any) -> NoReturn:
 
 
 INSTANTS = {
+    "accept": (sqlite, "_key_values"),
+    "accepted": (LocalRunner, "wake"),
     "outbox": (outbox, "ended"),
     "committed": (Sender, "post"),
     "mark": (outbox.Outbox, "settle"),

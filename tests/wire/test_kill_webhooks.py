@@ -1,4 +1,4 @@
-"""kill -9 around the end of a job: no job is lost or stuck, and each is told under one event id.
+"""kill -9 around the start and the end of a job: none is lost, stuck, or told under two event ids.
 
 Each instant is killed twice; `FAIL_POINT_KILLS=10 python -m pytest
 tests/wire/test_kill_webhooks.py` does the whole count.
@@ -13,8 +13,10 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from time import time
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.service.webhooks.endpoint import Endpoint
@@ -24,6 +26,10 @@ from webdata_nb.client.client import Client
 from webdata_nb.client.exchange import Call
 from webdata_nb.contract.local import Runtime
 from webdata_nb.contract.signature import verify_signature
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.settings import LOCAL_ACCOUNT
+from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.settings import Settings
 
 KILLS = int(os.environ.get("FAIL_POINT_KILLS", "2"))
@@ -43,8 +49,7 @@ def process(settings: Settings, instant: str) -> Iterator[subprocess.Popen[bytes
             child.wait(PATIENCE_S)
 
 
-@asynccontextmanager
-async def client_of(settings: Settings, child: subprocess.Popen[bytes]) -> AsyncIterator[Client]:
+async def runtime_of(settings: Settings, child: subprocess.Popen[bytes]) -> Runtime:
     """Find the service that this process is, and no older one."""
     found: Runtime | None = None
     async with asyncio.timeout(PATIENCE_S):
@@ -52,6 +57,12 @@ async def client_of(settings: Settings, child: subprocess.Popen[bytes]) -> Async
             assert child.poll() is None
             await asyncio.sleep(0.02)
             found = local.place(settings).runtime()
+    return found
+
+
+@asynccontextmanager
+async def client_of(settings: Settings, child: subprocess.Popen[bytes]) -> AsyncIterator[Client]:
+    found = await runtime_of(settings, child)
     async with Client(found.url, found.token, trust_env=False) as client:
         yield client
 
@@ -98,3 +109,67 @@ async def test_a_kill_loses_no_job_and_makes_no_second_event(
     assert all(len(set(ids)) == 1 for ids in by_job.values())
     # Sent again only where the kill fell between the receiver's answer and its mark.
     assert {len(ids) for ids in by_job.values()} == ({2} if instant == "mark" else {1})
+
+
+MONTHLY = 100
+
+
+async def limited(settings: Settings) -> None:
+    """Give the one account of a local service a limit, so that its credits can be counted."""
+    async with SqliteStore(settings.data_dir / "jobs.sqlite") as store:
+        terms = Terms("team", MONTHLY, 1)
+        await Accounts(store).add(LOCAL_ACCOUNT, "local", terms, now=time())
+
+
+@asynccontextmanager
+async def plain_client(
+    settings: Settings, child: subprocess.Popen[bytes]
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client that sends each request once, whatever becomes of the answer."""
+    found = await runtime_of(settings, child)
+    bearer = {"Authorization": f"Bearer {found.token}"}
+    async with httpx.AsyncClient(
+        base_url=found.url, headers=bearer, trust_env=False, timeout=PATIENCE_S
+    ) as client:
+        yield client
+
+
+async def jobs_known(client: httpx.AsyncClient) -> list[str]:
+    reply = (await client.get("/v1/jobs")).raise_for_status().json()
+    return [each["job_id"] for each in reply["jobs"]]
+
+
+@pytest.mark.parametrize("instant", ["accept", "accepted"])
+async def test_a_start_whose_answer_was_lost_is_found_again_by_its_key(
+    chosen: Settings, instant: str
+) -> None:
+    await limited(chosen)
+    jobs: list[str] = []
+    async with Endpoint() as endpoint:
+        hook = {"webhook_url": endpoint.url, "webhook_secret": SECRET}
+        start = {"query": "q", "formats": [], **hook}
+        for number in range(KILLS):
+            key = {"Idempotency-Key": f"start {number}"}
+            with process(chosen, instant) as child:
+                async with plain_client(chosen, child) as client:
+                    with pytest.raises(httpx.TransportError):
+                        await client.post("/v1/search", json=start, headers=key)
+                    await died(child)
+            with process(chosen, "never") as child:
+                async with plain_client(chosen, child) as client:
+                    kept = [each for each in await jobs_known(client) if each not in jobs]
+                    assert len(kept) == (instant == "accepted")
+                    again = await client.post("/v1/search", json=start, headers=key)
+                    assert again.status_code == 200, again.text
+                    job_id = again.json()["job_id"]
+                    assert kept in ([], [job_id])
+                    jobs.append(job_id)
+                async with client_of(chosen, child) as toolkit:
+                    [delivery] = await told(toolkit, job_id)
+                    usage = await toolkit.usage()
+            assert delivery["event"] == "job.completed"
+            # One credit a search: nothing is held by what was lost, nothing was taken twice.
+            assert (usage.monthly_left, usage.reserved, usage.active) == (MONTHLY - len(jobs), 0, 0)
+        assert len(set(jobs)) == KILLS
+        assert sorted(got.payload["job_id"] for got in endpoint.got) == sorted(jobs)
+        assert len({got.event_id for got in endpoint.got}) == KILLS

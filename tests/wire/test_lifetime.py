@@ -353,6 +353,7 @@ async def test_settings_are_handed_over(service: tuple[StandIn, httpx.AsyncClien
         "engines": {"engine_one": ["brave", "local"]},
         "providers": {"brave": {"url": "https://b.test/", "key": "k"}},
         "llm": {"here": {"url": "http://127.0.0.1:1", "key": None}},
+        "creatives": {"source": None, "terms": None, "url": None, "key": "k"},
         "proxy": None,
         "ca_bundle": "/etc/ca.pem",
         "user_agent": "ExampleBot/1.0",

@@ -22,7 +22,9 @@ from webdata_nb.tables import exports, remote
 
 R = TypeVar("R", bound=Strict)
 
-_SECRET: Final = frozenset({"headers", "cookies"})
+# Where the end of a job is told: it decides nothing about the answer, and often holds a token.
+_HOOK: Final = frozenset({"webhook_url", "webhook_secret"})
+_SECRET: Final = frozenset({"headers", "cookies"}) | _HOOK
 _PLAIN_WORDS: Final = {
     "tuple_type": "must be a list",
     "list_type": "must be a list",
@@ -62,6 +64,11 @@ def body(sent: Strict) -> dict[str, Any]:
 def resolved(sent: Strict) -> dict[str, Any]:
     """Return the whole request, with the defaults of the contract filled in."""
     return sent.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def deciding(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a request's fields those that decide its answer."""
+    return {name: value for name, value in params.items() if name not in _HOOK}
 
 
 def public(sent: Strict) -> dict[str, Any]:
@@ -215,6 +222,13 @@ def at_most(name: str, value: int, most: int) -> None:
     """Refuse a number that is too large."""
     if value > most:
         raise InvalidArgument(f"{name} must be {most} or less")
+
+
+def hook(webhook_url: str | None, webhook_secret: str | None) -> dict[str, str | None]:
+    """Return where the end of a job is told, and with what that is signed."""
+    if webhook_url is None:
+        only_with("webhook_secret", webhook_secret, "webhook_url")
+    return {"webhook_url": webhook_url, "webhook_secret": webhook_secret}
 
 
 def only_with(name: str, value: object, needed: str) -> None:

@@ -107,7 +107,7 @@ class Ask:
     def params(self, *, local: bool) -> dict[str, Any]:
         """Return what decides the answer, secret parts included."""
         whole = self.assumed or local
-        params = arguments.resolved(self.request) if whole else self.body
+        params = arguments.deciding(arguments.resolved(self.request) if whole else self.body)
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
 
 

@@ -10,7 +10,7 @@ from webdata_nb.bridge import synced
 from webdata_nb.client import waiting
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import NotFound
-from webdata_nb.functions import running
+from webdata_nb.functions import arguments, running
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
@@ -46,6 +46,8 @@ async def asearch_job(
     headers: Mapping[str, str] | None = None,
     cookies: Mapping[str, str] | None = None,
     extract: Mapping[str, Any] | None = None,
+    webhook_url: str | None = None,
+    webhook_secret: str | None = None,
     session: Connection | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
 ) -> Job:
@@ -59,6 +61,9 @@ async def asearch_job(
         What to search for, as in `search_df`; one query.
     formats, format_options, only_main_content, mobile, mobile_device, headers, cookies, extract
         How result pages are visited, as in `search_df`.
+    webhook_url, webhook_secret
+        Where the service tells of the job's end, and what it signs that with, such as `url` and
+        `secret` of `receive_webhooks()`. They are kept in no file.
     session
         What `connect()` returned; the default session when None.
     timeout
@@ -97,6 +102,7 @@ async def asearch_job(
         headers=headers,
         cookies=cookies,
         extract=extract,
+        **arguments.hook(webhook_url, webhook_secret),
     )
     return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
 
@@ -119,6 +125,8 @@ async def acrawl_job(
     filter_faceted_urls: bool | None = None,
     sitemap: bool | None = None,
     respect_nofollow: bool | None = None,
+    webhook_url: str | None = None,
+    webhook_secret: str | None = None,
     session: Connection | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
 ) -> Job:
@@ -134,6 +142,9 @@ async def acrawl_job(
         What to leave out and to add, as in `crawl_df`.
     scrape_options
         How each page is read, as in `crawl_df`.
+    webhook_url, webhook_secret
+        Where the service tells of the job's end, and what it signs that with, such as `url` and
+        `secret` of `receive_webhooks()`. They are kept in no file.
     session
         What `connect()` returned; the default session when None.
     timeout
@@ -171,6 +182,7 @@ async def acrawl_job(
         filter_faceted_urls=filter_faceted_urls,
         sitemap=sitemap,
         respect_nofollow=respect_nofollow,
+        **arguments.hook(webhook_url, webhook_secret),
     )
     return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
 

@@ -157,6 +157,7 @@ async def service(
         index = await stack.enter_async_context(TextIndex(settings.data_dir / "index.sqlite"))
         await store.void_leases()
         accounts = Accounts(store)
+        await accounts.void_calls()
         if settings.mode == "local":
             await store.add_account(LOCAL_ACCOUNT, "the user of this machine", now=time())
         policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
@@ -191,7 +192,7 @@ async def service(
             retention=settings.retention,
             clock=clock,
         )
-        janitor = Janitor(Expiry(store), index, settings.retention, clock)
+        janitor = Janitor(Expiry(store), accounts, index, settings.retention, clock)
         stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
         stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files)))

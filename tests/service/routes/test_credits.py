@@ -171,6 +171,16 @@ async def test_a_call_is_charged_for_what_it_added(tmp_path: Path) -> None:
         assert (usage.active, usage.account.balance.monthly_left) == (0, 93)
 
 
+async def test_a_service_that_starts_gives_back_what_dead_calls_held(tmp_path: Path) -> None:
+    mine = await member(tmp_path, "alice", monthly=10)
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        most, now = (Charge(CREATIVES, "creatives", 3),), time.time()
+        await Accounts(store).open_call("alice", "call", most, until=now + 900, now=now)
+    async with opened(tmp_path, "team") as api:
+        usage = await api.get("/v1/usage", headers=mine)
+        assert (usage["monthly_left"], usage["reserved"], usage["active"]) == (10, 0, 0)
+
+
 async def test_the_catalog_and_the_usage_need_a_key(api: Api) -> None:
     del api.http.headers["Authorization"]
     for path in ("/v1/usage", "/v1/data-api-weights/public"):

@@ -170,6 +170,18 @@ class Accounts:
 
         await self._database.change(change)
 
+    async def void_calls(self) -> None:
+        """End the calls of a process that died; only for one that knows itself to be alone."""
+        await self._database.write("void_calls")
+
+    async def bury(self, *, now: float) -> None:
+        """Give back what calls still hold that died with their process."""
+        for row in await self._database.read("dead_accounts", now=now):
+            await self._bury(row["account_id"], now)
+
+    async def _bury(self, account_id: str, now: float) -> None:
+        await self._database.change(lambda connection: Book(connection, account_id, now).bury())
+
     async def usage(self, account_id: str, *, now: float) -> Usage:
         """Return what an account has and has used; raises `NoSuchAccount`."""
 
@@ -190,6 +202,8 @@ class Accounts:
                 tuple(Used(*each) for each in used),
             )
 
+        if await self._database.read("dead_holds", account_id=account_id, now=now):
+            await self._bury(account_id, now)
         return await self._database.ask(ask)
 
     async def ledger(self, account_id: str) -> list[Mapping[str, Any]]:

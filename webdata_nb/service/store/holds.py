@@ -59,7 +59,7 @@ class Book:
 
         Raises `ConcurrencyReached` or `CreditsUsedUp`, and then changes nothing.
         """
-        self._bury()
+        self.bury()
         account_id, terms = self.account.id, self.account.terms
         active = self._active()
         if terms.concurrency is not None and active >= terms.concurrency:
@@ -123,7 +123,7 @@ class Book:
         values = {"account_id": self.account.id, "now": self._now}
         return int(self._connection.execute(_Q["active"], values).fetchone()["active"])
 
-    def _bury(self) -> None:
+    def bury(self) -> None:
         """Settle the calls that died with their process: they cost nothing."""
         values = {"account_id": self.account.id, "now": self._now}
         for row in self._connection.execute(_Q["dead_holds"], values).fetchall():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from webdata_nb.service.settings import Retention
+from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.expiry import Expiry
 from webdata_nb.service.store.sqlite import IDEMPOTENCY_S
 from webdata_nb.service.store.text_index import TextIndex
@@ -19,12 +20,20 @@ EVERY_S: Final = 300.0
 
 
 class Janitor:
-    """Deletes rows, index entries, records and keys by their age; `clock` says what time it is."""
+    """Deletes rows, index entries, records and keys by their age; `clock` says what time it is.
+
+    It also gives back the credits that calls hold whose process died.
+    """
 
     def __init__(
-        self, expiry: Expiry, index: TextIndex, retention: Retention, clock: Callable[[], float]
+        self,
+        expiry: Expiry,
+        accounts: Accounts,
+        index: TextIndex,
+        retention: Retention,
+        clock: Callable[[], float],
     ) -> None:
-        self._expiry, self._index = expiry, index
+        self._expiry, self._accounts, self._index = expiry, accounts, index
         self._retention, self._clock = retention, clock
 
     async def run(self) -> None:
@@ -39,6 +48,7 @@ class Janitor:
     async def sweep(self) -> None:
         """Clear all that is past its time now."""
         now, keep = self._clock(), self._retention
+        await self._accounts.bury(now=now)
         searches = now - min(keep.search_hours, keep.job_hours) * HOUR_S
         crawls = now - min(keep.crawl_hours, keep.job_hours) * HOUR_S
         while due := await self._expiry.due(searches_before=searches, crawls_before=crawls):

@@ -28,6 +28,14 @@ DELETE FROM hold WHERE id = :id RETURNING *;
 -- Calls whose process died: their time is over.
 SELECT id FROM hold WHERE account_id = :account_id AND until < :now;
 
+-- name: dead_accounts
+-- Who has such calls.
+SELECT DISTINCT account_id FROM hold WHERE until < :now;
+
+-- name: void_calls
+-- With the data directory's lock held no other process lives: its calls are over at once.
+UPDATE hold SET until = 0 WHERE until IS NOT NULL;
+
 -- name: active
 -- Jobs and calls under way, and the credits that they hold; calls past their time count no more.
 SELECT COUNT(*) AS active, COALESCE(SUM(monthly + topup), 0) AS reserved FROM hold
