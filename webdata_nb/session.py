@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import time
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -84,10 +85,11 @@ class Pool:
         self._clients: dict[Target, Client] = {}
         self._leases: dict[Path, local.LocalService] = {}
         self._turn = asyncio.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     async def target(self, chosen: Settings) -> tuple[Target, asyncio.AbstractEventLoop]:
         """Return the service that `chosen` names, and the loop on which clients are shared."""
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
         if chosen.base_url is not None:
             proxy, bundle = chosen.proxy, chosen.ca_bundle
             return Target(chosen.base_url, _key(chosen), proxy=proxy, ca_bundle=bundle), loop
@@ -125,6 +127,24 @@ class Pool:
 
 _OPEN: Final[dict[Pool, None]] = {}
 _INHERITED: Final[list[object]] = []
+_CLOSING: Final[set[asyncio.Task[None]]] = set()
+
+
+def _dropped(pool: Pool) -> None:
+    """Close what nobody can close any more.
+
+    The garbage collector calls this, on any thread and at any moment: it must take no lock.
+    """
+    if pool.loop is not None:
+        with suppress(RuntimeError):  # that loop is closed
+            pool.loop.call_soon_threadsafe(_close_soon, pool)
+
+
+def _close_soon(pool: Pool) -> None:
+    if pool in _OPEN:
+        task = asyncio.get_running_loop().create_task(pool.close())
+        _CLOSING.add(task)
+        task.add_done_callback(_CLOSING.discard)
 
 
 def _close_at_exit() -> None:
@@ -170,6 +190,8 @@ class Connection:
         if api_key is not None:
             self._named["api_key"] = Secret(_text("api_key", api_key))
         self._pool = Pool()
+        # Whoever unpickles a job has nothing to close: its connection ends with it.
+        weakref.finalize(self, _dropped, self._pool).atexit = False
         self.settings()
 
     def settings(self, **given: Unpack[Overrides]) -> Settings:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from tests.functions.receipts import SECRET, SITE, same, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from webdata_nb import session
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, Progress
 from webdata_nb.errors import (
@@ -257,9 +260,19 @@ def test_a_look_sends_nothing_and_shows_no_markup(service: WireService) -> None:
 @pytest.mark.usefixtures("connected")
 def test_a_job_pickles_and_its_copy_is_the_same_job() -> None:
     begun = crawl_job(SITE)
+    before = set(session._OPEN)
     copy: Job = pickle.loads(pickle.dumps(begun))
     assert copy.job_id == begun.job_id
     assert same(copy.df(), begun.df())
+    # The copy has a connection of its own, which ends with it.
+    assert set(session._OPEN) > before
+    del copy
+    gc.collect()
+    for _ in range(600):
+        if set(session._OPEN) == before:
+            break
+        time.sleep(0.05)
+    assert set(session._OPEN) == before
 
 
 @pytest.mark.usefixtures("connected")
