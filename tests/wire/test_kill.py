@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.service.search.stubs import Result, stubs
+from tests.site.document import document
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, crawl_and_kill, duration, instants, kill, rows_after
@@ -60,6 +61,37 @@ async def test_rows_of_a_crawl_do_not_depend_on_how_often_it_was_killed(
         assert [row["url"] for row in ended.data] == [site.at(path) for path in paths]
         assert ended.receipt is not None
         assert ended.receipt.counts == {"fetched": len(paths)}
+
+
+@pytest.mark.parametrize("held", ["/more.xml", "/one"])
+async def test_a_service_killed_while_it_reads_sitemaps_or_after_has_the_same_seeds(
+    chosen: Settings, held: str
+) -> None:
+    with Site() as site:
+        for path, links in {"/": ["/linked"], "/linked": [], "/one": [], "/two": []}.items():
+            site.page(path, document(f"Page {path}", links=links))
+        site.robots("Sitemap: /more.xml\n")
+        site.page("/more.xml", f"<urlset><url><loc>{site.at('/one')}</loc></url></urlset>")
+        site.page("/sitemap.xml", f"<urlset><url><loc>{site.at('/two')}</loc></url></urlset>")
+        gate = site.hold(held)
+        async with connected(chosen) as (client, _):
+            job_id = (await client.start_crawl({"url": site.url, "sitemap": True})).job_id
+            await asyncio.to_thread(site.wait_for, held, timeout=PATIENCE_S)
+            kill(chosen)
+        await until(lambda: not processes_on(chosen.data_dir))
+        gate.release()
+        if held == "/one":
+            # The seeds were stored with the start page: what the site says now is too late.
+            site.page("/sitemap.xml", f"<urlset><url><loc>{site.url}never</loc></url></urlset>")
+        async with connected(chosen) as (client, _):
+            ended = await rows_after(client, job_id, 1000)
+    paths = ["/", "/linked", "/one", "/two"]
+    assert [row["url"] for row in ended.data] == [site.at(path) for path in paths]
+    assert ended.receipt is not None
+    assert ended.receipt.counts == {"fetched": 4}
+    assert [len(site.hits(path)) for path in ("/", "/more.xml", "/sitemap.xml")] == (
+        [1, 1, 1] if held == "/one" else [2, 2, 1]
+    )
 
 
 async def test_kills_at_random_instants_leave_the_rows_exact(chosen: Settings) -> None:

@@ -35,6 +35,7 @@ class Harvest:
         self._batches: list[Batch] = []
         self._published = 0
         self._told = asyncio.Event()
+        self._over = False
 
     async def __aenter__(self) -> Self:
         self._reading = asyncio.create_task(self._read())
@@ -46,7 +47,11 @@ class Harvest:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._reading.cancel()
+        # A page that is on its way when the job ends is read to its end, not asked for again.
+        self._over = True
+        self._told.set()
+        if error is not None:
+            self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
     def report(self, progress: Progress) -> None:
@@ -87,7 +92,7 @@ class Harvest:
     async def _read(self) -> None:
         # Whatever goes wrong here is met again by `rest`, which says so.
         with suppress(WebdataError):
-            while True:
+            while not self._over:
                 await self._told.wait()
                 self._told.clear()
                 while self._published >= self._next * ROWS and await self._one():

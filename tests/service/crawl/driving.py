@@ -48,8 +48,12 @@ def drive(
     seed: int = 0,
     obey_nofollow: bool = False,
     facets: Facets | None = None,
+    stored: Mapping[int, tuple[str, Result]] | None = None,
 ) -> Driven:
-    """Crawl a table (or a function) of results; they come back in an order drawn from `seed`."""
+    """Crawl a table (or a function) of results; they come back in an order drawn from `seed`.
+
+    `stored` is what an earlier attempt wrote down, by ordinal: it is not fetched again.
+    """
     chance = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, LOST)
     plan = Plan(
@@ -61,6 +65,10 @@ def drive(
         while len(flying) < concurrency and (target := plan.next()) is not None:
             flying.append(target)
         target = flying.pop(chance.randrange(len(flying)))
+        url, known = (stored or {}).get(target.ordinal, ("", LOST))
+        if url == target.url:
+            done.take(plan.settle(target.ordinal, known))
+            continue
         done.fetched.append(target.url)
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)

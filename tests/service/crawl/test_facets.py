@@ -15,7 +15,8 @@ from tests.site.shops import Boutique, Shop, Warenhaus
 from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.facets import Body, Facets, Variant, Waiting
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.plan import Limits, Result
+from webdata_nb.service.crawl.journal import decode, encode
+from webdata_nb.service.crawl.plan import Limits, Result, Target
 
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 LEFT_OUT = {"facet", "duplicate", "canonical"}
@@ -195,3 +196,29 @@ def test_order_and_receipt_do_not_depend_on_timing(
     assert len(alone.rows) <= max_pages
     met = {"http://x.test/", *(u for url in alone.rows for u in site[url].links)}
     assert met <= set(alone.receipt)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    kept=st.sets(st.integers(0, 60)),
+    concurrency=st.integers(1, 10),
+    strategy=st.sampled_from(STRATEGIES),
+)
+def test_a_plan_fed_its_journal_comes_to_the_same_place(
+    seed: int, kept: set[int], concurrency: int, strategy: Callable[[], Frontier]
+) -> None:
+    site, limits = _web(seed), Limits(40, 5)
+    whole = drive(site, "http://x.test/", frontier=strategy, limits=limits, facets=Facets())
+    stored = {
+        ordinal: decode(encode(Target(ordinal, url, 0), site[url], None))
+        for ordinal, url in enumerate(whole.fetched)
+        if ordinal in kept
+    }
+    again = drive(
+        site, "http://x.test/", frontier=strategy, limits=limits, facets=Facets(),
+        concurrency=concurrency, seed=seed, stored=stored,
+    )  # fmt: skip
+    assert (again.rows, again.receipt, again.details) == (whole.rows, whole.receipt, whole.details)
+    assert again.scores == whole.scores
+    assert sorted(again.fetched) == sorted(set(whole.fetched) - {url for url, _ in stored.values()})

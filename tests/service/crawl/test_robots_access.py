@@ -19,15 +19,22 @@ from webdata_nb.service.crawl import robots as module
 from webdata_nb.service.crawl.robots import FRESH_S, UNREACHABLE_S, Answer, Robots, RobotsCache
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.polite import PoliteFetcher
+from webdata_nb.service.web.throttle import HostThrottle
 
 RULES: Final = "User-agent: *\nDisallow: /private\n"
 TEXT: Final = {"Content-Type": "text/plain"}
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
+async def direct() -> AsyncIterator[Fetcher]:
     async with Fetcher(EgressPolicy("local"), user_agent="test") as opened:
         yield opened
+
+
+@pytest.fixture
+def fetcher(direct: Fetcher) -> PoliteFetcher:
+    return PoliteFetcher(direct, HostThrottle())
 
 
 @dataclass
@@ -134,7 +141,7 @@ CASES: Final[dict[str, Case]] = {
 
 @pytest.mark.parametrize("name", CASES)
 async def test_what_an_answer_means(
-    name: str, fetcher: Fetcher, site: Site, monkeypatch: pytest.MonkeyPatch
+    name: str, fetcher: PoliteFetcher, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES[name]
     if name == "timeout":
@@ -159,7 +166,7 @@ def test_every_case_of_the_corpus_is_here() -> None:
     assert {each["case"] for each in json.loads(corpus.read_text())} == set(CASES)
 
 
-async def test_jobs_share_an_answer_for_a_day(fetcher: Fetcher, site: Site) -> None:
+async def test_jobs_share_an_answer_for_a_day(fetcher: PoliteFetcher, site: Site) -> None:
     site.robots(RULES)
     clock = Clock()
     cache = RobotsCache(fetcher, clock=clock)
@@ -181,7 +188,7 @@ async def test_jobs_share_an_answer_for_a_day(fetcher: Fetcher, site: Site) -> N
     ],
 )
 async def test_a_site_may_shorten_the_day(
-    fetcher: Fetcher, site: Site, header: str, kept_s: float
+    fetcher: PoliteFetcher, site: Site, header: str, kept_s: float
 ) -> None:
     site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": header})
     clock = Clock()
@@ -198,11 +205,12 @@ async def test_a_site_may_shorten_the_day(
 
 @pytest.mark.parametrize(("after", "kept_s"), [("90", 90.0), ("25", UNREACHABLE_S)])
 async def test_a_site_that_is_down_is_asked_again_soon(
-    fetcher: Fetcher, site: Site, after: str, kept_s: float
+    direct: Fetcher, site: Site, after: str, kept_s: float
 ) -> None:
     site.page("/robots.txt", status=503, headers={"Retry-After": after})
     clock = Clock()
-    cache = RobotsCache(fetcher, clock=clock)
+    throttle = HostThrottle(clock=clock, chance=lambda: 0.0)
+    cache = RobotsCache(PoliteFetcher(direct, throttle), clock=clock)
     assert (await cache.answer(site.at(""))).unreachable
     site.robots(RULES)
     clock.now = kept_s - 1
@@ -211,7 +219,7 @@ async def test_a_site_that_is_down_is_asked_again_soon(
     assert await cache.answer(site.at("")) == Answer(200, RULES)
 
 
-async def test_a_passing_fault_is_asked_again_at_once(fetcher: Fetcher, site: Site) -> None:
+async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, site: Site) -> None:
     site.page(
         "/robots.txt",
         faults.sequence(faults.status(503), faults.cut("body"), lambda _: web.Response(text=RULES)),
@@ -219,7 +227,7 @@ async def test_a_passing_fault_is_asked_again_at_once(fetcher: Fetcher, site: Si
     assert await RobotsCache(fetcher).answer(site.at("")) == Answer(200, RULES)
 
 
-async def test_a_job_keeps_what_it_saw_first(fetcher: Fetcher, site: Site) -> None:
+async def test_a_job_keeps_what_it_saw_first(fetcher: PoliteFetcher, site: Site) -> None:
     site.robots(RULES)
     job = Robots(RobotsCache(fetcher), "test", {})
     assert not await job.allowed(site.at("/private"))
@@ -232,7 +240,7 @@ async def test_a_job_keeps_what_it_saw_first(fetcher: Fetcher, site: Site) -> No
 
 
 async def test_a_job_asks_once_however_many_workers_want_to_know(
-    fetcher: Fetcher, site: Site
+    fetcher: PoliteFetcher, site: Site
 ) -> None:
     site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": "no-cache"}, delay=0.05)
     job = Robots(RobotsCache(fetcher), "test", {})
@@ -242,7 +250,7 @@ async def test_a_job_asks_once_however_many_workers_want_to_know(
 
 
 async def test_what_is_kept_is_bounded(
-    fetcher: Fetcher, site: Site, monkeypatch: pytest.MonkeyPatch
+    fetcher: PoliteFetcher, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "KEPT_BYTES", 3000)
     site.robots("#" * 500)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.graphs import calendar, redirect_loop, sessions, soft_404s
-from tests.site.server import Site
+from tests.site.server import Answer, Site
 from webdata_nb.service.crawl.facets import PROBES
 from webdata_nb.service.crawl.traps import QUOTA
 
@@ -58,17 +60,73 @@ async def test_all_columns_but_timings_are_the_same_at_any_concurrency(
 
 
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
-@pytest.mark.parametrize("wanted", [10, 25, 50])
+@pytest.mark.parametrize("wanted", [10, 25, 50, 100])
 async def test_max_pages_is_exact(api: Api, site: Site, strategy: str, wanted: int) -> None:
-    for n in range(80):
-        links = [f"/{(7 * n + step) % 80}" for step in range(6)]
-        site.page(f"/{n}", document(f"Page {n}", links=[*links, "/copy", "/moved"]))
-    site.page("/copy", document("Page 0", links=["/none"]))
+    for n in range(130):
+        links = [f"/{(7 * n + step) % 130}" for step in range(6)]
+        site.page(f"/{n}", document(f"Page {n}", links=["/copy1", "/copy2", "/moved", *links]))
+    for n in (1, 2):
+        site.page(f"/copy{n}", document("One page under two names"))
     site.redirect("/moved", "/1")
     reply = await api.done(
         "crawl", url=site.at("/0"), crawl_strategy=strategy, max_pages=wanted, concurrency=10
     )
     assert len(reply["data"]) == reply["total_results"] == wanted
+    assert {"redirect", "duplicate"} <= reply["receipt"]["counts"].keys()
+
+
+async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> None:
+    """Each tenth page is a redirect to its neighbour, each tenth a copy: both give budget back."""
+
+    def numbered(request: web.BaseRequest) -> Answer:
+        n = int(request.path.removeprefix("/n/"))
+        match n % 10:
+            case 3:
+                return web.Response(status=302, headers={"Location": f"/n/{n - 1}"})
+            case 7:
+                return document("One page under many names")
+            case _:
+                links = [f"/n/{5 * n + step}" for step in range(1, 6)]
+                return document(f"Page {n}", links=links)
+
+    site.under("/n/", numbered)
+    body = {
+        "url": site.at("/n/0"), "max_pages": 1000, "concurrency": 10,
+        "scrape_options": {"formats": ["links"]},
+    }  # fmt: skip
+    job_id = await api.started("crawl", body)
+    reply = await api.ended("crawl", job_id)
+    told = await api.get(f"/v1/crawl/{job_id}", params={"per_page": 1000})
+    rows = [row["url"] for row in told["data"]]
+    assert len(rows) == len(set(rows)) == reply["total_results"] == 1000
+    counts = reply["receipt"]["counts"]
+    assert counts["fetched"] == 1000
+    assert min(counts["redirect"], counts["duplicate"]) >= 90
+
+
+async def test_a_page_in_line_at_a_slow_site_does_not_run_out_of_time(api: Api, site: Site) -> None:
+    # Five pages at a time, a second apart: the last is in line for longer than its deadline.
+    site.robots("User-agent: *\nCrawl-delay: 1\n")
+    site.page("/", document("Front", links=[f"/{n}" for n in range(5)]))
+    for n in range(5):
+        site.page(f"/{n}", document(f"Page {n}"))
+    reply = await api.done("crawl", url=site.url, concurrency=5, scrape_options={"timeout": 3000})
+    assert reply["receipt"]["counts"] == {"fetched": 6}
+    begun = [hit.time for hit in site.requests]
+    assert begun[-1] - begun[1] >= 4.9
+    assert all(row["time_taken"] < 3 for row in reply["data"])
+
+
+async def test_robots_and_sitemaps_wait_for_their_turn(api: Api, site: Site) -> None:
+    site.robots("User-agent: *\nCrawl-delay: 0.5\n")
+    site.page("/", document("Front"))
+    site.page("/sitemap.xml", f"<urlset><url><loc>{site.at('/seed')}</loc></url></urlset>")
+    site.page("/seed", document("Seed"))
+    reply = await api.done("crawl", url=site.url, sitemap=True)
+    assert reply["receipt"]["counts"] == {"fetched": 2}
+    assert [hit.path for hit in site.requests] == ["/robots.txt", "/", "/sitemap.xml", "/seed"]
+    begun = [hit.time for hit in site.requests]
+    assert all(later - before >= 0.45 for before, later in pairwise(begun))
 
 
 async def test_variants_are_read_once_where_that_is_asked_for(api: Api, site: Site) -> None:
@@ -101,12 +159,15 @@ async def test_a_calendar_is_named_a_trap(api: Api, site: Site) -> None:
 
 async def test_a_farm_of_soft_404s_is_named_a_trap(api: Api, site: Site) -> None:
     start = soft_404s(site, links=4)
-    reply = await api.done("crawl", url=site.at(start), max_pages=1000)
-    counts = reply["receipt"]["counts"]
-    assert set(counts) == {"fetched", "trap"}
-    # The first levels, whose lists of links look different, do not count towards the quota.
-    assert QUOTA <= counts["fetched"] <= QUOTA + 5
-    assert len(site.paths) <= 5 * QUOTA
+    alone, busy = [
+        await api.done("crawl", url=site.at(start), max_pages=1000, concurrency=concurrency)
+        for concurrency in (1, 10)
+    ]
+    # The start page and its four links, whose own links have fewer folders, are another text.
+    assert alone["receipt"]["counts"] == {"fetched": 5 + QUOTA, "trap": len(site.paths) // 2 - 32}
+    assert untimed(alone["data"]) == untimed(busy["data"])
+    assert alone["receipt"] == busy["receipt"]
+    assert len(site.paths) <= 2 * 5 * QUOTA
 
 
 async def test_sessions_in_the_query_are_one_page_each(api: Api, site: Site) -> None:

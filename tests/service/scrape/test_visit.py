@@ -13,6 +13,7 @@ from webdata_nb.service.scrape.source import ScrapeOptions
 from webdata_nb.service.scrape.visit import Errand, Visit, Visitor, wait_before_retry
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.polite import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
 
 PAGE = "<title>Here</title><p>It is here.</p>"
@@ -26,7 +27,7 @@ async def visitor() -> AsyncIterator[Visitor]:
         Fetcher(policy, user_agent="test") as fetcher,
         Browser(policy, fetcher) as browser,
     ):
-        yield Visitor(fetcher, HostThrottle(), pages, browser)
+        yield Visitor(PoliteFetcher(fetcher, HostThrottle()), pages, browser)
 
 
 async def visit(visitor: Visitor, url: str, timeout_s: float = 20.0) -> Visit:

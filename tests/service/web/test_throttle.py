@@ -100,6 +100,37 @@ async def test_waiting_for_others_is_not_counted_as_patience(diary: Diary, time:
     assert len(diary.starts) == 5
 
 
+async def test_a_turn_tells_the_seconds_in_line_and_not_those_of_a_pause(
+    throttle: HostThrottle, time: Time
+) -> None:
+    told: list[float] = []
+
+    async def visit(delay_s: float) -> None:
+        async with throttle.turn("site.test", delay_s=delay_s) as waited_s:
+            told.append(waited_s)
+
+    await time.pass_for(*(visit(10.0) for _ in range(4)))
+    assert told == [0.0, 10.0, 20.0, 30.0]
+    await throttle.penalise("site.test", 20.0)
+    await time.pass_for(visit(0.0))
+    assert (told[-1], time.now) == (0.0, 50.0)
+
+
+async def test_a_line_of_more_than_an_hour_is_not_joined(diary: Diary, time: Time) -> None:
+    await diary.visit("first", delay_s=30.0)
+    joined = [asyncio.ensure_future(diary.visit(str(n), delay_s=30.0)) for n in range(121)]
+    await asyncio.sleep(0)
+    with pytest.raises(FetchError, match="30 s between requests, and 121 are in line") as caught:
+        await diary.visit("late", delay_s=30.0)
+    assert caught.value.kind == "timeout"
+    for each in joined:
+        each.cancel()
+    await asyncio.gather(*joined, return_exceptions=True)
+    time.now = 30.0
+    await time.pass_for(diary.visit("next", delay_s=30.0))
+    assert diary.starts == [("first", 0.0), ("next", 30.0)]
+
+
 async def test_hosts_do_not_wait_for_each_other(diary: Diary, time: Time) -> None:
     hosts = ("a.test", "b.test", "a.test", "b.test")
     await time.pass_for(*(diary.visit(host, host, delay_s=10.0) for host in hosts))

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -17,8 +16,8 @@ from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.scrape.visit import wait_before_retry
 from webdata_nb.service.web.charset import Charset, to_text
-from webdata_nb.service.web.fetch import Fetcher, FetchRequest, Limits
-from webdata_nb.service.web.retry_after import parse_retry_after
+from webdata_nb.service.web.fetch import FetchRequest, Limits
+from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
 from webdata_nb.service.web.urls import origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
@@ -96,7 +95,9 @@ class RobotsCache:
     the answers.
     """
 
-    def __init__(self, fetcher: Fetcher, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, fetcher: PoliteFetcher, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._fetcher, self._clock = fetcher, clock
         self._kept: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -125,33 +126,31 @@ class RobotsCache:
 
     async def _ask(self, site: str) -> tuple[Answer, float]:
         """Ask, again where that may help; return the answer and how long to keep it."""
-        deadline = time.monotonic() + TIMEOUT_S
+        allowance = Allowance(TIMEOUT_S)
         attempt = 0
         while True:
             attempt += 1
-            asked = await self._attempt(site, deadline - time.monotonic())
+            asked = await self._attempt(site, allowance)
             wait = wait_before_retry(
                 attempt,
                 status=asked.answer.status or None,
                 kind=asked.kind,
                 retry_after_s=asked.retry_after_s,
-                left_s=deadline - time.monotonic(),
+                left_s=allowance.left_s,
             )
             if wait is None:
                 return asked.answer, asked.fresh_s
             await asyncio.sleep(wait)
 
-    async def _attempt(self, site: str, left_s: float) -> _Asked:
+    async def _attempt(self, site: str, allowance: Allowance) -> _Asked:
         try:
-            request = FetchRequest(
-                f"{site}/robots.txt", timeout_s=max(0.001, left_s), limits=LIMITS
-            )
-            fetched = await self._fetcher.fetch(request)
+            request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
+            fetched = await self._fetcher.fetch(request, allowance)
         except FetchError as error:
             # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0
             return _Asked(Answer(status, "", str(error)), kind=error.kind)
-        after_s = parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
+        after_s = retry_after_s(fetched)
         text = to_text(fetched.body[:READ], UTF_8)
         most_s = _most_s(fetched.header("cache-control") or "")
         return _Asked(Answer(fetched.status, text), retry_after_s=after_s, most_s=most_s)

@@ -28,7 +28,7 @@ from webdata_nb.service.scrape.source import ScrapeOptions
 from webdata_nb.service.scrape.visit import Errand, Visit, Visitor
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch, Entry, Seen
-from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.polite import PoliteFetcher
 from webdata_nb.service.web.urls import canonical, canonical_key
 
 FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
@@ -45,7 +45,7 @@ class Tools:
     """What a crawl works with, shared by all jobs of a process."""
 
     visitor: Visitor
-    fetcher: Fetcher
+    fetcher: PoliteFetcher
     robots: RobotsCache
     user_agent: str
     extractor: Extractor | None = None

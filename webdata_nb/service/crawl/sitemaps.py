@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -18,8 +16,8 @@ from webdata_nb.service.crawl.robots import Robots
 from webdata_nb.service.crawl.sitemap_reading import Listing
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.scrape.visit import wait_before_retry
-from webdata_nb.service.web.fetch import Fetcher, FetchRequest, Limits
-from webdata_nb.service.web.retry_after import parse_retry_after
+from webdata_nb.service.web.fetch import FetchRequest, Limits
+from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
 from webdata_nb.service.web.urls import join, origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.
@@ -56,7 +54,7 @@ class Seeds:
 class Sitemaps:
     """Reads the sitemaps of one site, one after the other."""
 
-    fetcher: Fetcher
+    fetcher: PoliteFetcher
     robots: Robots
     polite: bool
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +82,7 @@ class Sitemaps:
         return list(dict.fromkeys(found))
 
     async def _read_all(self, queue: deque[str], silent: set[str], home: str) -> Seeds:
-        deadline = time.monotonic() + ALL_S
+        whole = Allowance(ALL_S)
         known, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
@@ -94,7 +92,7 @@ class Sitemaps:
             if files > FILES or len(pages) >= SEEDS:
                 problems.append((url, f"not read: {FILES} files or {SEEDS:,} URLs were reached"))
                 continue
-            listing = await self._read(url, deadline, own=origin(url) == home)
+            listing = await self._read(url, whole, own=origin(url) == home)
             if listing.problem and not (url in silent and listing.problem in _ABSENT):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
@@ -103,45 +101,46 @@ class Sitemaps:
             queue.extend(fresh)
         return Seeds(tuple(pages)[:SEEDS], tuple(problems))
 
-    async def _read(self, url: str, deadline: float, *, own: bool) -> Listing:
+    async def _read(self, url: str, whole: Allowance, *, own: bool) -> Listing:
         request = FetchRequest(
             url,
             headers=self.headers if own else {},
             cookies=self.cookies if own else {},
             limits=LIMITS,
         )
-        body, problem = await _fetched(self.fetcher, request, deadline)
+        allowance = Allowance(min(FILE_S, whole.left_s))
+        delay_s = await self.robots.delay_s(url) if self.polite else 0.0
+        body, problem = await _fetched(self.fetcher, request, allowance, delay_s)
+        whole.waited_s += allowance.waited_s
         return Listing(problem=problem) if problem else await asyncio.to_thread(reading.read, body)
 
 
 _ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
 
 
-async def _fetched(fetcher: Fetcher, request: FetchRequest, deadline: float) -> tuple[bytes, str]:
+async def _fetched(
+    fetcher: PoliteFetcher, request: FetchRequest, allowance: Allowance, delay_s: float
+) -> tuple[bytes, str]:
     """Return a body, or why there is none; passing faults are tried again."""
-    until, attempt = min(deadline, time.monotonic() + FILE_S), 0
+    attempt = 0
     while True:
         attempt += 1
         status, kind, after_s, body = None, "", None, b""
         try:
-            timed = FetchRequest(
-                request.url,
-                headers=request.headers,
-                cookies=request.cookies,
-                limits=request.limits,
-                timeout_s=max(0.001, until - time.monotonic()),
-            )
-            fetched = await fetcher.fetch(timed)
+            fetched = await fetcher.fetch(request, allowance, delay_s=delay_s)
         except FetchError as error:
             kind, problem = error.kind, str(error)
         else:
             status, body, problem = fetched.status, fetched.body, f"HTTP {fetched.status}"
-            after_s = parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
+            after_s = retry_after_s(fetched)
             if status == HTTPStatus.OK:
                 return body, ""
-        left_s = until - time.monotonic()
         wait = wait_before_retry(
-            attempt, status=status, kind=kind, retry_after_s=after_s, left_s=left_s
+            attempt,
+            status=status,
+            kind=kind,
+            retry_after_s=after_s,
+            left_s=allowance.left_s,
         )
         if wait is None:
             return b"", problem

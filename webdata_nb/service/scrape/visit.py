@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from asyncio import sleep
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,17 +15,17 @@ from webdata_nb.service.scrape.look import SCREENSHOT, Look
 from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
-from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
-from webdata_nb.service.web.retry_after import parse_retry_after
-from webdata_nb.service.web.throttle import Throttle
-from webdata_nb.service.web.urls import host
+from webdata_nb.service.web.fetch import Fetched, FetchRequest
+from webdata_nb.service.web.polite import (
+    TRANSIENT_KINDS,
+    TRANSIENT_STATUS,
+    Allowance,
+    PoliteFetcher,
+    retry_after_s,
+)
 
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.25
-TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-# What a host says when it is asked too much; a page that fails on its own slows nobody else.
-OVERLOAD_STATUS: Final = frozenset({429, 503})
-TRANSIENT_KINDS: Final = frozenset({"connect", "reset", "protocol"})
 AllowHop = Callable[[str], Awaitable[str | None]]
 
 
@@ -41,7 +40,10 @@ class Pages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A page to visit and what is wanted of it; `timeout_s` covers every attempt."""
+    """A page to visit and what is wanted of it.
+
+    `timeout_s` covers every attempt, but not the line at a host that wants its distance.
+    """
 
     url: str
     options: ScrapeOptions
@@ -94,36 +96,32 @@ def http_error(status: int) -> PageError:
 class Visitor:
     """Visits pages politely; one for all jobs of a process."""
 
-    def __init__(
-        self, fetcher: Fetcher, throttle: Throttle, pages: Pages, browser: Browser
-    ) -> None:
-        self._fetcher, self._throttle = fetcher, throttle
-        self._pages, self._browser = pages, browser
+    def __init__(self, fetcher: PoliteFetcher, pages: Pages, browser: Browser) -> None:
+        self._fetcher, self._pages, self._browser = fetcher, pages, browser
 
     async def visit(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Visit:
         """Return what came of one page; only a cancellation is raised."""
-        began, at = time.monotonic(), datetime.now(UTC)
-        deadline = began + errand.timeout_s
+        allowance, at = Allowance(errand.timeout_s), datetime.now(UTC)
         try:
             errand = await self._as_device(errand)
-            fetched = await self._fetch(errand, deadline, allow_hop)
+            fetched = await self._fetch(errand, allowance, allow_hop)
         except PageError as error:
-            return Visit(errand.url, errand.url, None, time.monotonic() - began, at, error=error)
+            return Visit(errand.url, errand.url, None, allowance.elapsed_s, at, error=error)
         if fetched.stopped is not None:
-            return _visit(errand, fetched, began, at, stopped=fetched.stopped)
+            return _visit(errand, fetched, allowance, at, stopped=fetched.stopped)
         if fetched.status >= HTTPStatus.BAD_REQUEST:
-            return _visit(errand, fetched, began, at, error=http_error(fetched.status))
+            return _visit(errand, fetched, allowance, at, error=http_error(fetched.status))
         try:
-            rendered = await self._render(errand, fetched, deadline)
+            rendered = await self._render(errand, fetched, allowance)
             if rendered is not None and rendered.final_url != fetched.final_url:
                 fetched = replace(fetched, final_url=rendered.final_url)
                 stopped = None if allow_hop is None else await allow_hop(rendered.final_url)
                 if stopped is not None:
-                    return _visit(errand, fetched, began, at, stopped=stopped)
+                    return _visit(errand, fetched, allowance, at, stopped=stopped)
             scraped = await self._scrape(errand, _source(fetched, at), rendered)
         except PageError as error:
-            return _visit(errand, fetched, began, at, error=error)
-        visit = _visit(errand, fetched, began, at, scraped=scraped)
+            return _visit(errand, fetched, allowance, at, error=error)
+        visit = _visit(errand, fetched, allowance, at, scraped=scraped)
         return replace(visit, rendered=rendered is not None)
 
     async def _as_device(self, errand: Errand) -> Errand:
@@ -136,7 +134,9 @@ class Visitor:
             return errand
         return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
 
-    async def _render(self, errand: Errand, fetched: Fetched, deadline: float) -> Rendered | None:
+    async def _render(
+        self, errand: Errand, fetched: Fetched, allowance: Allowance
+    ) -> Rendered | None:
         """Have the browser load the page that was fetched, where that is needed."""
         kind = (fetched.header("content-type") or "text/html").lower()
         if "html" not in kind or not errand.look.needed(fetched.body):
@@ -145,7 +145,7 @@ class Visitor:
         return await self._browser.render(
             RenderRequest(
                 errand.url,
-                timeout_s=max(0.001, deadline - time.monotonic()),
+                timeout_s=max(0.001, allowance.left_s),
                 wait_for=look.wait_for,
                 mobile=look.mobile,
                 mobile_device=look.mobile_device,
@@ -167,19 +167,21 @@ class Visitor:
         picture = b64encode(rendered.screenshot).decode()
         return replace(scraped, formats={**scraped.formats, SCREENSHOT: picture})
 
-    async def _fetch(self, errand: Errand, deadline: float, allow_hop: AllowHop | None) -> Fetched:
-        """Fetch, again where that may help, within the page's one deadline."""
+    async def _fetch(
+        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+    ) -> Fetched:
+        """Fetch, again where that may help, within what the page is allowed."""
         attempt = 0
         while True:
             attempt += 1
-            fetched, failure = await self._attempt(errand, deadline, allow_hop)
-            after = None if fetched is None else _retry_after(fetched)
+            fetched, failure = await self._attempt(errand, allowance, allow_hop)
+            after = None if fetched is None else retry_after_s(fetched)
             wait = wait_before_retry(
                 attempt,
                 status=None if fetched is None else fetched.status,
                 kind="" if failure is None else failure.kind,
                 retry_after_s=after,
-                left_s=deadline - time.monotonic(),
+                left_s=allowance.left_s,
             )
             if wait is None:
                 if fetched is None:
@@ -188,46 +190,16 @@ class Visitor:
             await sleep(wait)
 
     async def _attempt(
-        self, errand: Errand, deadline: float, allow_hop: AllowHop | None
+        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
     ) -> tuple[Fetched | None, FetchError | None]:
-        name = host(errand.url)
-        request = FetchRequest(
-            errand.url,
-            headers=errand.headers,
-            cookies=errand.cookies,
-            timeout_s=max(0.001, deadline - time.monotonic()),
-        )
+        request = FetchRequest(errand.url, headers=errand.headers, cookies=errand.cookies)
         try:
-            patience_s = max(0.0, deadline - time.monotonic())
-            async with self._throttle.turn(name, delay_s=errand.delay_s, patience_s=patience_s):
-                # Noted before the turn ends: where it was a host's trial, the others wait for it.
-                return await self._noted(name, request, allow_hop)
+            fetched = await self._fetcher.fetch(
+                request, allowance, delay_s=errand.delay_s, allow_hop=allow_hop
+            )
         except FetchError as failure:
             return None, failure
-
-    async def _noted(
-        self, name: str, request: FetchRequest, allow_hop: AllowHop | None
-    ) -> tuple[Fetched | None, FetchError | None]:
-        """Fetch, and report to the throttle how the host did."""
-        try:
-            fetched = await self._fetcher.fetch(request, allow_hop=allow_hop)
-        except FetchError as failure:
-            if failure.kind in TRANSIENT_KINDS:
-                await self._throttle.penalise(name)
-            elif failure.kind == "timeout":
-                await self._throttle.fail(name)
-            return None, failure
-        if fetched.status in OVERLOAD_STATUS:
-            await self._throttle.penalise(name, _retry_after(fetched))
-        elif fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            await self._throttle.fail(name)
-        elif fetched.status not in TRANSIENT_STATUS:
-            await self._throttle.reward(name)
         return fetched, None
-
-
-def _retry_after(fetched: Fetched) -> float | None:
-    return parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
 
 
 def _source(fetched: Fetched, at: datetime) -> Source:
@@ -246,7 +218,7 @@ def _source(fetched: Fetched, at: datetime) -> Source:
 def _visit(
     errand: Errand,
     fetched: Fetched,
-    began: float,
+    allowance: Allowance,
     at: datetime,
     *,
     scraped: Scraped | None = None,
@@ -257,7 +229,7 @@ def _visit(
         errand.url,
         fetched.final_url,
         fetched.status,
-        time.monotonic() - began,
+        allowance.elapsed_s,
         at,
         scraped=scraped,
         error=error,

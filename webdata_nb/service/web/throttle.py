@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PATIENCE_S: Final = 30.0
+# A line this long is that of a dozen jobs at one host that asks for the longest delay.
+LONGEST_LINE_S: Final = 3600.0
 _MAX_HOSTS: Final = 4096
 
 
@@ -38,8 +40,11 @@ class Throttle(Protocol):
 
     def turn(
         self, host: str, *, delay_s: float = 0.0, patience_s: float = PATIENCE_S
-    ) -> AbstractAsyncContextManager[None]:
+    ) -> AbstractAsyncContextManager[float]:
         """Wait for this host's next turn; the request goes inside the `async with` block.
+
+        The block is given the seconds that were spent in line: behind others, and for the distance
+        between requests. They are the host's wish, and count against nobody's patience.
 
         Parameters
         ----------
@@ -49,12 +54,13 @@ class Throttle(Protocol):
             The least seconds between the starts of two requests (robots.txt's Crawl-delay).
         patience_s : float
             The most seconds to wait for a host that asked to be left alone or that has failed.
-            Waiting for the turns of others is not counted.
+            The seconds in line are not counted; a line of more than an hour is not joined.
 
         Raises
         ------
         FetchError
-            At once, of kind ``timeout`` when the host would need longer than that, and of kind
+            At once, of kind ``timeout`` when the host would need longer than that or its line is
+            too long, and of kind
             ``host_unavailable`` when it has failed so often that it is left alone.
         """
         ...
@@ -110,18 +116,23 @@ class HostThrottle:
     @asynccontextmanager
     async def turn(
         self, host: str, *, delay_s: float = 0.0, patience_s: float = PATIENCE_S
-    ) -> AsyncIterator[None]:
+    ) -> AsyncIterator[float]:
         """Wait for this host's next turn, as `Throttle.turn` says."""
         entry = self._entry(host)
         if not entry.queued and self._start(entry, delay_s) == GO:
-            yield
+            yield 0.0
             return
+        if entry.queued * delay_s > LONGEST_LINE_S:
+            raise _too_long(host, entry.queued, delay_s)
         with ExitStack() as held:
+            came = self._clock()
             await self._queue(entry, held)
-            if not await self._wait(host, entry, delay_s, patience_s):
+            in_line_s = self._clock() - came
+            is_trial, spaced_s = await self._wait(host, entry, delay_s, patience_s)
+            if not is_trial:
                 held.close()
             # Else it is the trial of a broken host: nobody else starts before its end.
-            yield
+            yield in_line_s + spaced_s
 
     async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
         """Report a complaint or a failure, as `Throttle.penalise` says."""
@@ -170,21 +181,32 @@ class HostThrottle:
         await entry.gate.acquire()
         held.callback(entry.gate.release)
 
-    async def _wait(self, host: str, entry: _Host, delay_s: float, patience_s: float) -> bool:
-        """Wait until a request may start; tell whether it is a trial."""
+    async def _wait(
+        self, host: str, entry: _Host, delay_s: float, patience_s: float
+    ) -> tuple[bool, float]:
+        """Wait until a request may start; tell if it is a trial, and the seconds of distance."""
+        spaced_s = 0.0
         while (verdict := self._start(entry, delay_s)).wait_s > 0:
             if verdict.reason != "spacing":
                 if verdict.wait_s > patience_s or gives_up(entry.record, verdict):
                     raise _left_alone(host, verdict, entry.record)
                 patience_s -= verdict.wait_s
+            else:
+                spaced_s += verdict.wait_s
             await self._sleep(verdict.wait_s)
         if verdict.is_trial:
             entry.record = started(entry.record, self._clock())
-        return verdict.is_trial
+        return verdict.is_trial, spaced_s
 
 
 def _leave(entry: _Host) -> None:
     entry.queued -= 1
+
+
+def _too_long(host: str, queued: int, delay_s: float) -> FetchError:
+    return FetchError(
+        "timeout", f"{host} asks for {delay_s:g} s between requests, and {queued} are in line."
+    )
 
 
 def _left_alone(host: str, verdict: Verdict, record: HostRecord) -> FetchError:

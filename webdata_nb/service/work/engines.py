@@ -45,7 +45,7 @@ class Engines:
         if job.kind == "crawl":
             crawled = CrawlRequest.model_validate(job.request)
             extractor = self._extractor(crawled.scrape_options.extract, job.context, way)
-            tools = crawl.Tools(way.visitor, way.fetcher, way.robots, way.user_agent, extractor)
+            tools = crawl.Tools(way.visitor, way.polite, way.robots, way.user_agent, extractor)
             return await crawl.run(context, crawled, tools)
         request = SearchRequest.model_validate(job.request)
         extractor = self._extractor(request.extract, job.context, way)

@@ -15,6 +15,7 @@ from webdata_nb.service.scrape.render import Browser
 from webdata_nb.service.scrape.visit import Pages, Visitor
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.polite import PoliteFetcher
 from webdata_nb.service.web.throttle import Throttle
 
 
@@ -27,6 +28,7 @@ class Way:
     """
 
     fetcher: Fetcher
+    polite: PoliteFetcher
     apis: Fetcher
     visitor: Visitor
     browser: Browser
@@ -79,8 +81,9 @@ class Ways:
             Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle, user_agent=user_agent)
         )
         apis = await self._apis(fetcher, proxy, bundle, user_agent)
-        visitor = Visitor(fetcher, self._throttle, self._pages, browser)
-        return Way(fetcher, apis, visitor, browser, RobotsCache(fetcher), user_agent)
+        polite = PoliteFetcher(fetcher, self._throttle)
+        visitor = Visitor(polite, self._pages, browser)
+        return Way(fetcher, polite, apis, visitor, browser, RobotsCache(polite), user_agent)
 
     async def _apis(
         self, fetcher: Fetcher, proxy: str | None, bundle: Path | None, user_agent: str
