@@ -96,6 +96,18 @@ def test_tracking_needs_no_evidence_and_the_first_url_met_stands_for_the_page() 
     assert isinstance(facets.judge(f"{P}?gclid=1&utm_source=b"), Variant)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_tracked_and_a_plain_link_on_one_page_the_plain_one_is_read(order: int) -> None:
+    links = (P, f"{P}?utm_source=front", "http://x.test/q?gclid=1", "http://x.test/q?utm_id=2")
+    site = {"http://x.test/": Result("page", "", links=links[::order], sketch=b"front")}
+    done = drive(site, "http://x.test/", facets=Facets())
+    [alone] = [url for url in done.fetched if "/q" in url]
+    assert alone == (links[2] if order == 1 else links[3])
+    assert set(done.fetched) == {"http://x.test/", P, alone}
+    assert done.receipt[links[1]] == "facet"
+    assert done.details[links[1]] == f"{P} by utm_source"
+
+
 def test_parameters_in_another_order_are_one_page() -> None:
     facets = Facets()
     assert facets.judge(f"{P}?a=1&b=2") is None

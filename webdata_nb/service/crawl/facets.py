@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -139,6 +140,17 @@ class Facets:
             return Variant(url, known)
         return WAITING
 
+    def meet(self, urls: Iterable[str]) -> None:
+        """Hear of the links of one page before they are judged, each in its turn.
+
+        Where a page links to a tracked URL and, further down, to the plain one, the plain one is
+        the page. (Learnt later it may be too late: the tracked one is being read already.)
+        """
+        every = list(urls)
+        tracked = {plain for url in every if (plain := self._plain(url)) is not None}
+        for url in tracked.intersection(every):
+            self._shown.setdefault(url, url)
+
     def admit(self, url: str) -> None:
         """Take a URL for a page because nothing else is left to ask."""
         path, every = split(url)
@@ -229,6 +241,11 @@ class Facets:
         record.probes += 1
         self._shown.setdefault(plain, url)
         return None
+
+    def _plain(self, url: str) -> str | None:
+        """Return what is left of a URL whose every parameter is carried, None of any other."""
+        path, every = split(url) if "?" in url else (url, ())
+        return path if every and all(map(self._is_carried, every)) else None
 
     @staticmethod
     def _is_carried(each: Parameter) -> bool:

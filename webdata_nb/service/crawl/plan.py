@@ -233,7 +233,10 @@ class Plan:
         return Settled(target, position, tuple(seen))
 
     def _lead_on(self, target: Target, result: Result) -> Iterator[Seen]:
-        yield from self._offer(self._followed(target, result), target)
+        links = self._followed(target, result)
+        if self._facets is not None:
+            self._facets.meet(self._key(url) for url in self._unmet(links))
+        yield from self._offer(links, target)
         if self._frontier.weighs:
             self._frontier.cite(self._key(target.url), self._cited(result))
 
