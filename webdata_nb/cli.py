@@ -427,6 +427,8 @@ def _serve(commands: _Commands) -> None:
         action=argparse.BooleanOptionalAction,
         help="let webhooks go to this machine (default in local mode)",
     )
+    add("--metrics", metavar="HOST:PORT", help="show Prometheus metrics there (default: nowhere)")
+    add("--log-format", choices=("text", "json"), default="text", help="json: an object a line")
     # Set by a toolkit that starts the service on demand: exit when nobody needs it.
     add("--managed", action="store_true", help=argparse.SUPPRESS)
 
@@ -450,6 +452,8 @@ def _run_serve(args: argparse.Namespace) -> int:
         webhook_profile=args.webhook_profile,
         webhook_pages=args.webhook_pages,
         webhook_loopback=args.webhook_loopback,
+        metrics=args.metrics,
+        log_format=args.log_format,
     )
 
 

@@ -20,9 +20,9 @@ CHECKOUT = HERE.parent.parent
 
 
 def fuzz(
-    served: Served, *, examples: int, seed: int | None = None, phases: str | None = None
+    served: Served, at: Path, *, examples: int, seed: int | None = None, phases: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run Schemathesis on a service; the exit code is 0 where it found nothing."""
+    """Run Schemathesis on a service, in directory `at`; exit code 0 where it found nothing."""
     command = [
         *(
             sys.executable,
@@ -40,8 +40,8 @@ def fuzz(
     ]
     return subprocess.run(
         command,
-        cwd=CHECKOUT,
-        env=os.environ | {"SCHEMATHESIS_HOOKS": "tests.openapi.hooks"},
+        cwd=at,  # it keeps files of its own where it runs
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT), "SCHEMATHESIS_HOOKS": "tests.openapi.hooks"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--phases", help="such as coverage,fuzzing (default: all)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, team(Path(home)) as served:
-        found = fuzz(served, examples=args.examples, seed=args.seed, phases=args.phases)
+        found = fuzz(served, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
     sys.stdout.write(found.stdout)
     return found.returncode
 

@@ -26,6 +26,7 @@ class Served:
     url: str
     key: str
     process: subprocess.Popen[str]
+    said: tuple[str, ...]
 
     @property
     def headers(self) -> dict[str, str]:
@@ -34,16 +35,24 @@ class Served:
 
 
 @contextmanager
-def team(home: Path, *options: str, plan: str = "unlimited", **environ: str) -> Iterator[Served]:
+def team(
+    home: Path, *options: str, key: str = "", plan: str = "unlimited", **environ: str
+) -> Iterator[Served]:
     """Serve a team from `home`, with one account, until the block ends."""
     shell = Shell(home)
-    key = shell.run("keys", "create", "--name", "alice", "--plan", plan).stdout.strip()
+    if not key:
+        made = shell.run("keys", "create", "--name", "alice", "--plan", plan)
+        key = made.stdout.strip()
     words = ("serve", "--mode", "team", "--port", "0", *options)
     with shell.start(*words, **(ENVIRON | environ)) as process:
         try:
             assert process.stderr is not None
-            said = next(line for line in process.stderr if " serves http://" in line)
-            yield Served(said.split()[-1], key, process)
+            said = []
+            for line in process.stderr:
+                said.append(line)
+                if " serves http://" in line:
+                    break
+            yield Served(said[-1].split()[-1], key, process, tuple(said))
         finally:
             process.terminate()
             process.communicate(timeout=PATIENCE_S)

@@ -11,7 +11,7 @@ from webdata_nb.contract.operations import OPERATIONS
 
 def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:
     with team(tmp_path) as served:
-        found = fuzz(served, examples=4, phases="examples,fuzzing,stateful")
+        found = fuzz(served, tmp_path, examples=4, phases="examples,fuzzing,stateful")
     assert found.returncode == 0, found.stdout
     # All but the address of the document itself.
     assert f"Tested: {len(OPERATIONS) - 1}" in found.stdout, found.stdout

@@ -16,6 +16,7 @@ from time import time
 from typing import Any, Final
 
 import uvicorn
+from prometheus_client import start_http_server
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
@@ -29,10 +30,12 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.errors import ServiceError
+from webdata_nb.service.errors import NoSuchJob, ServiceError
 from webdata_nb.service.gate import AccountOf, Gate, local_accounts
 from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.logs import Shape, set_up
+from webdata_nb.service.metrics import Metrics, Stored
 from webdata_nb.service.routes import (
     crawl,
     creatives,
@@ -64,6 +67,7 @@ from webdata_nb.service.store.queries import schema_version
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.tracing import Traced
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.webhooks.callbacks import Webhooks
@@ -84,21 +88,41 @@ INDEX_AFTER_S: Final = 1.0
 SWEEP_EVERY_S: Final = 600.0
 # How long replies under way may take when the service stops; jobs go on after the next start.
 GRACE_S: Final = 3
+# How long a scrape of the metrics may wait for the store.
+SCRAPE_S: Final = 5.0
 
 
 class Background:
     """Does what can wait when a job ends: tells of it, and indexes it when nothing else is due."""
 
-    def __init__(self, store: Store, indexer: Indexer, wake_webhooks: Callable[[], None]) -> None:
-        self._store, self._indexer = store, indexer
+    def __init__(
+        self,
+        store: Store,
+        indexer: Indexer,
+        wake_webhooks: Callable[[], None],
+        metrics: Metrics,
+    ) -> None:
+        self._store, self._indexer, self._metrics = store, indexer, metrics
         self._wake_webhooks = wake_webhooks
         self._due = asyncio.Event()
         self._due.set()
 
-    async def finished(self, _job: Job) -> None:
+    async def finished(self, job: Job) -> None:
         """Note that a job ended."""
         self._due.set()
         self._wake_webhooks()
+        await self._count(job)
+
+    async def _count(self, job: Job) -> None:
+        try:
+            ended = await self._store.job(job.account_id, job.id)
+            outcomes = (await self._store.receipt(job.id, examples=0)).counts
+        except NoSuchJob:
+            return  # it went with its retention
+        chain = ended.outcome.get("fallback_chain", [])
+        asked = [(each["provider"], each["status"]) for each in chain]
+        if ended.state.terminal:
+            self._metrics.ended(ended.kind, ended.state.value, outcomes, asked)
 
     async def run(self) -> None:
         """Index, for ever."""
@@ -138,6 +162,7 @@ class Running:
 
     app: ASGIApp
     routes: Sequence[BaseRoute]
+    metrics: Metrics
     active_jobs: Callable[[], Awaitable[int]]
 
 
@@ -166,7 +191,9 @@ async def service(
         ways = await stack.enter_async_context(Ways(policy, settings.user_agent, throttle, pages))
         indexer = Indexer(store, index)
         webhooks = await _webhooks(stack, store, settings, port, clock)
-        background = Background(store, indexer, webhooks.wake)
+        metrics = Metrics()
+        metrics.registry.register(Stored(_counts(store, asyncio.get_running_loop())))
+        background = Background(store, indexer, webhooks.wake, metrics)
         catalog = Catalog(Local(index, indexer), Lines())
         engines = Engines(ways, catalog, settings.providers)
         hub = Hub()
@@ -200,8 +227,25 @@ async def service(
         stack.push_async_callback(runner.close)
         counter = creatives.Counter(listing, ways)
         routes = _routes(settings.mode, desk, counter, lifetime, stop)
+        routes += health.routes(health.Readiness(store, settings.data_dir))
         app = _application(settings.mode, desk, routes, lifetime)
-        yield Running(app, routes, _busy(store, webhooks))
+        templates = {each.endpoint: each.path for each in routes}
+        yield Running(Traced(app, templates, metrics), routes, metrics, _busy(store, webhooks))
+
+
+def _counts(
+    store: SqliteStore, loop: asyncio.AbstractEventLoop
+) -> Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]:
+    """Return what a scrape, on a thread of its own, asks of the store, whose loop is this one."""
+
+    async def look() -> dict[str, dict[tuple[str, ...], int]]:
+        jobs, deliveries = await store.read("job_counts"), await store.read("delivery_counts")
+        return {
+            "jobs": {(row["kind"], row["state"]): row["n"] for row in jobs},
+            "deliveries": {(row["state"],): row["n"] for row in deliveries},
+        }
+
+    return lambda: asyncio.run_coroutine_threadsafe(look(), loop).result(SCRAPE_S)
 
 
 def _busy(store: Store, webhooks: Webhooks) -> Callable[[], Awaitable[int]]:
@@ -251,7 +295,7 @@ def _routes(
     routes = [route for group in groups for route in group.routes(desk)]
     routes += creatives.routes(desk, counter)
     routes += inspection.routes(desk.webhooks)
-    routes += [*health.ROUTES, *document.ROUTES]
+    routes += document.ROUTES
     if mode == "local":
         routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
     return routes
@@ -314,26 +358,44 @@ async def _run(settings: ServiceSettings, lifetime: Lifetime) -> None:
     with listen(settings.host, settings.port) as sock, _signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
-            server = _Server(
-                uvicorn.Config(
-                    running.app,
-                    http=Bounded,
-                    ws="none",
-                    log_config=None,
-                    access_log=False,
-                    lifespan="off",
-                    server_header=False,
-                    timeout_graceful_shutdown=GRACE_S,
+            with _measured(settings.metrics, running.metrics):
+                server = _Server(
+                    uvicorn.Config(
+                        running.app,
+                        http=Bounded,
+                        ws="none",
+                        log_config=None,
+                        access_log=False,
+                        lifespan="off",
+                        server_header=False,
+                        timeout_graceful_shutdown=GRACE_S,
+                    )
                 )
-            )
-            serving = asyncio.create_task(server.serve(sockets=[sock]))
-            beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))
-            _announce(settings, port, lifetime)
-            await stopping.wait()
-            lifetime.retire()
-            server.should_exit = True
-            await serving
-            await _end(beside)
+                serving = asyncio.create_task(server.serve(sockets=[sock]))
+                beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))
+                _announce(settings, port, lifetime)
+                await stopping.wait()
+                lifetime.retire()
+                server.should_exit = True
+                await serving
+                await _end(beside)
+
+
+@contextmanager
+def _measured(at: tuple[str, int] | None, metrics: Metrics) -> Iterator[None]:
+    """Show the metrics at an address of their own, to whoever can reach it."""
+    if at is None:
+        yield
+        return
+    host, port = at
+    server, thread = start_http_server(port, host, metrics.registry)
+    log.info("metrics at http://%s:%d/metrics", host, server.server_port)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @contextmanager
@@ -377,6 +439,8 @@ def serve(
     webhook_profile: str = "A",
     webhook_pages: bool = False,
     webhook_loopback: bool | None = None,
+    metrics: str | None = None,
+    log_format: Shape = "text",
 ) -> int:
     """Run the service in the foreground until it is asked to stop.
 
@@ -404,15 +468,17 @@ def serve(
         is told (profile B).
     webhook_loopback
         Whether webhooks may go to this machine itself, by http too; when None in local mode only.
+    metrics
+        Where Prometheus finds ``/metrics``, as ``HOST:PORT``; nowhere when None.
+    log_format
+        ``"text"`` for people, ``"json"`` for one object a line.
 
     Returns
     -------
     int
         The exit code: 0 after a stop that was asked for, 1 when the service could not start.
     """
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    set_up(log_format)
     try:
         settings = ServiceSettings.checked(
             host=host,
@@ -428,6 +494,7 @@ def serve(
             webhook_profile=webhook_profile,
             webhook_pages=webhook_pages,
             webhook_loopback=webhook_loopback,
+            metrics=metrics,
         )
         lifetime = Lifetime(data_dir, version=__version__, schema=schema_version(), managed=managed)
         lifetime.hold()

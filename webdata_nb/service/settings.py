@@ -108,6 +108,7 @@ class ServiceSettings:
     secret_keys: tuple[str, ...] = field(default=(), repr=False)
     retention: Retention = Retention()
     webhooks: WebhookSettings = WebhookSettings()
+    metrics: tuple[str, int] | None = None
 
     @classmethod
     def checked(
@@ -126,6 +127,7 @@ class ServiceSettings:
         webhook_profile: str = "A",
         webhook_pages: bool = False,
         webhook_loopback: bool | None = None,
+        metrics: str | None = None,
     ) -> ServiceSettings:
         """Return settings from a command's options and variables; raises `BadSetting`."""
         if store not in {None, "sqlite"}:
@@ -156,6 +158,7 @@ class ServiceSettings:
             WebhookSettings.checked(
                 mode, profile=webhook_profile, pages=webhook_pages, loopback=webhook_loopback
             ),
+            _address(metrics),
         )
 
     @property
@@ -218,6 +221,15 @@ def _creatives(
     way = access.get(source or "", {})
     terms = given.get("WEBDATA_CREATIVES_TERMS")
     return {"source": source, "terms": terms, "url": way.get("url"), "key": way.get("key")}
+
+
+def _address(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 <= int(port) <= LAST_PORT:
+        raise BadSetting("--metrics takes HOST:PORT, such as 127.0.0.1:9100")
+    return host.strip("[]"), int(port)
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -53,3 +53,7 @@ SELECT * FROM delivery WHERE id = :id AND account_id = :account_id;
 -- name: delivery_stats
 SELECT event, state, COUNT(*) AS n, SUM(attempts) AS attempts FROM delivery
 WHERE account_id = :account_id GROUP BY event, state;
+
+-- name: delivery_counts
+-- All accounts together, for the operator's metrics.
+SELECT state, COUNT(*) AS n FROM delivery GROUP BY state;

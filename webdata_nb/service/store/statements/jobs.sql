@@ -108,6 +108,10 @@ WHERE e.job_id = :job_id AND j.account_id = :account_id
   AND e.position >= :start AND e.position < :stop
 ORDER BY e.position;
 
+-- name: job_counts
+-- All accounts together, for the operator's metrics.
+SELECT kind, state, COUNT(*) AS n FROM job GROUP BY kind, state;
+
 -- name: active_jobs
 SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
 

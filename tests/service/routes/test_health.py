@@ -1,0 +1,26 @@
+"""Readiness: the store answers and its disk takes what is written; no word on why not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.service.conftest import opened
+from webdata_nb.contract import paths
+from webdata_nb.service.routes import health
+
+
+async def test_a_disk_that_takes_nothing_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    async with opened(tmp_path / "data") as api:
+        assert await api.get(paths.READY) == {"status": "ok"}
+        (tmp_path / "data").rename(tmp_path / "away")
+        nobody = {"Authorization": ""}
+        assert await api.get(paths.READY, 503, headers=nobody) == {"status": "unavailable"}
+        assert await api.get(paths.HEALTH, headers=nobody) == {"status": "ok"}
+        shutil.move(tmp_path / "away", tmp_path / "data")
+        assert await api.get(paths.READY) == {"status": "ok"}

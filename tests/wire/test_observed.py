@@ -1,0 +1,167 @@
+"""What an operator sees of a team's service: logs, metrics, secrets nowhere, a harmless stop."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.openapi.served import Served, team
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from tests.test_cli import PATIENCE_S
+from webdata_nb.contract import paths
+
+HERE = ("--allow-network", "127.0.0.0/8", "--webhook-loopback")
+OBSERVED = ("--metrics", "127.0.0.1:0", "--log-format", "json")
+ENDED = {"completed", "failed", "cancelled"}
+
+
+def client(served: Served) -> httpx.Client:
+    return httpx.Client(
+        base_url=served.url, headers=served.headers, trust_env=False, timeout=PATIENCE_S
+    )
+
+
+def ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
+    while True:
+        reply: dict[str, Any] = http.get(f"/v1/crawl/{job_id}").raise_for_status().json()
+        if reply["status"] in ENDED:
+            return reply
+        http.get(f"/v1/crawl/{job_id}/events")
+
+
+def metrics(served: Served) -> str:
+    found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.said))
+    assert found is not None, served.said
+    return httpx.get(found[1], trust_env=False, timeout=PATIENCE_S).raise_for_status().text
+
+
+def values(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_ids_and_lines(tmp_path: Path) -> None:
+    with Site() as site, team(tmp_path, *HERE, *OBSERVED) as served, client(served) as http:
+        link_tree(site, depth=1, fanout=3)
+        start = http.post(paths.CRAWL, json={"url": site.at("/tree")})
+        job_id = start.json()["job_id"]
+        ended(http, job_id)
+        named = http.get(paths.USAGE, headers={"X-Request-ID": "from-proxy.7"})
+        forged = http.get(paths.JOBS, headers={"X-Request-ID": 'x" level="error'})
+        http.get("/nowhere/with/a-secret?token=hidden")
+        counted = values(metrics(served))
+        served.process.send_signal(signal.SIGTERM)
+        _, rest = served.process.communicate(timeout=PATIENCE_S)
+    assert named.headers["X-Request-ID"] == "from-proxy.7"
+    assert re.fullmatch("[0-9a-f]{32}", forged.headers["X-Request-ID"])
+    assert start.headers["X-Request-ID"] not in {"", "from-proxy.7"}
+    assert counted["webdata_jobs_ended_total", "crawl", "completed"] == 1
+    assert counted["webdata_urls_total", "crawl", "fetched"] == 4
+    assert counted["webdata_jobs", "crawl", "completed"] == 1
+    assert counted["webdata_queue_depth",] == 0
+    assert counted["webdata_http_requests_total", "POST", paths.CRAWL, "200"] == 1
+    assert counted["webdata_http_requests_total", "GET", "other", "404"] == 1
+    assert not [name for name in counted if job_id in str(name) or site.at("") in str(name)]
+    lines = [json.loads(line) for line in rest.splitlines() if line.startswith("{")]
+    mine = [line for line in lines if line.get("request_id") == "from-proxy.7"]
+    assert [(line["route"], line["status"]) for line in mine] == [(paths.USAGE, 200)]
+    assert "hidden" not in rest
+    assert "a-secret" not in rest
+
+
+def test_metrics_are_nowhere_else(tmp_path: Path) -> None:
+    with team(tmp_path) as served, client(served) as http:
+        assert http.get("/metrics").status_code == 404
+        assert http.get(paths.READY, headers={"Authorization": ""}).json() == {"status": "ok"}
+
+
+def test_a_stop_fails_no_job(tmp_path: Path) -> None:
+    with Site() as site:
+        pages = link_tree(site, depth=2, fanout=3)
+        gate = site.hold(pages[5])
+        with team(tmp_path, *HERE) as served, client(served) as http:
+            job_id = http.post(paths.CRAWL, json={"url": site.at("/tree")}).json()["job_id"]
+            site.wait_for(pages[5], timeout=PATIENCE_S)
+            key = served.key
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(timeout=PATIENCE_S) == 0
+        gate.release()
+        with team(tmp_path, *HERE, key=key) as served, client(served) as http:
+            reply = ended(http, job_id)
+    assert (reply["status"], reply["error"]) == ("completed", None)
+    assert [row["url"] for row in reply["data"]] == [site.at(path) for path in pages]
+
+
+CANARIES = {
+    "header": "canary-header-5d1c",
+    "cookie": "canary-cookie-88e0",
+    "hook": "canary-hook-2f6b",
+    "llm": "canary-llm-c94a",
+    "userinfo": "canary-userinfo-07d3",
+}
+
+
+def leaked(data: bytes, served: Served) -> list[str]:
+    wanted = {**CANARIES, "key": served.key}
+    return [name for name, text in wanted.items() if text.encode() in data]
+
+
+def unpacked(data: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return b"".join(archive.read(name) for name in archive.namelist())
+
+
+@pytest.mark.parametrize("outcome", ["completed", "failed"])
+def test_no_secret_is_anywhere(tmp_path: Path, outcome: str) -> None:
+    secrets = {
+        "WEBDATA_LLM_HERE_URL": "https://llm.invalid",
+        "WEBDATA_LLM_HERE_KEY": CANARIES["llm"],
+    }
+    visits = {"headers": {"X-Key": CANARIES["header"]}, "cookies": {"sid": CANARIES["cookie"]}}
+    with Site() as site, team(tmp_path, *HERE, *OBSERVED, **secrets) as served:
+        link_tree(site, depth=1, fanout=3)
+        url = site.at("/tree") if outcome == "completed" else "http://127.0.0.1:1024/"
+        hook = {"webhook_url": site.at("/hook"), "webhook_secret": CANARIES["hook"]}
+        with client(served) as http:
+            body = {"url": url, "scrape_options": visits, **hook}
+            job_id = http.post(paths.CRAWL, json=body).raise_for_status().json()["job_id"]
+            ended(http, job_id)
+            asked = [paths.JOBS, paths.USAGE, paths.WEBHOOK_DELIVERIES, paths.WEBHOOK_STATS]
+            asked += [paths.OPENAPI, paths.ENGINES, paths.WEIGHTS, "/nowhere"]
+            of_job = [paths.CRAWL_JOB, paths.CRAWL_RECEIPT, paths.CRAWL_EVENTS]
+            of_job += [f"{paths.CRAWL_EXPORT}?format={name}" for name in ("json", "csv")]
+            asked += [path.format(job_id=job_id) for path in of_job]
+            answers = [http.get(path) for path in asked]
+            userinfo = {"url": f"http://u:{CANARIES['userinfo']}@x.example/"}
+            answers.append(http.post(paths.CRAWL, json=userinfo))
+            answers.append(http.post(paths.JOB_RETRY.format(job_id=job_id)))
+            archive = http.get(paths.CRAWL_EXPORT.format(job_id=job_id), params={"format": "zip"})
+        said = b"".join(f"{each.headers}".encode() + each.content for each in answers)
+        measured = metrics(served).encode()
+        if archive.status_code == 200:
+            said += unpacked(archive.content)
+        served.process.send_signal(signal.SIGTERM)
+        _, lines = served.process.communicate(timeout=PATIENCE_S)
+    assert leaked(said, served) == []
+    assert leaked(measured, served) == []
+    assert leaked(lines.encode(), served) == []
+    sent = {hit.headers.get("X-Key") for hit in site.hits("/tree")}
+    assert sent == ({CANARIES["header"]} if outcome == "completed" else set())
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "jobs.sqlite" for path in files)
+    assert {path.name: leaked(path.read_bytes(), served) for path in files} == {
+        path.name: [] for path in files
+    }

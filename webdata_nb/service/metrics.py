@@ -1,0 +1,106 @@
+"""Prometheus metrics: few, and with labels from short fixed lists only.
+
+Nothing here names a caller, a host, a query or an address: those are as many as there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+OTHER: Final = "other"
+_SECONDS: Final = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0)
+
+
+class Metrics:
+    """The counters of one service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        self._requests = Counter(
+            "webdata_http_requests",
+            "Requests answered.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "webdata_http_request_seconds",
+            "Seconds until an answer was sent whole.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._jobs = Counter(
+            "webdata_jobs_ended",
+            "Jobs that this process brought to an end.",
+            ("kind", "state"),
+            registry=self.registry,
+        )
+        self._pages = Counter(
+            "webdata_urls",
+            "URLs of ended jobs, by what became of them.",
+            ("kind", "outcome"),
+            registry=self.registry,
+        )
+        self._attempts = Counter(
+            "webdata_provider_attempts",
+            "Search providers asked by ended jobs.",
+            ("provider", "status"),
+            registry=self.registry,
+        )
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request; `route` is its template, or `OTHER`."""
+        known = method if method in METHODS else OTHER
+        self._requests.labels(known, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def ended(
+        self,
+        kind: str,
+        state: str,
+        outcomes: Mapping[str, int],
+        attempts: Sequence[tuple[str, str]],
+    ) -> None:
+        """Count one job, its URLs by outcome, and the (provider, status) pairs that it met."""
+        self._jobs.labels(kind, state).inc()
+        for outcome, count in outcomes.items():
+            self._pages.labels(kind, outcome).inc(count)
+        for provider, status in attempts:
+            self._attempts.labels(provider, status).inc()
+
+
+class Stored(Collector):
+    """What the store holds at the moment it is asked; `counts` may be called from any thread."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]) -> None:
+        self._counts = counts
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Name the metrics without a look into the store."""
+        return self._families({"jobs": {}, "deliveries": {}})
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the counts."""
+        return self._families(self._counts())
+
+    def _families(
+        self, counts: Mapping[str, Mapping[tuple[str, ...], int]]
+    ) -> list[GaugeMetricFamily]:
+        jobs = GaugeMetricFamily("webdata_jobs", "Jobs kept.", labels=("kind", "state"))
+        queue = GaugeMetricFamily("webdata_queue_depth", "Jobs that wait for a worker.")
+        sent = GaugeMetricFamily(
+            "webdata_webhook_deliveries", "Webhook deliveries kept.", labels=("state",)
+        )
+        for labels, count in counts["jobs"].items():
+            jobs.add_metric(labels, count)
+        waiting = [count for (_, state), count in counts["jobs"].items() if state == "pending"]
+        queue.add_metric((), sum(waiting))
+        for labels, count in counts["deliveries"].items():
+            sent.add_metric(labels, count)
+        return [jobs, queue, sent]
