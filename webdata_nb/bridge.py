@@ -289,9 +289,13 @@ class Portal:
         finally:
             call.ticks.run()
 
+    def is_current(self) -> bool:
+        """Whether the caller runs on the portal's own thread."""
+        return threading.current_thread() is self._thread
+
     def refuse_own_thread(self) -> None:
         """Raise RuntimeError on the portal's own thread, where waiting would be for ever."""
-        if threading.current_thread() is self._thread:
+        if self.is_current():
             raise RuntimeError(
                 "a blocking call on webdata's own loop would wait for ever: "
                 "await the async twin instead, such as asearch_df for search_df"

@@ -87,21 +87,25 @@ class Pool:
         self._turn = asyncio.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
 
-    async def target(self, chosen: Settings) -> tuple[Target, asyncio.AbstractEventLoop]:
-        """Return the service that `chosen` names, and the loop on which clients are shared."""
+    async def target(
+        self, chosen: Settings, since: float
+    ) -> tuple[Target, asyncio.AbstractEventLoop]:
+        """Return the service that `chosen` names, and the loop on which clients are shared.
+
+        A local one must have been seen alive after `since`, of the monotonic clock.
+        """
         self.loop = loop = asyncio.get_running_loop()
         if chosen.base_url is not None:
             proxy, bundle = chosen.proxy, chosen.ca_bundle
             return Target(chosen.base_url, _key(chosen), proxy=proxy, ca_bundle=bundle), loop
-        lease = await self._lease(chosen)
+        lease = await self._lease(chosen, since)
         return Target(lease.base_url, Secret(lease.token), lease.lease_id), loop
 
-    async def _lease(self, chosen: Settings) -> local.LocalService:
-        arrived = time.monotonic()
+    async def _lease(self, chosen: Settings, since: float) -> local.LocalService:
         async with self._turn:
             _OPEN[self] = None
             held = self._leases.pop(chosen.data_dir, None)
-            lease = await local.ensure(chosen, current=held, since=arrived)
+            lease = await local.ensure(chosen, current=held, since=since)
             self._leases[chosen.data_dir] = lease
             return lease
 
@@ -217,8 +221,10 @@ class Connection:
         return Scope(chosen.base_url, _hashed(_key(chosen).reveal()))
 
     @asynccontextmanager
-    async def client(self, chosen: Settings) -> AsyncIterator[Client]:
+    async def client(self, chosen: Settings, *, seen_s: float = 0.0) -> AsyncIterator[Client]:
         """Give a client for the running loop: the shared one, or one of the block's own.
+
+        A local service that was seen alive within the last `seen_s` seconds is not asked again.
 
         Raises
         ------
@@ -234,7 +240,8 @@ class Connection:
             )
         if chosen.offline:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
-        target, home = await asyncio.wrap_future(PORTAL.submit(self._pool.target(chosen)))
+        since = time.monotonic() - seen_s
+        target, home = await self._target(chosen, since)
         if asyncio.get_running_loop() is home:
             yield self._pool.client(target)
             return
@@ -243,6 +250,14 @@ class Connection:
             yield client
         finally:
             await client.aclose()
+
+    async def _target(
+        self, chosen: Settings, since: float
+    ) -> tuple[Target, asyncio.AbstractEventLoop]:
+        finding = self._pool.target(chosen, since)
+        if PORTAL.is_current():
+            return await finding
+        return await asyncio.wrap_future(PORTAL.submit(finding))
 
     async def aclose(self) -> None:
         """Close what this connection has open and give back its lease on a local service.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.client import fake
 from tests.client.fake import KEY, Service, status
@@ -526,3 +527,24 @@ def test_a_client_belongs_to_one_loop() -> None:
     asyncio.run(use())
     with pytest.raises(RuntimeError, match="another event loop"):
         asyncio.run(client.weights())
+
+
+async def test_a_start_may_come_with_its_result(service: Service, client: Client) -> None:
+    told: dict[str, Any] = {
+        "success": True,
+        "job_id": "j",
+        "status": "started",
+        "message": None,
+        "result": {"job_id": "j", "status": "completed", "fallback_chain": None, "data": [{}]},
+    }
+
+    async def at_once(_request: web.Request, _handler: fake.Handler) -> web.StreamResponse:
+        return web.json_response(told)
+
+    service.faults["POST search"].append(at_once)
+    begun = await client.start_search(SEARCH, wait_s=1)
+    assert begun.result is not None
+    assert (begun.result.status, begun.result.data) == ("completed", [{}])
+    assert service.requests("POST search")[0].query == {"wait": "1"}
+    # A service that does not know it answers as ever.
+    assert (await client.start_search(SEARCH, wait_s=1)).result is None

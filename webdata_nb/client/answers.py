@@ -66,6 +66,8 @@ def _lenient(body: Any) -> Any:
     if not isinstance(body, dict):
         return body
     given = {name: value for name, value in body.items() if value is not None}
+    if "result" in given:
+        given["result"] = _lenient(given["result"])
     if given.get("status") == "queued":
         given["status"] = "started"
     return given

@@ -29,6 +29,7 @@ from webdata_nb.contract.replies import (
     JobList,
     ReceiptPage,
     RetryReply,
+    SearchStart,
     SearchStatus,
     StartReply,
     UsageReply,
@@ -135,7 +136,8 @@ class Client:
         *,
         idempotency_key: str | None = None,
         on_pause: Callable[[Pause], object] | None = None,
-    ) -> StartReply:
+        wait_s: int = 0,
+    ) -> SearchStart:
         """POST /v1/search.
 
         Parameters
@@ -146,6 +148,9 @@ class Client:
             Up to 255 characters; a fresh one by default.
         on_pause : Callable[[Pause], object], optional
             Told whenever the start has to wait: for a slot of the plan, or for another attempt.
+        wait_s : int
+            Seconds for which the answer may wait for the job's end, and then hold its `result`;
+            a service that does not know this (ours) answers at once.
 
         Raises
         ------
@@ -154,7 +159,9 @@ class Client:
         ServiceError, ConnectionFailed, BadAnswer
             As every call.
         """
-        return await self._start(paths.SEARCH, body, idempotency_key, on_pause)
+        call = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
+        waiting = replace(call, params={"wait": wait_s}) if wait_s else call
+        return answers.parse(SearchStart, await self._start(waiting))
 
     async def start_crawl(
         self,
@@ -164,24 +171,17 @@ class Client:
         on_pause: Callable[[Pause], object] | None = None,
     ) -> StartReply:
         """POST /v1/crawl; parameters and errors as `start_search`."""
-        return await self._start(paths.CRAWL, body, idempotency_key, on_pause)
+        call = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
+        return answers.parse(StartReply, await self._start(call))
 
-    async def _start(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        key: str | None,
-        on_pause: Callable[[Pause], object] | None,
-    ) -> StartReply:
-        call = _creating(path, body, _key(key), on_pause)
+    async def _start(self, call: Call) -> Any:
         try:
-            reply = await self._create(replace(call, idempotent=bool(self._honours_keys)))
+            return await self._create(replace(call, idempotent=bool(self._honours_keys)))
         except (errors.UnknownOutcome, errors.ServiceFault):
             # Sent again only where the service honours the key, so that no second job starts.
             if self._honours_keys is not None or not await self._learn_of_keys():
                 raise
-            reply = await self._create(replace(call, idempotent=True))
-        return answers.parse(StartReply, reply)
+            return await self._create(replace(call, idempotent=True))
 
     async def _create(self, call: Call) -> Any:
         """Start a job; one whose caller was cancelled meanwhile is cancelled as well."""

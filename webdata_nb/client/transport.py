@@ -24,7 +24,8 @@ from webdata_nb.contract import paths
 
 log = logging.getLogger("webdata_nb")
 
-LATE_ANSWER_S: Final = 1.0
+# Longer than a start waits for its job's end; with the cancel that follows, within 3 s.
+LATE_ANSWER_S: Final = 1.5
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 Send = Callable[[Call], Awaitable[Outcome]]

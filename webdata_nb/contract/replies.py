@@ -164,6 +164,12 @@ class SearchStatus(Reply):
     expired_at: datetime | None = None
 
 
+class SearchStart(StartReply):
+    """Answer to the start of a search; `result`, asked for with `?wait=` (ours), once it ended."""
+
+    result: SearchStatus | None = None
+
+
 class CrawlStatus(Reply):
     """GET /v1/crawl/{job_id}; `receipt` and `error` are ours."""
 

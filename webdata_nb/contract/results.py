@@ -17,6 +17,8 @@ _OWN_PORTS: Final = (None, 80, 443)
 _RESERVED: Final = "!$&'()*+,;=:@/%"
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+# A path without an escape, and without a character that needs one: most of them.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 
 
 def result_key(url: str) -> str:
@@ -33,16 +35,20 @@ def result_key(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
-        query = sorted(
-            (name, value)
-            for name, value in parse_qsl(parts.query, keep_blank_values=True)
-            if not _TRACKING.fullmatch(name)
-        )
+        query = _told(parts.query) if parts.query else ""
     except ValueError:  # no web address: it is its own key
         return url
     shown_port = "" if port in _OWN_PORTS else f":{port}"
-    path = quote(_ESCAPE.sub(_levelled, parts.path), safe=_RESERVED).rstrip("/")
-    return f"{host}{shown_port}{path}?{urlencode(query)}"
+    path = parts.path
+    if not _PLAIN.fullmatch(path):
+        path = quote(_ESCAPE.sub(_levelled, path), safe=_RESERVED)
+    return f"{host}{shown_port}{path.rstrip('/')}?{query}"
+
+
+def _told(query: str) -> str:
+    """Return the parameters that say what the page is, in one order."""
+    given = parse_qsl(query, keep_blank_values=True)
+    return urlencode(sorted(each for each in given if not _TRACKING.fullmatch(each[0])))
 
 
 def _levelled(escape: re.Match[str]) -> str:

@@ -78,6 +78,8 @@ async def _gained(ask: Ask, call: Call) -> Result:
     memory = Memory.of_ask(ask, call)
     if ask.only_new:
         return await _news(ask, call, memory)
+    if not call.cache and not call.settings.offline:
+        return await _asked(ask, call, memory)  # the cache has no say in it
     asked_at = datetime.now(UTC)
     found = await asyncio.to_thread(memory.find, ask.shown)
     if found is not None:
@@ -132,7 +134,7 @@ async def _fetched(ask: Ask, call: Call, memory: Memory) -> Fetched:
             listener.job_id = job_id
             memory.started(ask, job_id)
 
-        async with call.connection.client(call.settings) as client:
+        async with call.connection.client(call.settings, seen_s=call.seen_s) as client:
             fetched = await fetch(client, ask, call, listener, started)
         listener.ended(fetched.outcome.status)
         return fetched

@@ -39,6 +39,8 @@ class Call:
     on_incomplete: OnIncomplete = "raise"
     on_cancel: OnCancel = "raise"
     out: Path | str | None = None
+    # Of several inputs: for how long one of them having found the service will do for the others.
+    seen_s: float = 0.0
 
     @classmethod
     def of(

@@ -39,6 +39,8 @@ Outcome = Result | WebdataError
 # Inputs under way at a time; the service's own cap is the limiter's matter.
 ABREAST: Final = 16
 MOST: Final = 10_000
+# A service that dies is started again by the next input that looks for it.
+_SEEN_S: Final = 1.0
 _ABSENT: Final = "(none)"
 
 
@@ -154,7 +156,8 @@ async def _gathered(
     """Return each input's outcome, None where an interrupt came first."""
     ask = inputs[0].ask
     # Each input keeps still; the bar of the whole call counts inputs.
-    quiet = replace(call, out=None, settings=replace(call.settings, progress=False))
+    settings = replace(call.settings, progress=False)
+    quiet = replace(call, out=None, settings=settings, seen_s=_SEEN_S)
     what = f"{ask.op} of {len(inputs)} inputs"
     places = asyncio.Semaphore(ABREAST if spread.executor is None else len(inputs))
     finished = itertools.count(1)

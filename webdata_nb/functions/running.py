@@ -13,7 +13,7 @@ from typing import Final
 
 from webdata_nb.client import paging, waiting
 from webdata_nb.client.client import Client
-from webdata_nb.contract.replies import ReceiptEntry, SearchStatus, StartReply
+from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import (
@@ -36,6 +36,8 @@ from webdata_nb.tables.receipt import of_crawl, of_search
 _SALVAGE_S: Final = 2.0
 # A search that visits no page ends sooner, or its providers are slow and a bar is welcome.
 _GLANCE_S: Final = 5
+# Whoever is interrupted during the start still learns which job to cancel: see `LATE_ANSWER_S`.
+PROMPT_S: Final = 1
 
 log = logging.getLogger("webdata_nb")
 
@@ -49,10 +51,19 @@ async def run(
 ) -> Fetched:
     """Run a search or a crawl to its end; `started` is told the job's id at once."""
     kind = kind_of(ask)
-    job_id = (await within(call.timeout_s, start(client, ask))).job_id
-    started(job_id)
     brief = isinstance(ask.request, SearchRequest) and not ask.request.formats
-    return await follow(client, kind, job_id, ask.subject, call=call, report=report, brief=brief)
+    # A deadline is the job's, not the start's: a short one leaves no time to wait in the start.
+    patient = call.timeout_s is None or call.timeout_s > _GLANCE_S
+    wait_s = PROMPT_S if brief and patient else 0
+    begun = await within(call.timeout_s, start(client, ask, wait_s=wait_s))
+    started(begun.job_id)
+    result = begun.result if isinstance(begun, SearchStart) else None
+    if result is not None and result.status.terminal:
+        report(waiting.progress_of(kind, result, elapsed_s=0.0))
+        return await _searched(result)
+    return await follow(
+        client, kind, begun.job_id, ask.subject, call=call, report=report, brief=brief
+    )
 
 
 def kind_of(ask: Ask) -> JobKind:
@@ -60,10 +71,11 @@ def kind_of(ask: Ask) -> JobKind:
     return "search" if ask.op == "search" else "crawl"
 
 
-async def start(client: Client, ask: Ask) -> StartReply:
-    """Start the job that `ask` stands for."""
-    begin = client.start_search if ask.op == "search" else client.start_crawl
-    return await begin(ask.body)
+async def start(client: Client, ask: Ask, *, wait_s: int = 0) -> StartReply:
+    """Start the job that `ask` stands for; a search may be answered with its result."""
+    if ask.op == "search":
+        return await client.start_search(ask.body, wait_s=wait_s)
+    return await client.start_crawl(ask.body)
 
 
 async def follow(
@@ -79,7 +91,7 @@ async def follow(
 ) -> Fetched:
     """Wait for a job's end and collect its rows; `subject` is what a crawl started from.
 
-    A `brief` job, a search that visits no page, takes two round trips and no stream.
+    A `brief` job, a search that visits no page, is first asked for its end without a stream.
     """
     seen: list[SearchStatus] = []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -19,6 +20,8 @@ from webdata_nb.service.errors import SecretsLost
 
 KEY_FILE: Final = "secret.key"
 _NOTHING: Final = ""
+# A job that runs is read several times a second; what was opened last is kept in memory.
+_KEPT: Final = 64
 
 
 class KeySource(Protocol):
@@ -49,13 +52,19 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._known: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
 
     def read(self) -> tuple[str, ...]:
-        """See `KeySource.read`."""
+        """See `KeySource.read`; another process may rotate them, and then the file is another."""
         try:
-            return tuple(self._path.read_text("ascii").split())
+            found = self._path.stat()
+            mark = (found.st_ino, found.st_mtime_ns, found.st_size)
+            known = self._known  # read once: several threads open secrets
+            if known is None or known[0] != mark:
+                known = self._known = (mark, tuple(self._path.read_text("ascii").split()))
         except FileNotFoundError:
             return ()
+        return known[1]
 
     def made(self) -> tuple[str, ...]:
         """See `KeySource.made`; of several processes that make it at once, one wins."""
@@ -118,7 +127,7 @@ class Vault:
         if sealed == _NOTHING:
             return {}
         try:
-            opened: dict[str, Any] = orjson.loads(_box(self._source.read()).decrypt(sealed))
+            opened: dict[str, Any] = orjson.loads(_opened(self._source.read(), sealed))
         except (InvalidToken, ValueError):
             raise SecretsLost("no key of this service opens the job's secrets") from None
         return opened
@@ -128,5 +137,11 @@ class Vault:
         return self.seal(self.open(sealed))
 
 
+@lru_cache(maxsize=_KEPT)
+def _opened(keys: tuple[str, ...], sealed: str) -> bytes:
+    return _box(keys).decrypt(sealed)
+
+
+@lru_cache(maxsize=8)
 def _box(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])

@@ -360,6 +360,48 @@ async def test_a_status_may_be_waited_for(town: Town) -> None:
         assert problem["loc"] == ["query", "wait"]
 
 
+async def test_a_start_may_wait_for_its_result(town: Town) -> None:
+    stub = town.stubs["searxng"]
+    stub.served = pages(town.site, 2)
+    await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    body = {"query": "q", "formats": [], "num_results": 2}
+    named = {**LEASE, "Idempotency-Key": "once"}
+    start = await town.api.post("/v1/search?wait=30", body, headers=named)
+    assert (start["success"], start["status"]) == (True, "started")
+    status = await town.api.get(f"/v1/search/{start['job_id']}")
+    assert (status["status"], len(status["data"])) == ("completed", 2)
+    assert start["result"] == status
+    again = await town.api.post("/v1/search?wait=30", body, headers=named)
+    assert again == start
+    assert len(stub.asked) == 1
+    [problem] = (await town.api.post("/v1/search?wait=31", body, status=422))["detail"]
+    assert problem["loc"] == ["query", "wait"]
+
+
+async def test_a_start_says_that_its_search_failed(town: Town) -> None:
+    town.stubs["searxng"].other = lambda _asked: web.Response(status=429)
+    await town.bind(every("searxng"), {"searxng": town.access("searxng")})
+    start = await town.api.post("/v1/search?wait=30", {"query": "q", "formats": []}, headers=LEASE)
+    assert start["result"]["status"] == "failed"
+    assert [entry["status"] for entry in start["result"]["fallback_chain"]] == ["rate_limited"]
+
+
+async def test_a_start_goes_on_when_its_time_to_wait_is_up(town: Town) -> None:
+    released = asyncio.Event()
+
+    async def slow(_request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.to_thread(asyncio.run_coroutine_threadsafe(released.wait(), loop).result)
+        return web.json_response({"results": []})
+
+    loop = asyncio.get_running_loop()
+    town.stubs["searxng"].handler = slow
+    await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    start = await town.api.post("/v1/search?wait=1", {"query": "q", "formats": []}, headers=LEASE)
+    assert "result" not in start
+    released.set()
+    assert (await town.api.ended("search", start["job_id"]))["status"] == "completed"
+
+
 async def test_a_wait_ends_when_its_time_is_up(town: Town) -> None:
     released = asyncio.Event()
 

@@ -19,7 +19,6 @@ from webdata_nb.service.store.records import Job, Look, Window
 
 # Large enough for few writes, small enough for memory that was used a moment ago.
 _PART: Final = 256 * 1024
-_TAIL: Final = b"]}"
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -32,10 +31,17 @@ async def job_of(desk: Desk, request: Request, kind: JobKind) -> Job:
 
 
 async def look_at(
-    desk: Desk, request: Request, kind: JobKind, window: Window, *, examples: int
+    desk: Desk,
+    request: Request,
+    kind: JobKind,
+    window: Window,
+    *,
+    examples: int,
+    job_id: str | None = None,
 ) -> tuple[Look, dict[str, Any]]:
     """Return the caller's job with the rows that are still kept, and what a status says of others.
 
+    The job is `job_id`, by default the one that the path names.
     Whoever asks for no data gets none; a job of the other kind is as unknown as any.
     """
     wanted = flag(request, "include_data", default=True)
@@ -43,7 +49,7 @@ async def look_at(
     def chosen(job: Job) -> Window | None:
         return window if wanted and job.kind == kind and expired(desk, job) is None else None
 
-    job_id = request.path_params["job_id"]
+    job_id = job_id or request.path_params["job_id"]
     look = await desk.store.look(account_of(request), job_id, window=chosen, examples=examples)
     if look.job.kind != kind:
         raise NoSuchJob("no such job")
@@ -51,9 +57,17 @@ async def look_at(
     return look, {} if gone is None else gone.fields()
 
 
-def with_rows(envelope: dict[str, Any], rows: Sequence[bytes]) -> Response:
-    """Return a reply whose `data` are rows stored as JSON; they are not decoded on the way."""
-    return _Rows(orjson.dumps(envelope)[:-1] + b',"data":[', rows)
+def with_rows(
+    envelope: dict[str, Any], rows: Sequence[bytes], *, inside: dict[str, Any] | None = None
+) -> Response:
+    """Return a reply whose `data` are rows stored as JSON; they are not decoded on the way.
+
+    With `inside` the reply is that object, and all this its `result`.
+    """
+    head = orjson.dumps(envelope)[:-1] + b',"data":['
+    if inside is None:
+        return _Rows(head, rows, b"]}")
+    return _Rows(orjson.dumps(inside)[:-1] + b',"result":' + head, rows, b"]}}")
 
 
 class _Rows(Response):
@@ -61,10 +75,10 @@ class _Rows(Response):
 
     media_type = "application/json"
 
-    def __init__(self, head: bytes, rows: Sequence[bytes]) -> None:
+    def __init__(self, head: bytes, rows: Sequence[bytes], tail: bytes) -> None:
         super().__init__(media_type=self.media_type)
-        self._head, self._rows = head, rows
-        length = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(_TAIL)
+        self._head, self._rows, self._tail = head, rows, tail
+        length = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(tail)
         self.headers["content-length"] = str(length)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
@@ -73,7 +87,7 @@ class _Rows(Response):
         )
         for part in self._parts():
             await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": _TAIL})
+        await send({"type": "http.response.body", "body": self._tail})
 
     def _parts(self) -> Iterator[bytes]:
         part, size = [self._head], len(self._head)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,10 +14,11 @@ from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.routes.problems import json_body, validated
 from webdata_nb.service.routes.replies import job_of, look_at, seconds, whole, with_rows
 from webdata_nb.service.routes.starts import Desk, check_extract, check_look, start
-from webdata_nb.service.store.records import Job, Window
+from webdata_nb.service.store.records import Job, Look, Window
 
 # A job may also end in another process, which tells nobody here.
 LOOK_S: Final = 1.0
+_ALL: Final = Window(0, limits.NUM_RESULTS[1])
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -29,22 +30,50 @@ def routes(desk: Desk) -> list[Route]:
         device = wanted.mobile_device
         await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
         check_extract(desk, request, wanted.extract, "body", "extract")
+        wait_s = waiting(request)
         job, _ = await start(desk, request, wanted, body)
-        reply = {"success": True, "job_id": job.id, "status": "started"}
-        return JSONResponse({**reply, "message": f"Search for {job.subject!r} started"})
+        reply = {
+            "success": True,
+            "job_id": job.id,
+            "status": "started",
+            "message": f"Search for {job.subject!r} started",
+        }
+        if wait_s and (result := await _result(desk, request, job, wait_s)):
+            look, gone = result
+            return with_rows(_envelope(look.job) | gone, look.rows, inside=reply)
+        return JSONResponse(reply)
 
     async def status(request: Request) -> Response:
-        wait_s = whole(request, "wait", default=0, low=0, high=limits.STATUS_WAIT_S)
-        if wait_s:
+        if wait_s := waiting(request):
             await _ended(desk, await job_of(desk, request, "search"), wait_s)
-        window = Window(0, limits.NUM_RESULTS[1])
-        look, gone = await look_at(desk, request, "search", window, examples=0)
+        look, gone = await look_at(desk, request, "search", _ALL, examples=0)
         return with_rows(_envelope(look.job) | gone, look.rows)
 
     return [
         Route(paths.SEARCH, begin, methods=["POST"]),
         Route(paths.SEARCH_JOB, status, methods=["GET"]),
     ]
+
+
+def waiting(request: Request) -> int:
+    """Return the seconds for which a reply may wait for the job's end."""
+    return whole(request, "wait", default=0, low=0, high=limits.STATUS_WAIT_S)
+
+
+async def _result(
+    desk: Desk, request: Request, job: Job, wait_s: float
+) -> tuple[Look, dict[str, Any]] | None:
+    """Return what a job that was just begun came to; None where it goes on for longer."""
+    deadline = time.monotonic() + wait_s
+    with desk.hub.listen(job.id) as listener:
+        while (left_s := deadline - time.monotonic()) > 0:
+            if not job.state.terminal:  # a start repeated under its key may find an old job
+                await listener.wait(min(left_s, LOOK_S))
+            told = await look_at(desk, request, "search", _ALL, examples=0, job_id=job.id)
+            job = told[0].job
+            if job.state.terminal:
+                return told
+    return None
 
 
 async def _ended(desk: Desk, job: Job, wait_s: float) -> None:

@@ -56,6 +56,8 @@ def _split(url: str) -> SplitResult | None:
 def _redirector(parts: SplitResult) -> Read | None:
     """Return how to find what a link wraps; None where it wraps nothing."""
     host = parts.hostname or ""
+    if not _HOSTS.fullmatch(host):
+        return None
     return next(
         (read for of, path, read in _KNOWN if of.fullmatch(host) and path.match(parts.path)), None
     )
@@ -89,6 +91,11 @@ def _yahoo(parts: SplitResult) -> str | None:
     return None if found is None else unquote(found[1])
 
 
+# Most hosts are nobody's redirector, and one look says so.
+_HOSTS: Final = re.compile(
+    r"(?:[a-z.]+\.)?(?:google\.[a-z.]+|googleadservices\.com|doubleclick\.net|bing\.com"
+    r"|duckduckgo\.com|search\.yahoo\.com|search\.brave\.com)"
+)
 # The first that fits counts: advertisements come before the host's other links.
 _KNOWN: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], Read], ...]] = (
     (_GOOGLE, re.compile(r"/(?:pagead/)?aclk$"), _nowhere),

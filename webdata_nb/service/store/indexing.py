@@ -50,6 +50,8 @@ class Indexer:
         Stops between batches once `busy` says so; returns whether it came to the end.
         """
         async with self._one_at_a_time:
+            if await busy():
+                return False
             for job in await self._store.published(account_id):
                 start = await self._index.cursor(job.id)
                 while start < job.published:

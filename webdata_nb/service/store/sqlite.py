@@ -76,17 +76,16 @@ class SqliteStore(Database):
         """See `Store.accept`."""
         values = _job_values(job, self.vault, now)
 
-        def change(connection: sqlite3.Connection) -> tuple[str, bool]:
+        def change(connection: sqlite3.Connection) -> tuple[Job, bool]:
             if key is not None and (earlier := _replayed(connection, job, key, now)):
-                return earlier, False
+                return _found(connection, job.account_id, earlier, self.vault), False
             Book(connection, job.account_id, now).place(job.id, job.most)
             connection.execute(_Q["add_job"], values)
             if key is not None:
                 connection.execute(_Q["remember_key"], _key_values(job, key, now))
-            return job.id, True
+            return _found(connection, job.account_id, job.id, self.vault), True
 
-        job_id, new = await self.change(change)
-        return await self.job(job.account_id, job_id), new
+        return await self.change(change)
 
     async def job(self, account_id: str, job_id: str) -> Job:
         """See `Store.job`."""

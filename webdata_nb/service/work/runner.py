@@ -109,8 +109,10 @@ class LocalRunner:
         task.add_done_callback(lambda _: self._ended(job.id))
 
     def _ended(self, job_id: str) -> None:
+        if len(self._tasks) >= SLOTS:
+            # With a slot to spare nothing waits for one.
+            self._wake.set()
         del self._tasks[job_id]
-        self._wake.set()
 
     async def _run(self, context: LeasedJob) -> None:
         await work(context, self._engine)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Callable, Mapping
+from functools import cache
 from http import HTTPStatus
 from http.cookies import SimpleCookie
 from types import SimpleNamespace
@@ -44,6 +45,7 @@ _MOST_PAGES: Final = 10
 _CAPTCHA: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
 
 
+@cache
 def installed() -> bool:
     """Whether the extra is there."""
     return importlib.util.find_spec("ddgs") is not None
