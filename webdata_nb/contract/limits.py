@@ -38,3 +38,5 @@ RECEIPT_PER_PAGE_DEFAULT: Final = 1000
 JOBS_LISTED: Final = (1, 1000)
 JOBS_LISTED_DEFAULT: Final = 100
 STATUS_WAIT_S: Final = 30
+# Files of one creative; a carousel has up to ten pictures.
+CREATIVE_FILES: Final = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import (
@@ -17,6 +18,9 @@ from webdata_nb.errors import InvalidArgument, OverBudget
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.memory import Memory
+
+# Files that the service downloads of one creative at most, beside its preview.
+FILES_EACH: Final = limits.CREATIVE_FILES
 
 Units = dict[tuple[str, str], int]
 Weights = Mapping[tuple[str, str], float]
@@ -89,14 +93,22 @@ def _may_render(options: ScrapeOptions) -> bool:
 
 
 def _of_creatives(request: CreativesRequest, rows: int) -> Units:
-    assets = request.should_download_assets or request.should_download_previews
-    wanted = {
-        "creatives": True,
-        "details": not request.skip_details,
-        "assets": assets,
-        "ocr": request.ocr,
+    """Count as the service charges: a unit a listing call, the rest by creative and by file.
+
+    Every call works on all the rows that it lists, and the last one may list more than are
+    wanted; each brings one row at least.
+    """
+    listed = max(0, rows - 1) + request.limit if rows else 0
+    files = FILES_EACH * request.should_download_assets + request.should_download_previews
+    # Assets are named by the details, which are then fetched whatever was said of them.
+    details = not request.skip_details or request.should_download_assets
+    units = {
+        "creatives": rows,
+        "details": listed * details,
+        "assets": listed * files,
+        "ocr": listed * request.ocr,
     }
-    return {("partner_ads_transparency", name): rows * on for name, on in wanted.items()}
+    return {("partner_ads_transparency", name): count for name, count in units.items()}
 
 
 def priced(

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.catalog import APIS
 from webdata_nb.service.search.chain import Link, ask, chain
-from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
+from webdata_nb.service.search.lineage import INDEXES
+from webdata_nb.service.search.providers.base import (
+    AttemptStatus,
+    Found,
+    Page,
+    ProviderProblem,
+    Query,
+)
 
 QUERY = Query("q", 5, "en", None, safe_search=False, account_id="a")
 ENGINES = {"engine_one": ("a", "b"), "engine_two": ("b", "c"), "engine_three": ("d",)}
@@ -54,6 +64,39 @@ def test_the_chain_begins_with_the_requested_engine_and_asks_nobody_twice() -> N
         Link("engine_one", "a"),
         Link("engine_three", "d"),
     ]
+
+
+@pytest.mark.parametrize("status", ["rate_limited", "blocked"])
+async def test_a_refusal_speaks_for_its_index(status: AttemptStatus) -> None:
+    names = ("brave", "ddgs.brave", "ddgs.yahoo")
+    known = {name: Programmed(name, [[name]]) for name in names}
+    known["brave"] = Programmed("brave", [ProviderProblem(status, "no")])
+    links = [Link("engine_one", name) for name in names]
+    outcome = await ask(links, known, QUERY, Breakers(), Clock())
+    assert [attempt.status for attempt in outcome.attempts] == [status, status, "ok"]
+    assert outcome.attempts[1].detail is not None
+    assert outcome.attempts[1].detail.startswith("not asked: brave")
+    assert known["ddgs.brave"].asked == []
+    assert outcome.accepted == links[2]
+    # It rests now: the same goes for the next search.
+    again = await ask(links[:2], known, QUERY, Breakers(), Clock())
+    assert known["ddgs.brave"].asked == []
+    assert again.failure is not None
+
+
+@pytest.mark.parametrize("status", ["auth", "timeout", "error"])
+async def test_other_failures_speak_for_one_provider_alone(status: AttemptStatus) -> None:
+    known = {
+        "brave": Programmed("brave", [ProviderProblem(status, "no")]),
+        "ddgs.brave": Programmed("ddgs.brave", [["1"]]),
+    }
+    links = [Link("engine_one", name) for name in known]
+    outcome = await ask(links, known, QUERY, Breakers(), Clock())
+    assert outcome.accepted == links[1]
+
+
+def test_every_relative_is_a_provider() -> None:
+    assert set(INDEXES) <= set(APIS)
 
 
 async def test_the_first_limited_the_second_empty_the_third_answers() -> None:

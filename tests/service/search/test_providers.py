@@ -25,6 +25,7 @@ from webdata_nb.service.search.providers import endpoint
 from webdata_nb.service.search.providers.base import Page, Provider, Query
 from webdata_nb.service.search.providers.endpoint import Lines
 from webdata_nb.service.web import fetch
+from webdata_nb.service.web.addresses import is_near
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.guard import EgressPolicy
 
@@ -496,3 +497,25 @@ async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Sit
             opened = Catalog(_Nobody(), Lines()).open([link], chosen, apis)
             outcome = await ask([link], opened, QUERY, Breakers())
             assert outcome.attempts[0].status == status
+
+
+@pytest.mark.parametrize("stub", ["searxng"], indirect=True)
+async def test_an_instance_nearby_is_asked_without_the_proxy(stub: Stub, site: Site) -> None:
+    policy, link = EgressPolicy("local"), Link("engine_one", "searxng")
+    stub.served = results(1)
+    chosen = Choice({}, {"searxng": Access(url=stub.on(site))})
+    async with (
+        Fetcher(policy, user_agent="t", proxy="http://127.0.0.1:9") as far,
+        Fetcher(policy, user_agent="t") as near,
+    ):
+        for direct, status in ((None, "error"), (near, "ok")):
+            opened = Catalog(_Nobody(), Lines()).open([link], chosen, far, direct)
+            outcome = await ask([link], opened, QUERY, Breakers())
+            assert outcome.attempts[0].status == status
+
+
+def test_what_is_near_is_told_from_the_address_as_written() -> None:
+    near = ["localhost", "LOCALHOST.", "127.0.0.1", "::1", "::ffff:10.0.0.1", "fd00::1"]
+    near += ["172.16.3.4", "192.168.0.4", "searxng", "search.lan", "box.local"]
+    far = ["", "example.com", "8.8.8.8", "172.32.0.1", "2606:4700::1", "local.example.com"]
+    assert [host for host in (*near, *far) if is_near(host)] == near

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.exchange import Deadline
 from webdata_nb.service.creatives.files import FileStore
@@ -15,8 +16,7 @@ from webdata_nb.service.creatives.source import Creative, Source
 from webdata_nb.service.errors import BadInput, PageError, ServiceError, SourceProblem
 
 AT_ONCE: Final = 4
-# Files of one creative; a carousel has up to ten pictures.
-MOST_ASSETS: Final = 10
+MOST_ASSETS: Final = limits.CREATIVE_FILES
 # Left of the call's time to write its answer.
 RESERVE_S: Final = 0.25
 _LATE: Final = "not done within timeout_ms"

@@ -24,6 +24,7 @@ from webdata_nb.service.search.providers.mojeek import Mojeek
 from webdata_nb.service.search.providers.searxng import Searxng
 from webdata_nb.service.search.providers.serper import Serper
 from webdata_nb.service.search.providers.tavily import Tavily
+from webdata_nb.service.web.addresses import is_near
 from webdata_nb.service.web.fetch import Fetcher
 
 LOCAL: Final = "local"
@@ -174,12 +175,23 @@ class Catalog:
     local: Provider
     lines: Lines
 
-    def open(self, links: Sequence[Link], chosen: Choice, fetcher: Fetcher) -> dict[str, Provider]:
-        """Return the providers that `links` name, each with its settings."""
-        return {
-            link.provider: self._open(link.provider, chosen.of(link.provider), fetcher)
-            for link in links
-        }
+    def open(
+        self,
+        links: Sequence[Link],
+        chosen: Choice,
+        fetcher: Fetcher,
+        near: Fetcher | None = None,
+    ) -> dict[str, Provider]:
+        """Return the providers that `links` name, each with its settings.
+
+        `near` goes without a proxy to those on this machine or in its network.
+        """
+        opened: dict[str, Provider] = {}
+        for name in (link.provider for link in links):
+            access = chosen.of(name)
+            direct = near is not None and is_near(urlsplit(access.url or "").hostname or "")
+            opened[name] = self._open(name, access, near if direct and near else fetcher)
+        return opened
 
     def _open(self, name: str, access: Access, fetcher: Fetcher) -> Provider:
         if name == LOCAL:

@@ -10,6 +10,7 @@ from typing import Final
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.lineage import REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     Found,
@@ -67,16 +68,30 @@ async def ask(
     """Ask along the chain until one provider has results; accept that provider's alone.
 
     `links` are the usable entries. One that rests after a failure is not asked; its entry in the
-    chain repeats why.
+    chain repeats why. Nor is one that shows the index of another that has just refused: whoever
+    was told to wait does not try the next door of the same house.
     """
     attempts: list[Attempt] = []
+    refused: dict[str, Attempt] = {}
     for number, link in enumerate(links):
+        index = index_of(link.provider)
+        if (relative := refused.get(index)) is not None:
+            attempts.append(_spared(link, relative))
+            continue
         attempt, ranking = await _attempt(providers[link.provider], query, breakers, clock)
         attempts.append(attempt)
         if ranking.found:
             return Outcome(tuple(attempts), link, number > 0, tuple(ranking.found))
+        if attempt.status in REFUSALS:
+            refused[index] = attempt
     failed = all(attempt.status != "empty" for attempt in attempts)
     return Outcome(tuple(attempts), failure=_why(attempts) if failed else None)
+
+
+def _spared(link: Link, relative: Attempt) -> Attempt:
+    """Return the entry of a provider that is not asked, for the sake of a relative's refusal."""
+    detail = f"not asked: {relative.provider}, which shows the same index, was {relative.status}"
+    return Attempt(provider=link.provider, status=relative.status, detail=detail)
 
 
 def _why(attempts: Sequence[Attempt]) -> str:

@@ -162,3 +162,36 @@ def _public(address: Address, inside: tuple[IPv4Address, ...]) -> bool:
 
 def _within(address: Address, networks: tuple[Network, ...]) -> bool:
     return any(address in network for network in networks)
+
+
+_NEAR = tuple(
+    ip_network(text)
+    for text in (
+        "127.0.0.0/8",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "::1/128",
+        "fc00::/7",
+    )
+)
+_NEAR_NAMES = (".localhost", ".local", ".lan", ".internal", ".home.arpa")
+
+
+def is_near(host: str) -> bool:
+    """Tell whether a host is this machine, or one of its own network, as it is written.
+
+    Nothing is looked up: names without a dot and those under the suffixes of local networks.
+
+    Examples
+    --------
+    >>> [is_near(host) for host in ("localhost", "192.168.0.4", "searxng", "example.com")]
+    [True, True, True, False]
+    """
+    name = host.rstrip(".").lower()
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return bool(name) and ("." not in name or name.endswith(_NEAR_NAMES))
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any((mapped or address) in network for network in _NEAR)

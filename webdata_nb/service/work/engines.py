@@ -55,7 +55,7 @@ class Engines:
         self, session: Mapping[str, Any], way: Way, extractor: Extractor | None
     ) -> search.Tools:
         chosen = choice(self.operator, session)
-        open_ = partial(self.catalog.open, chosen=chosen, fetcher=way.apis)
+        open_ = partial(self.catalog.open, chosen=chosen, fetcher=way.apis, near=way.near)
         return search.Tools(way.visitor, chosen.entries(), open_, self.breakers, extractor)
 
     def _extractor(

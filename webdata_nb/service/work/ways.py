@@ -24,12 +24,14 @@ class Way:
     """A fetcher, what goes out through it, and how it names itself.
 
     `apis` is the fetcher towards providers: their addresses come from settings alone, so it may
-    go where a request may not.
+    go where a request may not. `near` is the same without the proxy, which cannot reach this
+    machine or its network.
     """
 
     fetcher: Fetcher
     polite: PoliteFetcher
     apis: Fetcher
+    near: Fetcher
     visitor: Visitor
     browser: Browser
     robots: RobotsCache
@@ -81,9 +83,17 @@ class Ways:
             Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle, user_agent=user_agent)
         )
         apis = await self._apis(fetcher, proxy, bundle, user_agent)
+        near = apis if proxy is None else await self._direct(bundle, user_agent)
         polite = PoliteFetcher(fetcher, self._throttle)
         visitor = Visitor(polite, self._pages, browser)
-        return Way(fetcher, polite, apis, visitor, browser, RobotsCache(polite), user_agent)
+        robots = RobotsCache(polite)
+        return Way(fetcher, polite, apis, near, visitor, browser, robots, user_agent)
+
+    async def _direct(self, bundle: Path | None, user_agent: str) -> Fetcher:
+        policy = replace(self._policy, mode="local")
+        return await self._stack.enter_async_context(
+            Fetcher(policy, user_agent=user_agent, ca_bundle=bundle)
+        )
 
     async def _apis(
         self, fetcher: Fetcher, proxy: str | None, bundle: Path | None, user_agent: str
