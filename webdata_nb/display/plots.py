@@ -25,7 +25,8 @@ _STATUS: Final = {
 _LINES: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
 _GREY: Final = "#bdbdbd"
 _FOLDER: Final = "#e8e8e8"
-_NARROWEST: Final = 0.028  # of the height: what a line of text needs
+_LINE: Final = 0.14  # inches that a line of text needs
+_AROUND: Final = 1.4  # inches for title, axis and legend
 _LABEL: Final = 34
 
 
@@ -69,7 +70,7 @@ def status_of(code: int | None, *, success: bool) -> str:
 
 def site(pages: Sequence[Page], title: str) -> Figure:
     """Draw the folders of a site, and its pages by clicks from the start."""
-    height = 3.0 if len(pages) <= 5 else min(9.0, 4.0 + len(pages) / 60)  # noqa: PLR2004 - a few
+    height = max(3.0, min(9.0, _AROUND + 0.2 * len(pages)))
     figure = _figure(11.0, height)
     tree, depths = figure.subplots(1, 2, width_ratios=(3, 1.3))
     figure.suptitle(f"{title}: {len(pages):,} page{'s' * (len(pages) != 1)}", x=0.01, ha="left")
@@ -111,7 +112,7 @@ def _tree(axes: Axes, pages: Sequence[Page], height: float) -> None:
     axes.set_axis_off()
     axes.set_xlim(0, max((len(page.path) for page in pages), default=1) + 0.02)
     axes.set_ylim(max(root.pages, 1), 0)
-    _inside(axes, root, 0, 0.0, _NARROWEST * max(root.pages, 1) * 6 / height)
+    _inside(axes, root, 0, 0.0, _LINE * max(root.pages, 1) / (height - _AROUND))
 
 
 def _folded(pages: Sequence[Page]) -> _Folder:
@@ -193,12 +194,10 @@ def ranks(times: Sequence[Any], tracks: Sequence[Track], title: str, *, most: in
     figure = _figure(11.0, min(12.0, 2.2 + 0.32 * lowest))
     axes = figure.subplots()
     figure.suptitle(title, x=0.01, ha="left")
-    chosen = {
-        each.name: n for n, each in enumerate(sorted(tracks, key=lambda one: one.best)[:most])
-    }
-    for track in sorted(tracks, key=lambda each: each.name in chosen):
-        place = chosen.get(track.name)
-        _track(axes, times, track, _GREY if place is None else _LINES[place % len(_LINES)], place)
+    ordered = sorted(tracks, key=lambda each: each.best)
+    for place in reversed(range(len(ordered))):  # the best on top
+        colour = _LINES[place % len(_LINES)] if place < most else _GREY
+        _track(axes, times, ordered[place], colour, place if place < most else None)
     axes.set_ylim(lowest + 0.6, 0.4)
     axes.set_yticks(range(1, lowest + 1) if lowest <= 20 else [1, *range(5, lowest + 1, 5)])  # noqa: PLR2004 - as many as fit
     axes.set_ylabel("rank")

@@ -53,12 +53,15 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
         raise InvalidArgument(
             f"the history is of several searches: choose one by {' and '.join(several)}"
         )
+    hosts = {_host(str(url)) for url in df["url"].dropna().tolist()}
     made = []
     for at, rows in df.groupby("taken_at", sort=True):
         ranked = rows[rows["rank"].notna() & rows["url"].notna()].sort_values("rank")
         told: dict[str, tuple[str, int]] = {}
         for url, rank in zip(ranked["url"].tolist(), ranked["rank"].tolist(), strict=True):
-            told.setdefault(result_key(str(url)), (_short_url(str(url)), int(rank)))
+            told.setdefault(
+                result_key(str(url)), (_named(str(url), several=len(hosts) > 1), int(rank))
+            )
         made.append((pd.Timestamp(str(at)).to_pydatetime(), told))
     return made
 
@@ -84,9 +87,16 @@ def _folders(url: str, *, several: bool) -> tuple[str, ...]:
     return _limited(((parts.netloc,) if several else ()) + inside + own)
 
 
-def _short_url(url: str) -> str:
+def _named(url: str, *, several: bool) -> str:
+    """Return an address as a line's label: without its host where all have the same."""
     parts = urlsplit(url)
-    return f"{parts.netloc.removeprefix('www.')}{unquote(parts.path).rstrip('/')}"
+    query = f"?{parts.query}" if parts.query else ""
+    path = f"{unquote(parts.path).rstrip('/')}{query}"
+    return f"{_host(url)}{path}" if several else path or "/"
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.removeprefix("www.")
 
 
 def _whole(value: Any) -> int | None:
