@@ -45,7 +45,7 @@ def passed(version: str) -> bool:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS],
             cwd=CHECKOUT,
-            env=os.environ | {"WEBDATA_KERNEL_PYTHON": python},
+            env=os.environ | {"TESTED_KERNEL_PYTHON": python},
             check=False,
         )
     return done.returncode == 0 and found == version

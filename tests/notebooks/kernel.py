@@ -19,7 +19,7 @@ from jupyter_client.manager import KernelManager
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 # Names the interpreter whose ipykernel is tested; `benchmarks.kernel_matrix` sets it.
-PYTHON: Final = "WEBDATA_KERNEL_PYTHON"
+PYTHON: Final = "TESTED_KERNEL_PYTHON"
 _PATIENCE_S: Final = 60.0
 
 
