@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,12 +27,19 @@ class Served:
     url: str
     key: str
     process: subprocess.Popen[str]
-    said: tuple[str, ...]
+    said: list[str]
+    reader: threading.Thread
 
     @property
     def headers(self) -> dict[str, str]:
         """What a request of the account's holder carries."""
         return {"Authorization": f"Bearer {self.key}"}
+
+    def ended(self) -> str:
+        """Wait for the end of the process; return all that it logged."""
+        self.process.wait(PATIENCE_S)
+        self.reader.join(PATIENCE_S)
+        return "".join(self.said)
 
 
 @contextmanager
@@ -45,14 +53,24 @@ def team(
         key = made.stdout.strip()
     words = ("serve", "--mode", "team", "--port", "0", *options)
     with shell.start(*words, **(ENVIRON | environ)) as process:
-        try:
-            assert process.stderr is not None
-            said = []
-            for line in process.stderr:
+        said: list[str] = []
+        up = threading.Event()
+
+        def listen() -> None:
+            # To its end: a service whose pipe is full waits for its reader with every request.
+            for line in process.stderr or ():
                 said.append(line)
                 if " serves http://" in line:
-                    break
-            yield Served(said[-1].split()[-1], key, process, tuple(said))
+                    up.set()
+            up.set()
+
+        reader = threading.Thread(target=listen)
+        reader.start()
+        try:
+            assert up.wait(PATIENCE_S), said
+            address = next(line for line in said if " serves http://" in line).split()[-1]
+            yield Served(address, key, process, said, reader)
         finally:
             process.terminate()
-            process.communicate(timeout=PATIENCE_S)
+            process.wait(PATIENCE_S)
+            reader.join(PATIENCE_S)

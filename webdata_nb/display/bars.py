@@ -112,10 +112,11 @@ def bundle(view: View) -> dict[str, str]:
 def rendered(view: View) -> str:
     """Return `view` as HTML in which nothing of the description is markup."""
     return (
-        '<div style="display:flex;gap:.8em;align-items:center;font-family:monospace;'
-        'white-space:nowrap">'
-        f'<span style="overflow:hidden;text-overflow:ellipsis">{_MARKS[view.ending]} '
-        f"{html.escape(view.description)}</span>"
+        # In a narrow notebook the parts stand below each other rather than squeezed.
+        '<div style="display:flex;flex-wrap:wrap;gap:0 .8em;align-items:center;'
+        'font-family:monospace;white-space:nowrap">'
+        '<span style="max-width:100%;overflow:hidden;text-overflow:ellipsis">'
+        f"{_MARKS[view.ending]} {html.escape(view.description)}</span>"
         f"{_track(view)}"
         f"<span>{html.escape(sentence(view))}</span></div>"
     )

@@ -14,7 +14,6 @@
     │   ├── ConcurrencyReached       as many active jobs and calls as the plan allows
     │   └── CreditsUsedUp            fewer credits left than the start may cost
     ├── SecretsLost             409  no key of this service opens the job's secrets
-    ├── NotYetBuilt             501  an option that this version does not carry out
     ├── NotSetUp                501  needs a setting that this service or session does not have
     ├── SourceProblem           502  an outside source did not give a usable answer
     │   ├── SourceRefused       502  it blocks us, or does not accept the token
@@ -116,10 +115,6 @@ class NoSuchAccount(ServiceError):
 
 class SecretsLost(ServiceError):
     """The job's secrets were sealed with a key that this service does not have."""
-
-
-class NotYetBuilt(ServiceError):
-    """An option of the contract that this version refuses rather than ignores."""
 
 
 class NotSetUp(ServiceError):

@@ -261,5 +261,6 @@ def _widen(process: asyncio.subprocess.Process) -> None:
 
 
 def default_workers() -> int:
-    """Return one worker a core."""
-    return os.cpu_count() or 1
+    """Return one worker a core, but for the one that a service of several cores needs itself."""
+    cores = os.cpu_count() or 1
+    return max(min(cores, 2), cores - 1)
