@@ -264,7 +264,7 @@ def test_search_flags_become_the_contracts_fields(shell: Shell, service: Site) -
 
 def test_no_formats_means_discovery_only(shell: Shell, service: Site) -> None:
     shell.run("search", "x", "--formats", "", "--base-url", service.url, WEBDATA_API_KEY="k3y")
-    assert sent(service, "/v1/search") == {"query": "x", "formats": []}
+    assert sent(service, "/v1/search?wait=1") == {"query": "x", "formats": []}
 
 
 def test_a_key_is_never_printed(shell: Shell, site: Site) -> None:

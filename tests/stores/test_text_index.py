@@ -167,7 +167,7 @@ async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: TextIndex) ->
             {"url": f"http://x/{n}", "success": True, "markdown": f"garden {n}"} for n in range(30)
         ]
         await _crawled(store, {}, rows)
-        asked = iter([False, True])
+        asked = iter([False, False, True])
 
         async def busy() -> bool:
             return next(asked)

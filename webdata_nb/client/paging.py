@@ -53,6 +53,8 @@ async def crawl_rows(
     """
     arrived, page = (first_page - 1) * per_page, first_page
     before: Rows = []
+    if page > 1 and total is not None and arrived >= total:
+        return
     while True:
         reply = await client.crawl_status(job_id, page=page, per_page=per_page)
         expected = _counted(reply) if total is None else total
