@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from tests.wire_service import KEY, WireService
 from webdata_nb import connect, session
@@ -33,8 +34,8 @@ def shell(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     service.reset()
     connect(base_url=service.url, api_key=KEY)
     new: Any = InteractiveShell
-    made = new()
-    made.run_line_magic("config", "HistoryManager.enabled = False")
+    # Without the history's thread and its database.
+    made = new(config=Config({"HistoryManager": {"enabled": False}}))
     made.extension_manager.load_extension("webdata_nb")
     yield made
     made.extension_manager.unload_extension("webdata_nb")

@@ -67,12 +67,12 @@ def record(folder: str | Path) -> Tape:
 
     Examples
     --------
-    >>> from tempfile import mkdtemp
-    >>> folder = mkdtemp()
-    >>> with record(folder):
-    ...     first = search_df("aurora forecast", formats=[])
-    >>> with replay(folder):
-    ...     search_df("aurora forecast", formats=[]).equals(first)
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with record(folder):
+    ...         first = search_df("aurora forecast", formats=[])
+    ...     with replay(folder):
+    ...         search_df("aurora forecast", formats=[]).equals(first)
     True
     """
     return _tape("record", folder)
@@ -102,13 +102,12 @@ def replay(folder: str | Path) -> Tape:
 
     Examples
     --------
-    >>> from tempfile import mkdtemp
-    >>> tape = replay(mkdtemp())
-    >>> search_df("never asked")
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, replay(folder):
+    ...     search_df("never asked")
     Traceback (most recent call last):
     ...
     webdata_nb.errors.NotRecorded: ...
-    >>> tape.stop()
     """
     made = _path(folder)
     if not made.is_dir():
