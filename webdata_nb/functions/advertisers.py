@@ -9,8 +9,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.functions import arguments
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call
-from webdata_nb.functions.listings import framed
-from webdata_nb.functions.patience import within
+from webdata_nb.functions.listings import asked, framed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +79,7 @@ async def aadvertisers_df(
     if most > limits.ADVERTISERS[1]:
         raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}")
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    async with call.connection.client(call.settings) as client:
-        reply = await within(call.timeout_s, client.advertisers(query.strip(), limit=most))
+    reply = await asked(call, lambda client: client.advertisers(query.strip(), limit=most))
     return await framed("advertisers", reply.advertisers, call)
 
 

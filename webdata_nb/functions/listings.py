@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from webdata_nb.client import paging
 from webdata_nb.contract import limits
@@ -16,14 +16,15 @@ from webdata_nb.functions.patience import within
 from webdata_nb.tables import frame, rows, schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
 
+    from webdata_nb.client.client import Client
     from webdata_nb.contract.replies import Reply
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
     from webdata_nb.tables.schemas import TableName
+
+T = TypeVar("T")
 
 
 async def ajobs_df(
@@ -81,8 +82,7 @@ async def ajobs_df(
     """
     newest = arguments.whole("limit", limit, least=1)
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    async with call.connection.client(call.settings) as client:
-        jobs = await within(call.timeout_s, paging.all_jobs(client, newest=newest))
+    jobs = await asked(call, lambda client: paging.all_jobs(client, newest=newest))
     return await framed("jobs", jobs, call)
 
 
@@ -133,8 +133,7 @@ async def aweights_df(
     1.0
     """
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    async with call.connection.client(call.settings) as client:
-        weights = await within(call.timeout_s, client.weights())
+    weights = await asked(call, lambda client: client.weights())
     return await framed("weights", weights, call)
 
 
@@ -165,7 +164,17 @@ async def aengines_df(
     pandas.DataFrame
         Neither addresses nor keys are in it.
 
-        ============= ========= ==============================================
+        ============= ========= =====================================================
+        column        dtype     meaning
+        ============= ========= =====================================================
+        engine        str       `engine_one`, `engine_two` or `engine_three`
+        position      Int32     place in the engine's list, from 1
+        provider      str       its name in settings
+        usable        boolean   whether it has all that it needs
+        why           str       what it lacks, or why it is left alone for a while
+        resting_s     float64   seconds for which it is left alone after a failure
+        extra         object    fields unknown to this version
+        ============= ========= =====================================================
 
     Raises
     ------
@@ -185,8 +194,7 @@ async def aengines_df(
     'local'
     """
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    async with call.connection.client(call.settings) as client:
-        listed = await within(call.timeout_s, client.engines())
+    listed = await asked(call, lambda client: client.engines())
     return await framed("engines", listed, call)
 
 
@@ -248,12 +256,18 @@ async def ausage_df(
     True
     """
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    async with call.connection.client(call.settings) as client:
-        usage = await within(call.timeout_s, client.usage())
+    usage = await asked(call, lambda client: client.usage())
     return await framed("usage", [usage], call)
 
 
 usage_df = blocking(ausage_df)
+
+
+async def asked(call: Call, ask: Callable[[Client], Awaitable[T]]) -> T:
+    """Ask the service that `call` names; raises what `within` and the client do."""
+    async with call.connection.client(call.settings) as client:
+        reply: T = await within(call.timeout_s, ask(client))
+    return reply
 
 
 async def framed(table: TableName, replies: Sequence[Reply], call: Call) -> pd.DataFrame:
