@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from webdata_nb.client.signature import verify_signature
     from webdata_nb.functions import (
         Estimate,
+        FrameStream,
         Job,
         Session,
         Stream,
@@ -82,6 +83,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Estimate",
+    "FrameStream",
     "Job",
     "Session",
     "Stream",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from webdata_nb.bridge import PORTAL, TICK_S, Call, Caller, settle
@@ -54,6 +55,50 @@ class Stream(Generic[T]):
             settle(call)
             call.ticks.run()
         call.result()
+
+
+async def merged(
+    sources: Sequence[Callable[[], AsyncGenerator[T, None]]], most: int
+) -> AsyncGenerator[T, None]:
+    """Give the items of several generators as they come, while at most `most` of them run.
+
+    One item is held at a time, so whoever does not read holds them all up. Leaving early ends
+    every generator, side by side; the first error ends the others, and is raised.
+    """
+    held: asyncio.Queue[Callable[[], T] | None] = asyncio.Queue(1)
+    left = iter(sources)
+
+    async def feed() -> None:
+        try:
+            for source in left:
+                async with aclosing(source()) as items:
+                    async for item in items:
+                        await held.put(partial(_given, item))
+        except Exception as error:  # noqa: BLE001 - raised where the items are read
+            await held.put(partial(_raised, error))
+        await held.put(None)
+
+    feeders = [asyncio.create_task(feed()) for _ in range(min(most, len(sources)))]
+    try:
+        running = len(feeders)
+        while running:
+            item = await held.get()
+            if item is None:
+                running -= 1
+            else:
+                yield item()
+    finally:
+        for feeder in feeders:
+            feeder.cancel()
+        await asyncio.gather(*feeders, return_exceptions=True)
+
+
+def _given(item: T) -> T:
+    return item
+
+
+def _raised(error: Exception) -> Any:
+    raise error
 
 
 class _Pump(Generic[T]):

@@ -174,7 +174,7 @@ def test_the_history_of_a_call_is_one_frame(service: WireService) -> None:
     with pytest.raises(InvalidArgument, match="function"):
         history_df(print, "q")
     with pytest.raises(InvalidArgument, match="countri"):
-        history_df(search_df, "q", countri="us")  # type: ignore[call-arg]
+        history_df(search_df, "q", countri="us")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("connected")

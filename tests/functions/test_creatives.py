@@ -157,7 +157,7 @@ def test_only_new_is_against_the_answer_before(service: WireService) -> None:
     with pytest.raises(OfflineError, match="only_new"):
         creatives_df("AR1", only_new=True, offline=True)
     with pytest.raises(InvalidArgument, match="only_new"):
-        creatives_df("AR1", only_new="yes")  # type: ignore[arg-type]
+        creatives_df("AR1", only_new="yes")  # type: ignore[call-overload]
 
 
 def test_no_rows_say_what_was_asked(service: WireService) -> None:

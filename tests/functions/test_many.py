@@ -131,9 +131,9 @@ def test_an_input_that_is_wrong_is_refused_before_anything_is_sent(service: Wire
         with pytest.raises(InvalidArgument, match="query"):
             search_df(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="executor"):
-        search_df(["a"], executor="threads")  # type: ignore[arg-type]
+        search_df(["a"], executor="threads")  # type: ignore[call-overload]
     with pytest.raises(InvalidArgument, match="on_error"):
-        search_df(["a"], on_error="ignore")  # type: ignore[arg-type]
+        search_df(["a"], on_error="ignore")  # type: ignore[call-overload]
     with pytest.raises(InvalidArgument, match="inputs"):
         search_df([f"q{n}" for n in range(200)], country=[f"{n}" for n in range(200)])
     assert service.asked == []
@@ -142,7 +142,7 @@ def test_an_input_that_is_wrong_is_refused_before_anything_is_sent(service: Wire
 @pytest.mark.usefixtures("connected")
 def test_a_column_of_a_frame_is_a_list() -> None:
     table = pd.DataFrame({"q": ["x", "y"]})
-    df = search_df(table["q"])  # type: ignore[arg-type]
+    df = search_df(table["q"])  # type: ignore[call-overload]
     assert df["query"].unique().tolist() == ["x", "y"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from webdata_nb import local, settings
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import IncompleteResult, InvalidArgument, JobFailed, JobTimeout
-from webdata_nb.functions import Session, acrawl_df, connect, crawl_df
-from webdata_nb.functions.crawl_call import CrawlOptions
+from webdata_nb.functions import Session, acrawl_df, connect, crawl_df, creatives_df, search_df
+from webdata_nb.functions.overloads import CrawlOptions, CreativesOptions, SearchOptions
 
 stop = synced(local.stop)
 
@@ -149,11 +150,13 @@ def test_arguments_that_do_not_go_together(service: WireService, tmp_path: Path)
     assert service.asked == []
 
 
-def test_what_a_checker_sees_is_what_there_is() -> None:
-    import inspect  # noqa: PLC0415 - the one test that needs it
-
-    named = set(inspect.signature(crawl_df).parameters) - {"url", "stream"}
-    assert set(CrawlOptions.__annotations__) == named
+@pytest.mark.parametrize(
+    ("function", "known"),
+    [(crawl_df, CrawlOptions), (search_df, SearchOptions), (creatives_df, CreativesOptions)],
+)
+def test_what_a_checker_sees_is_what_there_is(function: Any, known: Any) -> None:
+    named = list(inspect.signature(function).parameters)[1:]
+    assert known.__optional_keys__ == set(named) - {"stream"}
 
 
 @pytest.fixture

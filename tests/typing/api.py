@@ -36,8 +36,7 @@ from webdata_nb import (
 )
 from webdata_nb.bridge import synced
 from webdata_nb.contract.events import Event, Progress
-from webdata_nb.functions import Job, Session, Why
-from webdata_nb.stream import Stream
+from webdata_nb.functions import FrameStream, Job, Session, Why
 
 
 async def acount(word: str, *, times: int = 1) -> list[int]:
@@ -100,18 +99,21 @@ def lists_give_one_frame() -> None:
     assert_type(crawl_df(["http://a.test", "http://b.test"], budget=100), pd.DataFrame)
     assert_type(creatives_df(["AR1", "AR2"], region=["US", "DE"]), pd.DataFrame)
     search_df(["a"], engine=["engine_four"])  # type: ignore[list-item]
-    search_df(["a"], on_error="ignore")  # type: ignore[arg-type]
+    search_df(["a"], on_error="ignore")  # type: ignore[call-overload]
 
 
 def a_stream_is_looped_over() -> None:
     assert_type(crawl_df("http://site.test", stream=False), pd.DataFrame)
     stream = crawl_df("http://site.test", stream=True, max_pages=5)
-    assert_type(stream, Stream[pd.DataFrame])
+    assert_type(stream, FrameStream)
     for batch in stream:
         assert_type(batch, pd.DataFrame)
     session = connect()
     assert_type(session.crawl_df("http://site.test"), pd.DataFrame)
-    assert_type(session.crawl_df(["http://a.test"], stream=True), Stream[pd.DataFrame])
+    assert_type(session.crawl_df(["http://a.test"], stream=True), FrameStream)
+    assert_type(search_df(["a", "b"], stream=True, batch_rows=5), FrameStream)
+    assert_type(session.creatives_df("AR1", stream=True), FrameStream)
+    creatives_df("AR1", stream=True, batch_rows=5)  # type: ignore[call-overload]
 
 
 async def a_stream_is_looped_over_in_async_code() -> None:
@@ -122,12 +124,12 @@ async def a_stream_is_looped_over_in_async_code() -> None:
 
 
 def wrong_calls_are_refused() -> None:
-    search_df()  # type: ignore[call-arg]
-    search_df("q", 5)  # type: ignore[call-arg]
-    search_df("q", num_results="10")  # type: ignore[arg-type]
+    search_df()  # type: ignore[call-overload]
+    search_df("q", 5)  # type: ignore[call-overload]
+    search_df("q", num_results="10")  # type: ignore[call-overload]
     search_df("q", engine="engine_four")  # type: ignore[arg-type]
     search_df("q", formats=["json"])  # type: ignore[list-item]
-    search_df("q", max_pages=5)  # type: ignore[call-arg]
+    search_df("q", max_pages=5)  # type: ignore[call-overload]
     crawl_df("http://site.test", crawl_strategy="best")  # type: ignore[call-overload]
     crawl_df("http://site.test", on_cancel="ignore")  # type: ignore[call-overload]
     crawl_df("http://site.test", on_incomplete="pass")  # type: ignore[call-overload]
@@ -138,7 +140,7 @@ def a_session_has_the_same_functions() -> None:
     session = connect(base_url="http://service.test", api_key="k")
     assert_type(session, Session)
     assert_type(session.search_df("q", num_results=5), pd.DataFrame)
-    session.search_df("q", num_results="10")  # type: ignore[arg-type]
+    session.search_df("q", num_results="10")  # type: ignore[call-overload]
 
 
 def options_know_their_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webdata_nb.functions.advertisers import aadvertisers_df, advertisers_df
+from webdata_nb.functions.batches import FrameStream
 from webdata_nb.functions.budget import Estimate
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
@@ -43,6 +44,7 @@ from webdata_nb.tables.exports import to_parquet
 
 __all__ = [
     "Estimate",
+    "FrameStream",
     "Job",
     "Session",
     "Stream",

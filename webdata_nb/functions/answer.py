@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What may be over at the next call: an older answer may stand in for these.
-_PASSING: Final = (
+PASSING: Final = (
     BadAnswer,
     ConnectionFailed,
     IncompleteResult,
@@ -104,16 +104,17 @@ async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:
     began = datetime.now(UTC)
     try:
         fetched = await _fetched(ask, call, memory)
-    except _PASSING as error:
-        return await _stale(ask, memory, error)
-    if isinstance(trouble := fetched.trouble(), _PASSING):
+    except PASSING as error:
+        return await stale(ask, memory, error)
+    if isinstance(trouble := fetched.trouble(), PASSING):
         with suppress(WebdataError):
-            return await _stale(ask, memory, trouble)
+            return await stale(ask, memory, trouble)
     fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=ask.public, began=began)
     return await asyncio.to_thread(fresh)
 
 
-async def _stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
+async def stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
+    """Return the older answer that stands in for an error; raises the error where there is none."""
     found = await asyncio.to_thread(memory.stale, ask.shown)
     if found is None:
         raise error

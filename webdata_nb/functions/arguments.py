@@ -237,23 +237,30 @@ def only_with(name: str, value: object, needed: str) -> None:
         raise InvalidArgument(f"{name} has a meaning only with {needed}")
 
 
-def folder_path(value: object) -> Path | None:
-    """Return the directory that a dataset is written to; it is made with the first part."""
+def folder_path(value: object) -> Path | str | None:
+    """Return where a dataset is written to: a directory, made with the first part, or a URL."""
     if value is None:
         return None
-    if not isinstance(value, str | Path) or not str(value):
-        raise InvalidArgument("out must be a path, as a string or a pathlib.Path")
-    path = Path(value).expanduser().absolute()
-    if path.suffix in exports.SUFFIXES or path.is_file():
+    is_url = isinstance(value, str) and remote.is_url(value)
+    path: Path | str = str(value) if is_url else file_or_folder("out", value)
+    taken = isinstance(path, Path) and path.is_file()
+    if str(path).rstrip("/").endswith(exports.SUFFIXES) or taken:
         raise InvalidArgument("with stream=True, out must name a directory for a dataset")
+    if isinstance(path, str):
+        remote.check(path)
     return path
+
+
+def file_or_folder(name: str, value: object) -> Path:
+    """Return a path as a user gave it, made absolute."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise InvalidArgument(f"{name} must be a path, as a string or a pathlib.Path")
+    return Path(value).expanduser().absolute()
 
 
 def file_path(name: str, value: object) -> Path:
     """Return a file that can be written: whole, and in a directory that exists."""
-    if not isinstance(value, str | Path) or not str(value):
-        raise InvalidArgument(f"{name} must be a path, as a string or a pathlib.Path")
-    path = Path(value).expanduser().absolute()
+    path = file_or_folder(name, value)
     if not path.parent.is_dir():
         raise InvalidArgument(f"{name} must be in a directory that exists")
     if path.is_dir():

@@ -1,38 +1,40 @@
-"""The rows of a crawl in batches, while it runs: a frame at a time, and no more in memory."""
+"""Rows in batches while they arrive: a frame at a time, and no more in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.client import following, paging
-from webdata_nb.client.client import Client
-from webdata_nb.contract.events import Done, Event, PageDone, Progress
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract import limits
 from webdata_nb.display import progress as display
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
     JobCancelled,
-    JobFailed,
-    JobTimeout,
     LocalServiceError,
     WebdataError,
 )
-from webdata_nb.functions import running
+from webdata_nb.functions import arguments, budget, flow, listing
+from webdata_nb.functions.answer import PASSING, stale
+from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
-from webdata_nb.functions.many import Input, Spread
+from webdata_nb.functions.flow import Flow
+from webdata_nb.functions.inputs import Input, combined
+from webdata_nb.functions.many import ABREAST, Spread
 from webdata_nb.functions.memory import Memory
-from webdata_nb.functions.patience import within
 from webdata_nb.functions.result import Result
 from webdata_nb.functions.showing import shown
-from webdata_nb.tables import exports, frame, receipt, rows, stacked
+from webdata_nb.functions.tally import Tally
+from webdata_nb.stream import Stream, merged
+from webdata_nb.tables import dataset, frame, receipt, rows, stacked, tape
+from webdata_nb.tables.rows import Batch
 from webdata_nb.tables.stacked import Part
 
 if TYPE_CHECKING:
@@ -40,17 +42,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some rows of one crawl: the `number`th batch, whose first row is row `first` of the job."""
-
-    job_id: str
-    number: int
-    first: int
-    table: pa.Table
-    objects: Mapping[str, list[Any]] = field(default_factory=dict)
+_LIVE: Final[Mapping[str, Callable[[Flow], AsyncGenerator[Batch, None]]]] = {
+    "search": flow.search,
+    "crawl": flow.crawl,
+    "creatives": listing.stream,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,211 +57,309 @@ class Streaming:
     spread: Spread
     size: int
     labelled: bool
-    folder: Path | None
+    target: Path | str | None
 
 
-async def batches(
-    inputs: Sequence[Input], streaming: Streaming
-) -> AsyncGenerator[pd.DataFrame, None]:
-    """Give the rows of each crawl in turn, in batches as they arrive.
+class FrameStream(Stream["pd.DataFrame"]):
+    """The frames of a call with `stream=True`, as they arrive, for `for` and for `async for`.
 
-    Leaving early cancels the crawl that runs.
+    Nothing begins before the first frame is asked for, and each loop begins anew. Leaving a loop
+    early cancels what runs. In async code that follows shortly after a `break`;
+    `contextlib.aclosing(aiter(stream))` waits for it.
+
+    Attributes
+    ----------
+    receipt : dict or None
+        What `df.attrs["webdata"]` tells of a whole call, as it was when the last loop ended,
+        however that was; None before.
+
+    Examples
+    --------
+    >>> stream = crawl_df(start_url, max_pages=5, stream=True, batch_rows=2, cache=False)
+    >>> [len(batch) for batch in stream]
+    [2, 2, 1]
+    >>> stream.receipt["counts"]["rows"]
+    5
+    """
+
+    def __init__(self, inputs: Sequence[Input], streaming: Streaming) -> None:
+        super().__init__(self._frames)
+        self._inputs = inputs
+        self._streaming = streaming
+        self._receipt: dict[str, Any] | None = None
+
+    @property
+    def receipt(self) -> dict[str, Any] | None:
+        """What `df.attrs["webdata"]` tells of a whole call; None before the end of a loop."""
+        return self._receipt
+
+    async def _frames(self) -> AsyncGenerator[pd.DataFrame, None]:
+        reading = _Reading(self._inputs, self._streaming)
+        self._receipt = None
+        try:
+            async with aclosing(reading.frames()) as frames:
+                async for framed in frames:
+                    yield framed
+        finally:
+            self._receipt = reading.receipt()
+
+
+async def streamed(
+    make: Callable[..., Ask],
+    given: Mapping[str, Any],
+    multiplying: Mapping[str, str],
+    *,
+    call: Call,
+    spread: Spread,
+    out: str | Path | None,
+    size: int | None,
+) -> FrameStream:
+    """Return the stream of one input, or of every combination of what was given in lists.
 
     Raises
     ------
-    JobFailed, JobCancelled, JobTimeout, IncompleteResult
-        After the last batch: how a crawl ended. With several inputs and `on_error="row"` it is
-        a row of its own instead.
+    InvalidArgument
+        An argument that is not allowed, or that has no meaning for a stream; nothing was sent.
+    OverBudget
+        It may cost more than the call allows.
     """
-    for each in inputs:
-        try:
-            async with aclosing(_of_input(each, streaming)) as frames:
+    arguments.only_with("executor", spread.executor, "stream=False")
+    several = combined(make, given, multiplying)
+    inputs = several or [Input({}, make(**given))]
+    most = BATCH_ROWS if size is None else arguments.whole("batch_rows", size, least=1)
+    arguments.at_most("batch_rows", most, limits.PER_PAGE[1])
+    target = arguments.folder_path(out)
+    await budget.check([each.ask for each in inputs], call, spread.budget)
+    labelled = several is not None
+    return FrameStream(inputs, Streaming(call, spread, most, labelled, target))
+
+
+class _Reading:
+    """One loop over a stream.
+
+    Crawls come one after the other, since each is long; the rest side by side.
+    """
+
+    def __init__(self, inputs: Sequence[Input], streaming: Streaming) -> None:
+        self._streaming = streaming
+        self._call = streaming.call
+        self._halt = asyncio.Event()
+        self._began = datetime.now(UTC)
+        service = self._call.connection.scope(self._call.settings).service
+        self._service = service
+        self._tallies = [Tally(each, service) for each in inputs]
+        self._op = inputs[0].ask.op
+
+    async def frames(self) -> AsyncGenerator[pd.DataFrame, None]:
+        """Give every frame.
+
+        Raises
+        ------
+        JobFailed, JobCancelled, JobTimeout, IncompleteResult
+            After the last batch: how a job ended. With several inputs and `on_error="row"` it is
+            a row of its own instead.
+        """
+        if len(self._tallies) == 1 or self._op == "crawl":
+            for tally in self._tallies:
+                async with aclosing(self._of_input(tally, self._call)) as frames:
+                    async for framed in frames:
+                        yield framed
+            return
+        settings = replace(self._call.settings, progress=False)
+        quiet = replace(self._call, settings=settings)
+        what = f"{self._op} of {len(self._tallies)} inputs"
+        count = len(self._tallies)
+        async with shown(what, count, self._call, unit="inputs", instead=self._stop) as listener:
+            sources = [partial(self._counted, tally, quiet, listener) for tally in self._tallies]
+            async with aclosing(merged(sources, ABREAST)) as frames:
                 async for framed in frames:
                     yield framed
+
+    async def _counted(
+        self, tally: Tally, call: Call, listener: display.Listener
+    ) -> AsyncGenerator[pd.DataFrame, None]:
+        async with aclosing(self._of_input(tally, call)) as frames:
+            async for framed in frames:
+                yield framed
+        listener.count(sum(each.over for each in self._tallies))
+
+    async def _stop(self) -> None:
+        """Do what a click on Cancel is for.
+
+        The task may be the reader's own: it is told by the jobs' ends, not by a cancellation.
+        """
+        self._halt.set()
+        ids = [tally.job_id for tally in self._tallies if tally.under_way]
+        if ids:
+            async with self._call.connection.client(self._call.settings) as client:
+                await asyncio.gather(*map(client.cancel_quietly, ids))
+
+    async def _of_input(self, tally: Tally, call: Call) -> AsyncGenerator[pd.DataFrame, None]:
+        if self._halt.is_set():
+            return
+        tally.begin()
+        try:
+            async with aclosing(self._recorded(tally, call)) as parts:
+                async for part in parts:
+                    yield await asyncio.to_thread(self._framed, tally, part)
         except WebdataError as error:
-            ends_all = isinstance(error, AuthError | LocalServiceError)
-            if not streaming.labelled or streaming.spread.on_error == "raise" or ends_all:
+            tally.error = f"{type(error).__name__}: {error}"
+            if self._ends_all(error):
                 raise
-            words = f"{type(error).__name__}: {error}"
-            table = stacked.stack(
-                each.ask.op,
-                each.ask.shown,
-                [Part(each.labels, None, datetime.now(UTC), words)],
-            )
-            yield frame.build(table, dtype_backend=streaming.call.dtype_backend)
-
-
-async def _of_input(each: Input, streaming: Streaming) -> AsyncGenerator[pd.DataFrame, None]:
-    ask, call = each.ask, streaming.call
-    memory = Memory.of_ask(ask, call)
-    found = await asyncio.to_thread(memory.find, ask.shown)
-    public = ask.public
-    source = _live(each, streaming) if found is None else _kept(Result.kept(found), streaming.size)
-    async with aclosing(source) as made:
-        async for batch in made:
-            attrs = {
-                "kind": ask.op,
-                "job_id": batch.job_id,
-                "service": memory.scope.service,
-                "request": public,
-                "batch": batch.number,
-                "first_row": batch.first,
-                "cache": "off" if found is None else "hit",
-            }
-            yield await asyncio.to_thread(_framed, batch, each, streaming, attrs)
-
-
-def _framed(
-    batch: Batch, each: Input, streaming: Streaming, attrs: Mapping[str, Any]
-) -> pd.DataFrame:
-    table = batch.table
-    if streaming.labelled:
-        part = Part(each.labels, table, datetime.now(UTC))
-        table = stacked.stack(each.ask.op, each.ask.shown, [part])
-    if streaming.folder is not None:
-        exports.write_part(streaming.folder, batch.job_id, batch.number, table, attrs)
-    backend = streaming.call.dtype_backend
-    return frame.build(table, attrs=attrs, dtype_backend=backend, objects=batch.objects)
-
-
-async def _kept(result: Result, size: int) -> AsyncGenerator[Batch, None]:
-    job_id = str(result.attrs.get("job_id"))
-    for number, first in enumerate(range(0, result.table.num_rows, size)):
-        yield Batch(job_id, number, first, result.table.slice(first, size))
-
-
-async def _live(each: Input, streaming: Streaming) -> AsyncGenerator[Batch, None]:
-    ask, call = each.ask, streaming.call
-    what = f"{ask.op} {receipt.short(ask.subject)}"
-    job: list[str] = []
-
-    async def cancel() -> None:
-        # The task may be the reader's own: it is told by the job's end, not by a cancellation.
-        async with call.connection.client(call.settings) as client:
-            for job_id in job:
-                await client.cancel_quietly(job_id)
-
-    async with (
-        shown(what, ask.total, call, instead=cancel) as listener,
-        call.connection.client(call.settings) as client,
-    ):
-        job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
-        job.append(job_id)
-        listener.job_id = job_id
-        running_job = _Running(client, job_id, call, streaming.size, listener)
-        async with aclosing(running_job.pages()) as pages:
-            number = first = 0
-            async for page in pages:
-                made = await asyncio.to_thread(rows.batch, ask.op, page)
-                table = made.table.select(list(ask.shown))
-                yield Batch(job_id, number, first, table, made.objects)
-                number, first = number + 1, first + len(page)
-
-
-class _Running:
-    """One crawl under way, whose pages of rows are read as soon as they are full."""
-
-    def __init__(
-        self, client: Client, job_id: str, call: Call, size: int, listener: display.Listener
-    ) -> None:
-        self._client = client
-        self._job_id = job_id
-        self._call = call
-        self._size = size
-        self._listener = listener
-        self._page = 1
-        self._published = 0
-        self._done: Done | None = None
-
-    async def pages(self) -> AsyncGenerator[paging.Rows, None]:
-        """Give pages of rows; a reader that leaves before the end ends the job as well."""
-        leave_running = False
-        try:
-            async with aclosing(self._full_pages()) as full:
-                async for page in full:
-                    yield page
-            async with aclosing(self._rest()) as rest:
-                async for page in rest:
-                    yield page
-        except JobTimeout:
-            leave_running = True
-            raise
+            yield self._failed(tally)
         finally:
-            if self._done is None and not leave_running:
-                # Shielded: the reader's own cancellation must not stop this request.
-                await asyncio.shield(
-                    asyncio.ensure_future(self._client.cancel_quietly(self._job_id))
-                )
-        self._judge()
+            tally.end()
 
-    async def _full_pages(self) -> AsyncGenerator[paging.Rows, None]:
-        """Read each page once it is full, until the job has ended."""
-        told = following.events(self._client, "crawl", self._job_id)
-        deadline = _deadline(self._call.timeout_s)
-        async with aclosing(told) as events:
-            while self._done is None:
-                await self._heard(events, deadline)
-                while self._done is None and self._published >= self._page * self._size:
-                    reply = await self._client.crawl_status(
-                        self._job_id, page=self._page, per_page=self._size
-                    )
-                    if len(reply.data) < self._size:
-                        # Counted before it is published: wait for the next word.
-                        self._published = len(reply.data) + (self._page - 1) * self._size
-                        break
-                    self._page += 1
-                    yield reply.data
+    def _ends_all(self, error: WebdataError) -> bool:
+        stopped = isinstance(error, JobCancelled) and self._halt.is_set()
+        fatal = stopped or isinstance(error, AuthError | LocalServiceError)
+        return fatal or not self._streaming.labelled or self._streaming.spread.on_error == "raise"
 
-    async def _heard(self, events: AsyncGenerator[Event, None], deadline: float | None) -> None:
+    # ----------------------------------------------------------------------------- where rows are
+
+    async def _recorded(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+        """Give the rows, from a recording or into one where there is one."""
+        ask = tally.each.ask
+        asked = tape.question(ask.op, ask.params(local=True))
+        if (folder := call.settings.replay) is not None:
+            path, table, attrs = await asyncio.to_thread(
+                tape.get, folder, asked, ask.subject, ask.shown
+            )
+            tally.kept = {**attrs, "cache": "replay", "file": str(path)}
+            for part in self._slices(table):
+                yield part
+            return
+        folder = call.settings.record
+        taped: list[pa.Table] = [_empty(ask)]
+        async with aclosing(self._known_or_asked(tally, call)) as parts:
+            async for part in parts:
+                if folder is not None:
+                    taped.append(part.table)
+                yield part
+        whole = tally.ended is None or tally.ended.trouble() is None
+        if folder is not None and whole:
+            table = stacked.concat(taped)
+            told = tally.attrs() or {}
+            await asyncio.to_thread(tape.put, folder, asked, ask.subject, table, told)
+
+    async def _known_or_asked(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+        """Give the rows that the cache has, or what the service says."""
+        ask = tally.each.ask
+        memory = Memory.of_ask(ask, call)
+        known: set[object] = set()
+        if ask.only_new:
+            before = await asyncio.to_thread(memory.last, ("creative_id",))
+            known = set() if before is None else set(before.table["creative_id"].to_pylist())
+        elif (found := await asyncio.to_thread(memory.find, ask.shown)) is not None:
+            for part in self._of_result(tally, Result.kept(found)):
+                yield part
+            return
         try:
-            async with asyncio.timeout_at(deadline) as limit:
-                event = await anext(events, None)
-        except TimeoutError:
-            if not limit.expired():
+            async with aclosing(self._asked(tally, call)) as parts:
+                async for part in parts:
+                    yield _without(_selected(part, ask), known)
+        except PASSING as error:
+            if tally.rows:
                 raise
-            raise JobTimeout(self._job_id, self._call.timeout_s or 0.0) from None
-        if isinstance(event, Progress):
-            self._listener.report(event)
-            self._published = max(self._published, event.completed)
-        elif isinstance(event, PageDone):
-            self._published = max(self._published, event.position + 1)
-        elif isinstance(event, Done):
-            self._done = event
-        elif event is None:
-            status = await self._client.status("crawl", self._job_id)
-            self._done = Done(job_id=self._job_id, status=status.status, error=status.error)
-        if self._done is not None:
-            self._listener.ended(self._done.status)
+            result = await stale(ask, memory, error)
+            for part in self._of_result(tally, result):
+                yield part
 
-    async def _rest(self) -> AsyncGenerator[paging.Rows, None]:
-        told = await self._client.crawl_status(self._job_id, per_page=1, include_data=False)
-        pages = paging.crawl_rows(
-            self._client,
-            self._job_id,
-            per_page=self._size,
-            total=told.total_results,
-            first_page=self._page,
+    def _of_result(self, tally: Tally, result: Result) -> list[Batch]:
+        tally.kept = result.attrs
+        return self._slices(result.table)
+
+    def _slices(self, table: pa.Table) -> list[Batch]:
+        firsts = range(0, table.num_rows, self._streaming.size)
+        return [Batch(table.slice(first, self._streaming.size), {}) for first in firsts]
+
+    async def _asked(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+        ask = tally.each.ask
+        what = f"{ask.op} {receipt.short(ask.subject)}"
+        async with (
+            shown(what, ask.total, call, instead=self._stop) as listener,
+            call.connection.client(call.settings) as client,
+        ):
+            size = self._streaming.size
+            made = _LIVE[ask.op](Flow(client, ask, call, size, listener, tally, self._halt))
+            async with aclosing(made) as parts:
+                async for part in parts:
+                    yield part
+            if tally.ended is not None:
+                listener.ended(tally.ended.outcome.status)
+        _judge(tally, call)
+
+    # ------------------------------------------------------------------------------- what is made
+
+    def _framed(self, tally: Tally, part: Batch) -> pd.DataFrame:
+        streaming, ask = self._streaming, tally.each.ask
+        attrs = {
+            "kind": ask.op,
+            "job_id": tally.job_id or (tally.kept or {}).get("job_id"),
+            "service": self._service,
+            "request": ask.public,
+            "batch": tally.batches,
+            "first_row": tally.rows,
+            "cache": (tally.kept or {}).get("cache", "off"),
+        }
+        table = part.table
+        if streaming.labelled:
+            labelled = Part(tally.each.labels, table, datetime.now(UTC))
+            table = stacked.stack(ask.op, ask.shown, [labelled])
+        if streaming.target is not None:
+            name, number = tally.partition, tally.batches
+            dataset.write_part(streaming.target, name, number, table, attrs)
+        tally.add(part.table)
+        backend = self._call.dtype_backend
+        return frame.build(table, attrs=attrs, dtype_backend=backend, objects=part.objects)
+
+    def _failed(self, tally: Tally) -> pd.DataFrame:
+        ask = tally.each.ask
+        words = Part(tally.each.labels, None, datetime.now(UTC), tally.error)
+        table = stacked.stack(ask.op, ask.shown, [words])
+        return frame.build(table, dtype_backend=self._call.dtype_backend)
+
+    def receipt(self) -> dict[str, Any] | None:
+        """Return the receipt of what was read."""
+        if not self._streaming.labelled:
+            return self._tallies[0].attrs()
+        return receipt.of_runs(
+            self._op,
+            [tally.run() for tally in self._tallies],
+            request=self._tallies[0].each.ask.public,
+            service=self._service,
+            rows=sum(tally.rows for tally in self._tallies),
+            started_at=self._began,
+            finished_at=datetime.now(UTC),
         )
-        try:
-            async with aclosing(pages) as left:
-                async for page in left:
-                    yield page
-        except IncompleteResult as error:
-            if self._done is not None and self._done.status is not JobStatus.COMPLETED:
-                return  # how it ended says it all
-            if self._call.on_incomplete == "raise":
-                raise
-            if self._call.on_incomplete == "warn":
-                warnings.warn(f"incomplete result: {error}", stacklevel=2)
-
-    def _judge(self) -> None:
-        status = JobStatus.COMPLETED if self._done is None else self._done.status
-        if status is JobStatus.FAILED:
-            reason = self._done.error if self._done is not None else None
-            raise JobFailed(self._job_id, reason or "the service gave no reason")
-        if status is JobStatus.CANCELLED and self._call.on_cancel == "raise":
-            raise JobCancelled(self._job_id)
 
 
-def _deadline(timeout_s: float | None) -> float | None:
-    return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+def _selected(part: Batch, ask: Ask) -> Batch:
+    return Batch(part.table.select(list(ask.shown)), part.objects)
+
+
+def _empty(ask: Ask) -> pa.Table:
+    return rows.joined(ask.op, ()).table.select(list(ask.shown))
+
+
+def _without(part: Batch, known: set[object]) -> Batch:
+    """Leave out the creatives that an earlier answer had."""
+    if not known:
+        return part
+    kept = [each not in known for each in part.table["creative_id"].to_pylist()]
+    return Batch(part.table.filter(kept), {})
+
+
+def _judge(tally: Tally, call: Call) -> None:
+    """Raise or warn where the job did not end well; its rows were handed over."""
+    if tally.ended is None or (trouble := tally.ended.trouble()) is None:
+        if tally.ended is not None and tally.rows == 0:
+            warnings.warn(receipt.why_empty(tally.ended.outcome), stacklevel=2)
+        return
+    if isinstance(trouble, JobCancelled) and call.on_cancel == "partial":
+        return
+    if isinstance(trouble, IncompleteResult) and call.on_incomplete != "raise":
+        if call.on_incomplete == "warn":
+            warnings.warn(f"incomplete result: {trouble}", stacklevel=2)
+        return
+    raise trouble

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from webdata_nb.contract import limits
 from webdata_nb.functions import arguments
-from webdata_nb.functions import budget as credit
 from webdata_nb.functions.ask import Ask
-from webdata_nb.functions.batches import BATCH_ROWS, Streaming, batches
+from webdata_nb.functions.batches import FrameStream, streamed
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
-from webdata_nb.functions.many import Input, OnError, Spread, answers, combined
-from webdata_nb.stream import Stream
+from webdata_nb.functions.many import OnError, Spread, answers
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.contract.fields import Strategy
-    from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
+    from webdata_nb.functions.overloads import AsyncCrawlDf, CrawlDf
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -63,7 +59,7 @@ async def _acrawl_df(
     out: str | Path | None = None,
     stream: bool = False,
     batch_rows: int | None = None,
-) -> pd.DataFrame | Stream[pd.DataFrame]:
+) -> pd.DataFrame | FrameStream:
     """Crawl a site from one page on and return its pages, one row each.
 
     `acrawl_df` is the same for async code. Arguments left at None are not sent, so the service's
@@ -108,7 +104,10 @@ async def _acrawl_df(
     session
         What `connect()` returned; the default session when None.
     progress
-        False for silence, True for a bar, or `"bar"`, `"html"`, `"log"`; None chooses by place.
+        None chooses by place (or as `options.progress` and WEBDATA_PROGRESS say): a panel in a
+        notebook, HTML where nobody can click, marimo's bar, a bar in a terminal, the log
+        elsewhere. False for silence, True for a bar in any place; `"panel"`, `"html"`,
+        `"marimo"`, `"bar"` or `"log"` for that one.
     cache
         Whether to answer from the cache and to keep the answer there.
     ttl
@@ -140,8 +139,8 @@ async def _acrawl_df(
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
         A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
-        a directory that gets a Parquet dataset, partitioned by job, for more rows than memory
-        holds.
+        a directory, here or at such a URL, that gets a Parquet dataset, partitioned by job, for
+        more rows than memory holds.
     stream
         Return at once, with a stream of frames to loop over: the rows in batches, as they arrive.
         Several start URLs come one after the other. Leaving the loop cancels the crawl.
@@ -151,8 +150,9 @@ async def _acrawl_df(
 
     Returns
     -------
-    pandas.DataFrame or Stream
-        With `stream`, a `Stream` of such frames, for `for` and for `async for`; else the frame.
+    pandas.DataFrame or FrameStream
+        With `stream`, a stream of such frames, for `for` and for `async for`, whose `receipt` is
+        the whole call's once the loop has ended; else the frame.
         In the order of the crawl. The columns depend on `scrape_options`, never on what was
         found. A page that could not be read is a row with `success` False and its `error`. The
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
@@ -242,15 +242,9 @@ async def _acrawl_df(
     if not stream:
         arguments.only_with("batch_rows", batch_rows, "stream=True")
         return await answers(Ask.crawl, given, _LISTS, call=call, spread=spread)
-    arguments.only_with("executor", executor, "stream=False")
-    size = BATCH_ROWS if batch_rows is None else arguments.whole("batch_rows", batch_rows, least=1)
-    arguments.at_most("batch_rows", size, limits.PER_PAGE[1])
-    several = combined(Ask.crawl, given, _LISTS)
-    inputs = several or [Input({}, Ask.crawl(**given))]
-    await credit.check([each.ask for each in inputs], call, spread.budget)
-    folder = arguments.folder_path(out)
-    streaming = Streaming(call, spread, size, labelled=several is not None, folder=folder)
-    return Stream(partial(batches, inputs, streaming))
+    return await streamed(
+        Ask.crawl, given, _LISTS, call=call, spread=spread, out=out, size=batch_rows
+    )
 
 
 _acrawl_df.__name__ = _acrawl_df.__qualname__ = "acrawl_df"

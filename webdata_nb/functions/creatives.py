@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from webdata_nb.contract import limits
+from webdata_nb.functions import arguments
 from webdata_nb.functions.ask import Ask
+from webdata_nb.functions.batches import FrameStream, streamed
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
 from webdata_nb.functions.many import OnError, Spread, answers
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from webdata_nb.functions.overloads import AsyncCreativesDf, CreativesDf
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 _LISTS: Final = {"advertiser": "advertiser", "region": "region", "date_range": "date_range"}
 
 
-async def acreatives_df(
+async def _acreatives_df(
     advertiser: str | Sequence[str],
     *,
     region: str | Sequence[str] | None = None,
@@ -51,7 +55,8 @@ async def acreatives_df(
     budget: float | None = None,
     dtype_backend: DtypeBackend = "pandas",
     out: str | Path | None = None,
-) -> pd.DataFrame:
+    stream: bool = False,
+) -> pd.DataFrame | FrameStream:
     """List an advertiser's creatives from the ads transparency source, one row each.
 
     `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends it
@@ -85,7 +90,10 @@ async def acreatives_df(
     session
         What `connect()` returned; the default session when None.
     progress
-        False for silence, True for a bar, or `"bar"`, `"html"`, `"log"`; None chooses by place.
+        None chooses by place (or as `options.progress` and WEBDATA_PROGRESS say): a panel in a
+        notebook, HTML where nobody can click, marimo's bar, a bar in a terminal, the log
+        elsewhere. False for silence, True for a bar in any place; `"panel"`, `"html"`,
+        `"marimo"`, `"bar"` or `"log"` for that one.
     cache
         Whether to answer from the cache and to keep the answer there.
     ttl
@@ -115,12 +123,21 @@ async def acreatives_df(
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
-        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well.
+        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
+        a directory, here or at such a URL, that gets a Parquet dataset, partitioned by listing,
+        for more rows than memory holds.
+    stream
+        Return at once, with a stream of frames to loop over: one for each page of `limit` rows,
+        as it arrives. Several inputs run side by side. Leaving the loop ends the listing, which
+        goes on there when the call is made again. Streamed rows are not kept in the cache as an
+        answer, but are taken from it.
 
     Returns
     -------
-    pandas.DataFrame
-        The receipt is `df.attrs["webdata"]`.
+    pandas.DataFrame or FrameStream
+        With `stream`, a stream of such frames, for `for` and for `async for`, whose `receipt` is
+        the whole call's once the loop has ended; else the frame. The receipt is
+        `df.attrs["webdata"]`.
 
         ================================== =================== ================================
         column                             dtype               meaning
@@ -197,10 +214,17 @@ async def acreatives_df(
         on_incomplete=on_incomplete,
         on_cancel=on_cancel,
         dtype_backend=dtype_backend,
-        out=out,
+        out=None if arguments.flag("stream", stream) else out,
     )
     spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
-    return await answers(Ask.creatives, given, _LISTS, call=call, spread=spread)
+    if not stream:
+        return await answers(Ask.creatives, given, _LISTS, call=call, spread=spread)
+    size = limits.CREATIVES_LIMIT_DEFAULT if limit is None else limit
+    return await streamed(
+        Ask.creatives, given, _LISTS, call=call, spread=spread, out=out, size=size
+    )
 
 
-creatives_df = blocking(acreatives_df)
+_acreatives_df.__name__ = _acreatives_df.__qualname__ = "acreatives_df"
+acreatives_df: AsyncCreativesDf = cast("AsyncCreativesDf", _acreatives_df)
+creatives_df: CreativesDf = cast("CreativesDf", blocking(_acreatives_df))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -14,16 +16,18 @@ from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.fetched import Fetched
 from webdata_nb.functions.files import downloaded
+from webdata_nb.functions.halt import Halted, unless
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.patience import within
 from webdata_nb.tables.partials import Partial
 from webdata_nb.tables.receipt import of_creatives
-from webdata_nb.tables.rows import batch
+from webdata_nb.tables.rows import Batch, batch
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
     from webdata_nb.functions.call import Call
+    from webdata_nb.functions.flow import Flow
 
 
 async def creatives(client: Client, ask: Ask, call: Call, listener: Listener) -> Fetched:
@@ -59,7 +63,7 @@ class _Listing:
         self, client: Client, body: dict[str, Any], call: Call, listener: Listener
     ) -> None:
         """Read every page; one that cannot be read costs the rest, not what came before."""
-        await self._take_up(refresh=call.refresh)
+        self._replies = await _taken_up(self._partial, refresh=call.refresh)
         try:
             await self._read(client, body, listener)
         except IncompleteResult as error:
@@ -87,21 +91,6 @@ class _Listing:
                     told = reply.model_dump(mode="json")
                     await asyncio.to_thread(self._partial.add, told)
 
-    async def _take_up(self, *, refresh: bool) -> None:
-        """Begin with the pages that an earlier call got before it broke off."""
-        if self._partial is None:
-            return
-        if refresh:
-            await asyncio.to_thread(self._partial.drop)
-            return
-        pages = await asyncio.to_thread(self._partial.pages)
-        try:
-            self._replies = [CreativesReply.model_validate(page) for page in pages]
-        except ValidationError:
-            self._replies = []
-        if len(self._replies) < len(pages):
-            await asyncio.to_thread(self._partial.drop)
-
     def fetched(self, *, interrupted: bool = False) -> Fetched:
         """Return what was read."""
         rows = self._rows
@@ -110,3 +99,116 @@ class _Listing:
             self._shortfall = None  # the rows that were asked for are there
         made = batch("creatives", rows)
         return Fetched(made, outcome, shortfall=self._shortfall, interrupted=interrupted)
+
+
+async def _taken_up(partial: Partial | None, *, refresh: bool) -> list[CreativesReply]:
+    """Return the pages that an earlier call got before it broke off."""
+    if partial is None:
+        return []
+    if refresh:
+        await asyncio.to_thread(partial.drop)
+        return []
+    pages = await asyncio.to_thread(partial.pages)
+    try:
+        return [CreativesReply.model_validate(page) for page in pages]
+    except ValidationError:
+        await asyncio.to_thread(partial.drop)
+        return []
+
+
+async def stream(flow: Flow) -> AsyncGenerator[Batch, None]:
+    """Give the pages of a listing as they arrive; those that an earlier call got come first."""
+    pages = _Pages(flow)
+    async with aclosing(pages.read()) as replies:
+        async for reply in replies:
+            rows = pages.counted(reply)
+            if not rows:
+                continue
+            if flow.call.cache:
+                await downloaded(flow.client, rows, flow.call.settings.cache_dir)
+            flow.listener.count(pages.rows)
+            yield await asyncio.to_thread(batch, "creatives", rows)
+    flow.tally.ended = pages.fetched()
+
+
+class _Pages:
+    """The pages of one advertiser, of which only the numbers are kept."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._told: list[CreativesReply] = []
+        self._shortfall: IncompleteResult | None = None
+        self._interrupted = False
+        self.rows = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether as many rows came as were asked for."""
+        return self._flow.ask.max_rows is not None and self.rows >= self._flow.ask.max_rows
+
+    def counted(self, reply: CreativesReply) -> list[dict[str, Any]]:
+        """Return the rows of a page that are wanted."""
+        most = self._flow.ask.max_rows
+        rows = reply.creatives[: None if most is None else most - self.rows]
+        self.rows += len(rows)
+        self._told.append(reply.model_copy(update={"creatives": []}))
+        return rows
+
+    async def read(self) -> AsyncGenerator[CreativesReply, None]:
+        """Give each page; one that cannot be read costs the rest, not what came before."""
+        flow = self._flow
+        memory = Memory.of_ask(flow.ask, flow.call)
+        partial = Partial.of(memory.root, memory.question) if flow.call.cache else None
+        earlier = await _taken_up(partial, refresh=flow.call.refresh)
+        for reply in earlier:
+            yield reply
+        if earlier and (earlier[-1].cursor is None or self.full):
+            return
+        try:
+            async with aclosing(self._kept(earlier, partial)) as replies:
+                async for reply in replies:
+                    yield reply
+        except Halted:
+            self._interrupted = True
+        except IncompleteResult as error:
+            self._shortfall = error
+        except WebdataError as error:
+            if not self._told:
+                raise
+            self._shortfall = IncompleteResult(None, self.rows, why=str(error))
+            self._shortfall.__cause__ = error
+
+    async def _kept(
+        self, earlier: list[CreativesReply], partial: Partial | None
+    ) -> AsyncGenerator[CreativesReply, None]:
+        """Give what is asked for now, and keep it until the listing is whole."""
+        async with aclosing(self._asked(earlier)) as replies:
+            async for reply in replies:
+                if partial is not None:
+                    await asyncio.to_thread(partial.add, reply.model_dump(mode="json"))
+                yield reply
+        if partial is not None:
+            await asyncio.to_thread(partial.drop)
+
+    async def _asked(self, earlier: list[CreativesReply]) -> AsyncGenerator[CreativesReply, None]:
+        flow = self._flow
+        began, most = asyncio.get_running_loop().time(), flow.call.timeout_s
+        pages = paging.creative_pages(
+            flow.client, flow.ask.body, max_rows=flow.ask.max_rows, read=earlier
+        )
+        async with aclosing(pages):
+            while True:
+                past = asyncio.get_running_loop().time() - began
+                left = None if most is None else max(0.0, most - past)
+                reply = await within(left, unless(flow.halt, anext(pages, None)))
+                if reply is None:
+                    return
+                yield reply
+
+    def fetched(self) -> Fetched:
+        """Return how the listing ended, without its rows."""
+        outcome = of_creatives(self._told, (), advertiser=self._flow.ask.subject)
+        if self._interrupted:
+            outcome = replace(outcome, status="cancelled")
+        shortfall = None if self.full else self._shortfall
+        return Fetched(batch("creatives", ()), outcome, shortfall=shortfall)

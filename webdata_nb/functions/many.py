@@ -25,10 +25,11 @@ from webdata_nb.functions.answer import answer, gained
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import salvage
 from webdata_nb.functions.call import Call
+from webdata_nb.functions.inputs import Input, combined
 from webdata_nb.functions.result import Result, delivered
 from webdata_nb.functions.showing import shown
 from webdata_nb.tables import receipt, stacked
-from webdata_nb.tables.stacked import Label, Part
+from webdata_nb.tables.stacked import Part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,18 +39,9 @@ Outcome = Result | WebdataError
 
 # Inputs under way at a time; the service's own cap is the limiter's matter.
 ABREAST: Final = 16
-MOST: Final = 10_000
 # A service that dies is started again by the next input that looks for it.
 _SEEN_S: Final = 1.0
 _ABSENT: Final = "(none)"
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One combination of what was given in lists: its labels, which become columns."""
-
-    labels: Mapping[str, Label]
-    ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,40 +84,6 @@ async def answers(
     if inputs is None:
         return await answer(asks[0], call)
     return await together(inputs, call, spread)
-
-
-def combined(
-    make: Callable[..., Ask], given: Mapping[str, Any], multiplying: Mapping[str, str]
-) -> list[Input] | None:
-    """Return each combination of the lists among `given`, in order; None where there is none.
-
-    Raises
-    ------
-    InvalidArgument
-        A list that is empty, or an input that the contract does not allow; nothing was sent.
-    """
-    lists = {name: arguments.listed(name, given.get(name)) for name in multiplying}
-    several = {name: values for name, values in lists.items() if values is not None}
-    if not several:
-        return None
-    first = next(iter(multiplying))
-    axes = {first: several.get(first, [given.get(first)]), **several}
-    count = 1
-    for values in axes.values():
-        count *= len(values)
-    if count > MOST:
-        raise InvalidArgument(f"the lists make {count} inputs: {MOST} at most in one call")
-    return [
-        Input(
-            {multiplying[name]: _label(value) for name, value in zip(axes, chosen, strict=True)},
-            make(**{**given, **dict(zip(axes, chosen, strict=True))}),
-        )
-        for chosen in itertools.product(*axes.values())
-    ]
-
-
-def _label(value: object) -> Label:
-    return None if value is None else arguments.unlocked(str(value))
 
 
 async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.DataFrame:

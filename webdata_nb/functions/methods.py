@@ -10,7 +10,6 @@ from typing import ClassVar, Concatenate, ParamSpec, TypeVar, cast
 from webdata_nb import session as connections
 from webdata_nb.functions.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.functions.crawl import acrawl_df, crawl_df
-from webdata_nb.functions.crawl_call import AsyncCrawlDf, CrawlDf
 from webdata_nb.functions.creatives import acreatives_df, creatives_df
 from webdata_nb.functions.listings import (
     aengines_df,
@@ -21,6 +20,14 @@ from webdata_nb.functions.listings import (
     jobs_df,
     usage_df,
     weights_df,
+)
+from webdata_nb.functions.overloads import (
+    AsyncCrawlDf,
+    AsyncCreativesDf,
+    AsyncSearchDf,
+    CrawlDf,
+    CreativesDf,
+    SearchDf,
 )
 from webdata_nb.functions.reason import awhy, why
 from webdata_nb.functions.retrying import aretry_failed, retry_failed
@@ -73,16 +80,16 @@ class Session(Connection):
     'search'
     """
 
-    search_df = _method(search_df)
-    asearch_df = _method(asearch_df)
+    search_df: ClassVar[SearchDf] = cast("SearchDf", _method(search_df))
+    asearch_df: ClassVar[AsyncSearchDf] = cast("AsyncSearchDf", _method(asearch_df))
     crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
     acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
     scrape_df = _method(scrape_df)
     ascrape_df = _method(ascrape_df)
     retry_failed = _method(retry_failed)
     aretry_failed = _method(aretry_failed)
-    creatives_df = _method(creatives_df)
-    acreatives_df = _method(acreatives_df)
+    creatives_df: ClassVar[CreativesDf] = cast("CreativesDf", _method(creatives_df))
+    acreatives_df: ClassVar[AsyncCreativesDf] = cast("AsyncCreativesDf", _method(acreatives_df))
     advertisers_df = _method(advertisers_df)
     aadvertisers_df = _method(aadvertisers_df)
     search_job = _method(search_job)

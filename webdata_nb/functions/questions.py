@@ -13,7 +13,7 @@ from webdata_nb.functions import budget
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.budget import Estimate
 from webdata_nb.functions.call import Call
-from webdata_nb.functions.many import Input, combined
+from webdata_nb.functions.inputs import Input, combined
 from webdata_nb.functions.memory import Memory
 from webdata_nb.tables import frame, snapshots, stacked
 from webdata_nb.tables.stacked import Part

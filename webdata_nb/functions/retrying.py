@@ -11,7 +11,8 @@ from webdata_nb.functions import budget as credit
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call
-from webdata_nb.functions.many import Input, Spread, together
+from webdata_nb.functions.inputs import Input
+from webdata_nb.functions.many import Spread, together
 from webdata_nb.functions.scrape import pages
 from webdata_nb.tables import frame, mend, receipt
 

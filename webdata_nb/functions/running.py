@@ -159,16 +159,18 @@ async def _crawled(client: Client, job_id: str, subject: str, harvest: Harvest) 
 
 
 async def _searched(found: SearchStatus) -> Fetched:
-    if found.result_expired:
-        raise _expired(found.retention_hours)
-    missing = _missing(found.total_results, len(found.data))
+    refuse_expired(found)
     batch = await asyncio.to_thread(rows.batch, "search", found.data)
-    return Fetched(batch, of_search(found, found.data), found.error or "", missing)
+    return Fetched(batch, of_search(found, found.data), found.error or "", missing(found))
 
 
-def _expired(hours: float | None) -> Expired:
+def refuse_expired(found: SearchStatus) -> None:
+    """Raise `Expired` where the service has kept the results no longer."""
+    if not found.result_expired:
+        return
+    hours = found.retention_hours
     kept = "a while" if hours is None else f"{hours:g} hours"
-    return Expired(
+    raise Expired(
         f"the service keeps raw results for {kept}, and these are gone: start a new job",
         status=HTTPStatus.GONE,
     )
@@ -183,5 +185,7 @@ async def _salvaged(collecting: Awaitable[Fetched]) -> Fetched | None:
         return None
 
 
-def _missing(expected: int, arrived: int) -> IncompleteResult | None:
+def missing(found: SearchStatus) -> IncompleteResult | None:
+    """Return what says that fewer rows came than the service counts; None where all did."""
+    expected, arrived = found.total_results, len(found.data)
     return IncompleteResult(expected, arrived) if arrived < expected else None

@@ -12,7 +12,8 @@ from webdata_nb.functions import budget as credit
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel
-from webdata_nb.functions.many import OnError, Spread, combined, together
+from webdata_nb.functions.inputs import combined
+from webdata_nb.functions.many import OnError, Spread, together
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

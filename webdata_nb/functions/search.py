@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from webdata_nb.functions import arguments
 from webdata_nb.functions.ask import Ask
+from webdata_nb.functions.batches import FrameStream, streamed
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
 from webdata_nb.functions.many import OnError, Spread, answers
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.contract.fields import Engine, Format
+    from webdata_nb.functions.overloads import AsyncSearchDf, SearchDf
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 _LISTS: Final = {"query": "query", "engine": "engine", "language": "language", "country": "country"}
 
 
-async def asearch_df(
+async def _asearch_df(
     query: str | Sequence[str],
     *,
     num_results: int | None = None,
@@ -55,7 +58,9 @@ async def asearch_df(
     budget: float | None = None,
     dtype_backend: DtypeBackend = "pandas",
     out: str | Path | None = None,
-) -> pd.DataFrame:
+    stream: bool = False,
+    batch_rows: int | None = None,
+) -> pd.DataFrame | FrameStream:
     """Search the web and return the ranked results, one row each.
 
     `asearch_df` is the same for async code. Arguments left at None are not sent, so the
@@ -97,7 +102,10 @@ async def asearch_df(
     session
         What `connect()` returned; the default session when None.
     progress
-        False for silence, True for a bar, or `"bar"`, `"html"`, `"log"`; None chooses by place.
+        None chooses by place (or as `options.progress` and WEBDATA_PROGRESS say): a panel in a
+        notebook, HTML where nobody can click, marimo's bar, a bar in a terminal, the log
+        elsewhere. False for silence, True for a bar in any place; `"panel"`, `"html"`,
+        `"marimo"`, `"bar"` or `"log"` for that one.
     cache
         Whether to answer from the cache and to keep the answer there.
     ttl
@@ -128,11 +136,22 @@ async def asearch_df(
     dtype_backend
         `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
     out
-        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well.
+        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
+        a directory, here or at such a URL, that gets a Parquet dataset, partitioned by job, for
+        more rows than memory holds.
+    stream
+        Return at once, with a stream of frames to loop over: the results in batches, as their
+        pages are read, so that `rank` says their place. Several inputs run side by side, and
+        their batches come in between each other. Leaving the loop cancels what runs. Streamed
+        rows are not kept in the cache, but are taken from it.
+    batch_rows
+        With `stream`: rows of a frame at most, 1 to 1000 (default 20).
 
     Returns
     -------
-    pandas.DataFrame
+    pandas.DataFrame or FrameStream
+        With `stream`, a stream of such frames, for `for` and for `async for`, whose `receipt` is
+        the whole call's once the loop has ended; else the frame.
         With lists, `query`, each other list's column and `fetched_at` come first. The other
         columns depend on `formats` and `extract`, never on what was found. The receipt is
         `df.attrs["webdata"]`; its `line` says in one line what happened.
@@ -212,10 +231,17 @@ async def asearch_df(
         on_incomplete=on_incomplete,
         on_cancel=on_cancel,
         dtype_backend=dtype_backend,
-        out=out,
+        out=None if arguments.flag("stream", stream) else out,
     )
     spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
-    return await answers(Ask.search, given, _LISTS, call=call, spread=spread)
+    if not stream:
+        arguments.only_with("batch_rows", batch_rows, "stream=True")
+        return await answers(Ask.search, given, _LISTS, call=call, spread=spread)
+    return await streamed(
+        Ask.search, given, _LISTS, call=call, spread=spread, out=out, size=batch_rows
+    )
 
 
-search_df = blocking(asearch_df)
+_asearch_df.__name__ = _asearch_df.__qualname__ = "asearch_df"
+asearch_df: AsyncSearchDf = cast("AsyncSearchDf", _asearch_df)
+search_df: SearchDf = cast("SearchDf", blocking(_asearch_df))

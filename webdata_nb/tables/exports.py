@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import orjson
 import pandas as pd
@@ -86,20 +85,6 @@ def write(
         remote.write(path, data)
     else:
         parquet.write_atomically(path, data)
-
-
-def write_part(
-    folder: Path, job_id: str, number: int, table: pa.Table, attrs: Mapping[str, Any]
-) -> Path:
-    """Write one part of a Parquet dataset that is partitioned by job.
-
-    `folder/job_id=.../part-00000.parquet`: what pyarrow, polars and DuckDB read as one table.
-    """
-    partition = folder / f"job_id={quote(job_id, safe='')}"
-    partition.mkdir(parents=True, exist_ok=True)
-    path = partition / f"part-{number:05d}.parquet"
-    parquet.write_atomically(path, parquet.encode(table, own={}, attrs=attrs))
-    return path
 
 
 async def write_pieces(path: Path, pieces: AsyncIterator[bytes]) -> None:

@@ -46,6 +46,23 @@ def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
     }
 
 
+def summed(*told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sum of summaries, such as those of batches.
+
+    Examples
+    --------
+    >>> summed({"failed": {"invalid": 2}, "calls": 3}, {"failed": {"timeout": 1}, "calls": 1})
+    {'failed': {'invalid': 2, 'timeout': 1}, 'calls': 4}
+    """
+    found: dict[str, Any] = {}
+    for name, value in (item for each in told for item in each.items()):
+        if isinstance(value, Mapping):
+            found[name] = dict(Counter(found.get(name, {})) + Counter(value))
+        else:
+            found[name] = found.get(name, 0) + value
+    return found
+
+
 def sentence(told: Mapping[str, Any]) -> str:
     """Return what a receipt's line says of it; empty where nothing failed.
 

@@ -91,7 +91,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
         status=reply.status.value,
         job_id=reply.job_id,
         rows=rows.num_rows,
-        failed=_failures(rows),
+        failed=failures(rows),
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
@@ -134,12 +134,14 @@ def _failed(rows: Sequence[Row]) -> int:
     return sum(row.get("success") is False or row.get("status") == "failed" for row in rows)
 
 
-def _failures(rows: pa.Table) -> int:
-    told = rows["success"], pc.equal(rows["status"], pa.scalar("failed"))
-    return sum(
-        success is False or bool(failed)
-        for success, failed in zip(*(c.to_pylist() for c in told), strict=True)
-    )
+def failures(rows: pa.Table) -> int:
+    """Return how many rows failed: by their own word, or having an error where none is said."""
+    if "success" not in rows.column_names:
+        return rows.num_rows - rows["error"].null_count if "error" in rows.column_names else 0
+    told = [rows["success"].to_pylist()]
+    if "status" in rows.column_names:
+        told.append(pc.equal(rows["status"], pa.scalar("failed")).to_pylist())
+    return sum(row[0] is False or any(row[1:]) for row in zip(*told, strict=True))
 
 
 def attrs(
@@ -246,9 +248,10 @@ def of_runs(
     failed = sum(run.error is not None for run in runs)
     cached = sum((run.attrs or {}).get("cache") == "hit" for run in runs)
     known = [run.attrs for run in runs if run.attrs is not None]
+    whole = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
     told = {
         "kind": kind,
-        "status": "completed" if len(known) == len(runs) and not failed else "partial",
+        "status": "completed" if whole and not failed else "partial",
         "service": service,
         "request": {name: value for name, value in request.items() if name not in labels},
         "labels": labels,

@@ -47,6 +47,18 @@ def write(url: str, data: pa.Buffer | bytes, options: Mapping[str, Any] | None =
         raise
 
 
+def write_part(folder: str, name: str, data: pa.Buffer | bytes, *, first: bool) -> None:
+    """Write a file of a dataset; the `first` one takes the place of all that the folder held."""
+    system, path = _fsspec().core.url_to_fs(folder)
+    if first:
+        # A listing that was kept from before would not tell of what others have written.
+        system.invalidate_cache()
+        for old in system.glob(f"{path}/part-*.parquet"):
+            system.rm_file(old)
+    system.makedirs(path, exist_ok=True)
+    system.pipe_file(f"{path}/{name}", bytes(memoryview(data)))
+
+
 def _fsspec() -> Any:
     try:
         return import_module("fsspec")

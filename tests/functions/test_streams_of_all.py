@@ -1,0 +1,529 @@
+"""Searches and creatives as they arrive, and what all three streams have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]
+import pandas as pd
+import pyarrow.dataset as ds
+import pytest
+from starlette.responses import JSONResponse, Response
+
+import webdata_nb
+from tests.functions.receipts import SITE, told
+from tests.functions.test_interrupts import interrupt_when_running
+from tests.wire.waiting import until
+from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
+from webdata_nb import local, settings
+from webdata_nb.bridge import PORTAL, synced
+from webdata_nb.contract import paths
+from webdata_nb.demo.server import SampleSite
+from webdata_nb.display import progress
+from webdata_nb.display.progress import Listener
+from webdata_nb.errors import IncompleteResult, InvalidArgument, JobCancelled, JobFailed, JobTimeout
+from webdata_nb.functions import (
+    FrameStream,
+    Session,
+    asearch_df,
+    connect,
+    crawl_df,
+    creatives_df,
+    record,
+    replay,
+    search_df,
+    weights_df,
+)
+
+stop = synced(local.stop)
+SEVERAL = ["a", "b", "c"]
+
+
+def unread(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a result whose page is not read yet."""
+    found = {name: row[name] for name in ("id", "url", "rank", "title", "snippet")}
+    return {**found, "success": True, "scraped": False}
+
+
+def ranks(batch: pd.DataFrame) -> list[int]:
+    return [int(rank) for rank in batch["rank"]]
+
+
+# -------------------------------------------------------------------------------------- searches
+
+
+@pytest.mark.usefixtures("connected")
+def test_results_come_as_their_pages_are_read(service: WireService) -> None:
+    rows = search_rows(3)
+    script = Script([unread(rows[0]), rows[1], unread(rows[2])], running=True)
+    script.told = {"completed_results": 1}
+    service.search = script
+    stream = search_df("q", stream=True)
+    got: list[pd.DataFrame] = []
+    for batch in stream:
+        got.append(batch)
+        if len(got) == 1:
+            assert ranks(batch) == [2]
+            script.rows[:] = rows
+            script.running = False
+    assert [ranks(batch) for batch in got] == [[2], [1, 3]]
+    joined = pd.concat(got, ignore_index=True).sort_values("rank", ignore_index=True)
+    assert joined.equals(search_df("q", cache=False))
+    assert joined.dtypes.equals(search_df("q", cache=False).dtypes)
+    receipt = stream.receipt
+    assert receipt is not None
+    assert receipt["counts"] == {"rows": 3, "total": 3, "ok": 3, "failed": 0}
+    assert receipt["status"] == "completed"
+    assert receipt["engine_used"] == "engine_one"
+    assert receipt["job_id"] == told(got[0])["job_id"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_batches_of_a_search_are_no_larger_than_asked(service: WireService) -> None:
+    service.search = Script(search_rows(5))
+    batches = list(search_df("q", num_results=5, stream=True, batch_rows=2))
+    assert [ranks(batch) for batch in batches] == [[1, 2], [3, 4], [5]]
+    assert [told(batch)["first_row"] for batch in batches] == [0, 2, 4]
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_list_of_queries_runs_side_by_side(service: WireService) -> None:
+    rows = search_rows(2)
+    script = Script([rows[0], unread(rows[1])], running=True, told={"completed_results": 1})
+    service.search = script
+    stream = search_df(SEVERAL, country=["us", "de"], stream=True)
+    seen: list[tuple[str, str, int]] = []
+    for batch in stream:
+        columns = (batch[name].tolist() for name in ("query", "country", "rank"))
+        seen += zip(*columns, strict=True)
+        if len(seen) == 6:  # the first result of every input, while all of them still run
+            assert {job.status for job in service.jobs.values()} == {"running"}
+            script.rows[:] = rows
+            script.running = False
+    wanted = {(query, place, n) for query in SEVERAL for place in ("us", "de") for n in (1, 2)}
+    assert len(seen) == len(wanted)
+    assert set(seen) == wanted
+    receipt = stream.receipt
+    assert receipt is not None
+    assert receipt["inputs"] == {"total": 6, "failed": 0, "cached": 0}
+    assert receipt["counts"]["rows"] == 12
+    assert {run["job_id"] for run in receipt["runs"]} == set(service.jobs)
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_input_that_fails_is_a_row_or_ends_the_loop(service: WireService) -> None:
+    def broken(path: str, _query: dict[str, str]) -> Response | None:
+        failing = service.asked[-1].body or {}
+        wrong = path == paths.SEARCH and failing.get("query") == "b"
+        return JSONResponse({"detail": "a bad day"}, 422) if wrong else None
+
+    service.fault = broken
+    stream = search_df(SEVERAL, stream=True)
+    joined = pd.concat(list(stream), ignore_index=True)
+    assert joined.groupby("query").size().to_dict() == {"a": 3, "b": 1, "c": 3}
+    assert "a bad day" in joined.loc[joined["query"] == "b", "error"].iloc[0]
+    assert stream.receipt is not None
+    assert stream.receipt["inputs"]["failed"] == 1
+    with pytest.raises(Exception, match="a bad day"):
+        list(search_df(SEVERAL, stream=True, on_error="raise"))
+
+
+@pytest.mark.usefixtures("connected")
+def test_how_a_search_ended_comes_after_its_rows(service: WireService) -> None:
+    service.search = Script(search_rows(2), status="failed", error="gone")
+    got: list[pd.DataFrame] = []
+    stream = search_df("q", stream=True)
+    with pytest.raises(JobFailed, match="gone"):
+        got.extend(stream)
+    assert sum(map(len, got)) == 2
+    assert stream.receipt is not None
+    assert stream.receipt["status"] == "failed"
+    service.search = Script(search_rows(2), total=5)
+    with pytest.raises(IncompleteResult, match="2 of 5"):
+        list(search_df("q", stream=True))
+    with pytest.warns(UserWarning, match="2 of 5"):
+        assert sum(map(len, search_df("q", stream=True, on_incomplete="warn"))) == 2
+    service.search = Script(search_rows(1), running=True)
+    late = search_df("q", stream=True, timeout=0.2)
+    with pytest.raises(JobTimeout) as timed_out:
+        list(late)
+    assert service.jobs[timed_out.value.job_id].status == "running"
+    assert late.receipt is not None
+    assert late.receipt["status"] == "running"
+    service.search = Script([])
+    with pytest.warns(UserWarning, match="no rows"):
+        assert list(search_df("none", stream=True)) == []
+
+
+# ------------------------------------------------------------------------------------- creatives
+
+
+@pytest.mark.usefixtures("connected")
+def test_pages_of_creatives_come_one_by_one(service: WireService) -> None:
+    service.creatives = creative_rows(100)
+    stream = creatives_df("AR1", stream=True)
+    sizes = []
+    for batch in stream:
+        sizes.append(len(batch))
+        PORTAL.run(asyncio.sleep(0))
+        assert len(service.posted(paths.CREATIVES)) <= len(sizes) + 1
+    assert sizes == [40, 40, 20]
+    assert stream.receipt is not None
+    assert stream.receipt["counts"]["rows"] == 100
+    joined = pd.concat(list(creatives_df("AR1", stream=True, limit=30)), ignore_index=True)
+    assert joined.equals(creatives_df("AR1", cache=False))
+    cut = list(creatives_df("AR1", stream=True, max_rows=50))
+    assert [len(batch) for batch in cut] == [40, 10]
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_listing_that_was_left_goes_on_where_it_was(service: WireService) -> None:
+    service.creatives = creative_rows(100)
+    for _ in creatives_df("AR1", stream=True):
+        break
+    before = len(service.posted(paths.CREATIVES))
+    got = pd.concat(list(creatives_df("AR1", stream=True)), ignore_index=True)
+    assert got["position"].tolist() == list(range(1, 101))
+    assert all(body.get("cursor") for body in service.posted(paths.CREATIVES)[before:])
+    # It is whole now: the next one begins anew.
+    list(creatives_df("AR1", stream=True))
+    assert not service.posted(paths.CREATIVES)[-3].get("cursor")
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_page_that_cannot_be_read_comes_after_those_before_it(service: WireService) -> None:
+    service.creatives = creative_rows(100)
+
+    def broken(path: str, _query: dict[str, str]) -> Response | None:
+        asked = service.asked[-1].body or {}
+        wrong = path == paths.CREATIVES and asked.get("cursor") == "80"
+        return JSONResponse({"detail": "down"}, 501) if wrong else None
+
+    service.fault = broken
+    got: list[pd.DataFrame] = []
+    with pytest.raises(IncompleteResult, match="80 of an unknown number"):
+        got.extend(creatives_df("AR1", stream=True))
+    assert sum(map(len, got)) == 80
+    service.fault = lambda _path, _query: None
+    assert sum(map(len, creatives_df("AR1", stream=True))) == 100
+
+
+@pytest.mark.usefixtures("connected")
+def test_only_new_creatives_come(service: WireService) -> None:
+    service.creatives = creative_rows(50)
+    creatives_df("AR1")
+    service.creatives = creative_rows(55)
+    new = pd.concat(list(creatives_df("AR1", stream=True, only_new=True)), ignore_index=True)
+    assert new["position"].tolist() == [51, 52, 53, 54, 55]
+
+
+@pytest.mark.usefixtures("connected")
+def test_several_advertisers(service: WireService) -> None:
+    service.creatives = creative_rows(50)
+    stream = creatives_df(["AR1", "AR2"], region=["US", "DE"], stream=True)
+    joined = pd.concat(list(stream), ignore_index=True)
+    assert joined.groupby(["advertiser", "region"]).size().tolist() == [50] * 4
+    assert joined["success"].all()
+
+
+# ------------------------------------------------------------------------------------ all of them
+
+Start = Callable[[], FrameStream]
+
+
+def ways() -> dict[str, tuple[Start, int]]:
+    """Return how each kind of job is streamed, and how many jobs that makes."""
+    return {
+        "search": (lambda: search_df("q", stream=True), 1),
+        "searches": (lambda: search_df(SEVERAL, stream=True), 3),
+        "crawl": (lambda: crawl_df(SITE, stream=True, batch_rows=2), 1),
+    }
+
+
+@pytest.fixture(params=sorted(ways()))
+def endless(request: pytest.FixtureRequest, service: WireService) -> tuple[Start, int]:
+    """Give a stream whose jobs have some rows, and run until they are cancelled."""
+    rows = search_rows(2)
+    one = {"completed_results": 1}
+    service.search = Script([rows[0], unread(rows[1])], running=True, told=one)
+    service.crawl = Script(crawl_rows(3), running=True)
+    return ways()[request.param]
+
+
+class Enough(Exception):
+    """The reader has had enough."""
+
+
+def broken_off(start: Start) -> None:
+    for _ in start():
+        break
+
+
+def raised(start: Start) -> None:
+    def read() -> None:
+        for _ in start():
+            raise Enough
+
+    with pytest.raises(Enough):
+        read()
+
+
+def closed(start: Start) -> None:
+    frames = iter(start())
+    next(frames)
+    frames.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("leave", [broken_off, raised, closed])
+def test_leaving_early_cancels_what_runs(
+    service: WireService, endless: tuple[Start, int], leave: Callable[[Start], None]
+) -> None:
+    start, count = endless
+    leave(start)
+    begun = [job.status for job in service.jobs.values()]
+    assert begun == ["cancelled"] * len(begun)
+    assert 1 <= len(begun) <= count
+
+
+@pytest.mark.usefixtures("connected")
+def test_ctrl_c_cancels_what_runs(service: WireService, endless: tuple[Start, int]) -> None:
+    start, count = endless
+    thread = interrupt_when_running(service)
+    stream = start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in stream:
+            pass
+    thread.join()
+    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+    assert len(service.jobs) <= count
+    assert stream.receipt is not None
+    assert stream.receipt["status"] in {"cancelled", "partial"}
+
+
+@pytest.mark.usefixtures("connected")
+async def test_an_async_loop_that_is_closed_or_cancelled(
+    service: WireService, endless: tuple[Start, int]
+) -> None:
+    start, count = endless
+    async with aclosing(aiter(start())) as frames:
+        async for _ in frames:
+            break
+    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+    service.jobs.clear()
+
+    async def read() -> None:
+        async for _ in start():
+            pass
+
+    task = asyncio.create_task(read())
+    await until(lambda: len(service.jobs) == count)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_job_that_others_cancel(service: WireService) -> None:
+    rows = search_rows(2)
+    one = {"completed_results": 1}
+    service.search = Script([rows[0], unread(rows[1])], running=True, told=one)
+    for how in ("raise", "partial"):
+        got: list[int] = []
+
+        def read(how: Any, got: list[int]) -> None:
+            for batch in search_df("q", stream=True, on_cancel=how):
+                got.append(len(batch))
+                for job in service.jobs.values():
+                    job.cancelled = True
+
+        if how == "raise":
+            with pytest.raises(JobCancelled):
+                read(how, got)
+        else:
+            read(how, got)
+        assert got == [1, 1]
+
+
+@pytest.fixture
+def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Collect what the Cancel buttons of later calls do."""
+    found: list[Callable[[], object]] = []
+
+    def listener(*args: Any, cancel: Callable[[], object], **given: Any) -> Listener:
+        found.append(cancel)
+        return made(*args, cancel=cancel, **given)
+
+    made = progress.listener
+
+    monkeypatch.setattr("webdata_nb.functions.showing.display.listener", listener)
+    return found
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_click_on_cancel_ends_every_job(
+    service: WireService, endless: tuple[Start, int], clicks: list[Callable[[], object]]
+) -> None:
+    start, count = endless
+    stream = start()
+
+    def read() -> None:
+        for _ in stream:
+            clicks[0]()
+
+    with pytest.raises(JobCancelled):
+        read()
+    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+    assert len(service.jobs) <= count
+    assert stream.receipt is not None
+    assert stream.receipt["status"] in {"cancelled", "partial"}
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("how", ["raise", "partial"])
+def test_a_click_ends_a_listing_between_two_pages(
+    service: WireService, clicks: list[Callable[[], object]], how: Any
+) -> None:
+    service.creatives = creative_rows(400)
+    got: list[int] = []
+
+    def read() -> None:
+        for batch in creatives_df("AR1", stream=True, on_cancel=how):
+            got.append(len(batch))
+            clicks[0]()
+            PORTAL.run(asyncio.sleep(0))
+
+    if how == "raise":
+        with pytest.raises(JobCancelled):
+            read()
+    else:
+        read()
+    assert 1 <= len(got) <= 3
+
+
+@pytest.mark.usefixtures("connected")
+def test_little_is_read_ahead_of_a_slow_reader(service: WireService) -> None:
+    service.crawl = Script(crawl_rows(400))
+    pages = []
+    for number, _ in enumerate(crawl_df(SITE, stream=True, batch_rows=10)):
+        weights_df()  # the portal has had its turn by now
+        pages = [each for each in service.asked if each.query.get("per_page") == "10"]
+        assert len(pages) <= number + 2
+    assert len(pages) == 40
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_out_is_a_dataset_of_all_three(
+    service: WireService, tmp_path: Path, *, elsewhere: bool
+) -> None:
+    service.creatives = creative_rows(50)
+    service.search = Script(search_rows(5))
+    calls: list[Callable[..., FrameStream]] = [
+        lambda **how: search_df(SEVERAL, batch_rows=2, **how),
+        lambda **how: crawl_df(SITE, batch_rows=2, **how),
+        lambda **how: creatives_df("AR1", **how),
+    ]
+    for number, call in enumerate(calls):
+        name = f"out{number}-{tmp_path.name}"
+        out = f"memory://{name}" if elsewhere else tmp_path / name
+        count = sum(len(batch) for batch in call(stream=True, out=out))
+        system = fsspec.filesystem("memory") if elsewhere else None
+        where = f"/{name}" if elsewhere else tmp_path / name
+        found = ds.dataset(where, filesystem=system, partitioning="hive")
+        assert found.count_rows() == count == (15, 5, 50)[number]
+        assert "job_id" in found.schema.names
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_same_job_is_never_twice_in_a_dataset(tmp_path: Path, *, elsewhere: bool) -> None:
+    crawl_df(SITE)
+    out = f"memory://twice-{tmp_path.name}" if elsewhere else tmp_path / "twice"
+    for size in (2, 5):
+        list(crawl_df(SITE, stream=True, batch_rows=size, out=out))
+    system = fsspec.filesystem("memory") if elsewhere else None
+    where = f"/twice-{tmp_path.name}" if elsewhere else out
+    assert ds.dataset(where, filesystem=system, partitioning="hive").count_rows() == 5
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path: Path) -> None:
+    whole = search_df(SEVERAL)
+    before = len(service.asked)
+    stream = search_df(SEVERAL, stream=True)
+    kept = pd.concat(list(stream)).sort_values(["query", "rank"], ignore_index=True)
+    assert kept.drop(columns="fetched_at").equals(whole.drop(columns="fetched_at"))
+    assert len(service.asked) == before
+    assert stream.receipt is not None
+    assert stream.receipt["inputs"]["cached"] == 3
+
+    with record(tmp_path / "tape"):
+        fresh = list(search_df("x", stream=True, cache=False))
+        creatives = list(creatives_df("AR1", stream=True, cache=False))
+        service.crawl = Script(crawl_rows(45))
+        for _ in crawl_df(SITE, stream=True, cache=False):
+            break  # what was left early is not recorded
+    service.fault = lambda _path, _query: JSONResponse({"detail": "down"}, 501)
+    with replay(tmp_path / "tape"):
+        assert pd.concat(list(search_df("x", stream=True))).equals(pd.concat(fresh))
+        assert search_df("x").equals(pd.concat(fresh))
+        assert pd.concat(list(creatives_df("AR1", stream=True))).equals(pd.concat(creatives))
+        with pytest.raises(webdata_nb.errors.NotRecorded):
+            list(crawl_df(SITE, stream=True))
+
+    service.fault = lambda _path, _query: None
+    search_df("old")
+    service.fault = lambda _path, _query: JSONResponse({"detail": "down"}, 500)
+    with pytest.warns(UserWarning, match="stands in for"):
+        old = list(search_df("old", stream=True, refresh=True, stale_if_error=True))
+    assert told(old[0])["cache"] == "stale"
+
+
+@pytest.mark.usefixtures("connected")
+def test_arguments_without_a_meaning_are_refused(service: WireService, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - for this line alone
+
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (search_df, {"batch_rows": 5}, "stream=True"),
+        (search_df, {"stream": True, "batch_rows": 0}, "batch_rows"),
+        (search_df, {"stream": 1}, "stream must be True or False"),
+        (search_df, {"stream": True, "out": tmp_path / "x.parquet"}, "directory"),
+        (search_df, {"stream": True, "out": "memory://x.parquet"}, "directory"),
+        (search_df, {"stream": True, "out": "nosuch://x"}, "nosuch"),
+        (creatives_df, {"stream": True, "out": 5}, "path"),
+        (creatives_df, {"stream": True, "limit": 0}, "limit"),
+        (creatives_df, {"stream": True, "executor": ThreadPoolExecutor()}, "stream=False"),
+    ]
+    for function, given, words in wrong:
+        with pytest.raises(InvalidArgument, match=words):
+            function("q", **given)
+    assert service.asked == []
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on a local service of its own."""
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    with connect() as made:
+        yield made
+    stop(settings.current())
+
+
+async def test_with_the_events_of_a_real_service(sample_site: SampleSite, at_home: Session) -> None:
+    await at_home.acrawl_df(sample_site.url, max_pages=10)
+    query = "aurora forecast"
+    stream = await asearch_df(query, stream=True, session=at_home, batch_rows=3)
+    batches = [batch async for batch in stream]
+    joined = pd.concat(batches, ignore_index=True).sort_values("rank", ignore_index=True)
+    whole = await at_home.asearch_df(query)
+    assert joined["url"].tolist() == whole["url"].tolist()
+    assert joined["markdown"].equals(whole["markdown"])
+    assert joined["scraped"].all()
+    assert stream.receipt is not None
+    assert stream.receipt["counts"]["rows"] == len(whole) > 1

@@ -1,0 +1,38 @@
+"""A Parquet dataset that is partitioned by job, in a directory here or at any fsspec URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from webdata_nb.tables import parquet, remote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def write_part(
+    target: Path | str, job_id: str, number: int, table: pa.Table, attrs: Mapping[str, Any]
+) -> None:
+    """Write one part: `target/job_id=.../part-00000.parquet`.
+
+    pyarrow, pandas, polars and DuckDB read such a dataset as one table. The first part takes the
+    place of all that the partition held: rows of the same job are never there twice.
+
+    Raises
+    ------
+    OSError
+        The part cannot be written.
+    """
+    partition, name = f"job_id={quote(job_id, safe='')}", f"part-{number:05d}.parquet"
+    data = parquet.encode(table, own={}, attrs=attrs)
+    if isinstance(target, str):
+        remote.write_part(f"{target.rstrip('/')}/{partition}", name, data, first=number == 0)
+        return
+    folder = target / partition
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("part-*.parquet") if number == 0 else ():
+        old.unlink(missing_ok=True)
+    parquet.write_atomically(folder / name, data)
