@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,8 +39,7 @@ async def accepted(store: Store, account_id: str = ALICE, *, now: float = NOW) -
 
 
 async def claimed(store: Store, worker: str = "w1", *, now: float = NOW) -> tuple[Job, Lease]:
-    found = await store.claim(worker, lease_s=10, now=now)
-    assert found is not None
+    [found] = await store.claim(worker, lease_s=10, now=now)
     return found
 
 
@@ -105,8 +105,30 @@ class StoreSuite:
         jobs = [await accepted(store, now=NOW + i) for i in range(3)]
         claims = [await claimed(store, f"w{i}", now=NOW + 9) for i in range(3)]
         assert [job.id for job, _ in claims] == [job.id for job in jobs]
-        assert await store.claim("w9", lease_s=10, now=NOW + 9) is None
+        assert await store.claim("w9", lease_s=10, now=NOW + 9) == []
         assert {job.state for job, _ in claims} == {JobStatus.RUNNING}
+
+    async def test_several_jobs_are_claimed_at_once_and_no_more_than_asked_for(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        jobs = [await accepted(store, now=NOW + i) for i in (3, 1, 2)]
+        first = await store.claim("w1", most=2, lease_s=10, now=NOW + 9)
+        assert [job.id for job, _ in first] == [jobs[1].id, jobs[2].id]
+        rest = await store.claim("w2", most=5, lease_s=10, now=NOW + 9)
+        assert [(job.id, lease.worker, lease.attempt) for job, lease in rest] == [
+            (jobs[0].id, "w2", 1)
+        ]
+
+    async def test_a_claim_that_is_asked_for_after_a_start_finds_its_job(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        wanted = new_job()
+        _, claims = await asyncio.gather(
+            store.accept(wanted, now=NOW), store.claim("w", lease_s=10, now=NOW)
+        )
+        assert [job.id for job, _ in claims] == [wanted.id]
 
     async def test_a_lease_that_ran_out_is_anothers_and_fences_the_first(
         self, store: Store
@@ -115,7 +137,7 @@ class StoreSuite:
         job = await accepted(store)
         _, old = await claimed(store, "w1", now=NOW)
         await store.renew(old, lease_s=10, now=NOW + 5)
-        assert await store.claim("w2", lease_s=10, now=NOW + 14) is None
+        assert await store.claim("w2", lease_s=10, now=NOW + 14) == []
         taken, new = await claimed(store, "w2", now=NOW + 16)
         assert (taken.id, taken.attempt, taken.started_at) == (job.id, 2, NOW)
         for write in (
@@ -214,8 +236,9 @@ class StoreSuite:
         job = await accepted(store)
         _, lease = await claimed(store)
         last = Batch(entries=(entry(0, position=0),), outcome={"engine_used": "engine_one"})
-        await store.finish(lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3)
+        told = await store.finish(lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3)
         ended = await store.job(ALICE, job.id)
+        assert (told.job, told.rows) == (ended, (b'{"n":1}',))
         assert (ended.state, ended.finished_at, ended.published) == (
             JobStatus.COMPLETED,
             NOW + 3,
@@ -226,8 +249,30 @@ class StoreSuite:
             await store.cancel(ALICE, job.id, now=NOW + 4)
         with pytest.raises(LeaseLost):
             await store.finish(lease, JobStatus.FAILED, error="no", now=NOW + 4)
-        assert await store.claim("w2", lease_s=1, now=NOW + 99) is None
+        assert await store.claim("w2", lease_s=1, now=NOW + 99) == []
         assert await store.active_jobs() == 0
+
+    async def test_an_end_tells_of_the_rows_that_it_holds_and_of_no_others(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        ends: list[tuple[Batch, Batch]] = [
+            (Batch(), Batch(entries=(entry(1, page=b"2", position=1), entry(0, position=0)))),
+            (Batch(entries=(entry(0, position=0),)), Batch(entries=(entry(1, position=1),))),
+            (Batch(entries=(entry(0, position=0),)), Batch(entries=(entry(0, position=0),))),
+            (Batch(entries=(entry(0),)), Batch(published=((0, 0),))),
+        ]
+        told = []
+        for before, last in ends:
+            await accepted(store)
+            _, lease = await claimed(store)
+            await store.commit(lease, replace(before, seen=(Seen("http://x/", "fetched"),)))
+            look = await store.finish(
+                lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3
+            )
+            assert look.receipt.counts == {"fetched": 1}
+            told.append((look.rows, look.job.published))
+        assert told == [((b'{"n":1}', b"2"), 2), ((), 2), ((), 1), ((), 1)]
 
     async def test_cancel_is_repeatable_and_fences_the_worker(self, store: Store) -> None:
         await accounts(store)

@@ -101,9 +101,7 @@ async def test_receipts_and_snapshots_go_with_the_rows(
 ) -> None:
     await store.add_account(ACCOUNT, ACCOUNT, now=NOW)
     await store.accept(NewJob("j", ACCOUNT, "crawl", "s", {}), now=NOW)
-    claimed = await store.claim("w", lease_s=60, now=NOW)
-    assert claimed is not None
-    _, lease = claimed
+    [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
     seen = tuple(Seen(f"http://x/{n}", "fetched") for n in range(2345))
     await store.commit(lease, Batch(seen=seen, snapshots=(("robots", b"x"),)))
     job = await store.cancel(ACCOUNT, "j", now=NOW + 1)

@@ -166,16 +166,15 @@ class Lives(RuleBasedStateMachine):
 
     # what workers do
 
-    @rule(worker=st.sampled_from(["w1", "w2"]))
-    def claim(self, worker: str) -> None:
-        found = self.run(self.store.claim(worker, lease_s=LEASE_S, now=self.now))
-        if found is None:
-            return
-        job, lease = found
-        known = self.jobs[job.id]
-        assert known.state in ACTIVE
-        known.old += [known.lease] if known.lease else []
-        known.state, known.lease = JobStatus.RUNNING, lease
+    @rule(worker=st.sampled_from(["w1", "w2"]), most=st.integers(1, 3))
+    def claim(self, worker: str, most: int) -> None:
+        found = self.run(self.store.claim(worker, most=most, lease_s=LEASE_S, now=self.now))
+        assert len(found) <= most
+        for job, lease in found:
+            known = self.jobs[job.id]
+            assert known.state in ACTIVE
+            known.old += [known.lease] if known.lease else []
+            known.state, known.lease = JobStatus.RUNNING, lease
 
     @precondition(lambda self: self.running())
     @rule(data=st.data(), success=st.booleans(), seen=st.booleans())

@@ -47,9 +47,8 @@ async def test_everything_of_the_first_release_is_still_there(first: Path) -> No
         rows = await store.pages("a1", "j1", start=0, count=10)
         assert [orjson.loads(row) for row in rows] == [{"url": "https://x.test/"}]
         assert (await store.receipt("j1", examples=1)).counts == {"fetched": 1}
-        claimed = await store.claim("a worker", lease_s=15.0, now=10.0)
-        assert claimed is not None
-        assert claimed[0].id == "j2"
+        [(claimed, _)] = await store.claim("a worker", lease_s=15.0, now=10.0)
+        assert claimed.id == "j2"
     with closing(sqlite3.connect(first)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (schema_version(),)
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from webdata_nb.service import app
 from webdata_nb.service.store import outbox, sqlite
 from webdata_nb.service.webhooks.sender import Sender
-from webdata_nb.service.work.runner import LocalRunner
 
 
 def die(*_: Any, **__: Any) -> NoReturn:
@@ -26,19 +25,28 @@ def die(*_: Any, **__: Any) -> NoReturn:
     raise AssertionError
 
 
+_accept = sqlite.SqliteStore.accept
+
+
+async def die_after_accepting(store: sqlite.SqliteStore, *told: Any, **named: Any) -> NoReturn:
+    """Store a job, then end."""
+    await _accept(store, *told, **named)
+    die()
+
+
 INSTANTS = {
-    "accept": (sqlite, "_key_values"),
-    "accepted": (LocalRunner, "wake"),
-    "outbox": (outbox, "ended"),
-    "committed": (Sender, "post"),
-    "mark": (outbox.Outbox, "settle"),
+    "accept": (sqlite, "_key_values", die),
+    "accepted": (sqlite.SqliteStore, "accept", die_after_accepting),
+    "outbox": (outbox, "ended", die),
+    "committed": (Sender, "post", die),
+    "mark": (outbox.Outbox, "settle", die),
 }
 
 
 def main(data_dir: str, instant: str) -> int:
     if instant in INSTANTS:
-        place, name = INSTANTS[instant]
-        setattr(place, name, die)
+        place, name, instead = INSTANTS[instant]
+        setattr(place, name, instead)
     return app.serve(
         host=None,
         port=0,

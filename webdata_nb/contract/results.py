@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 # Parameters that say how a visitor came, never what the page is.
 _TRACKING: Final = re.compile(
@@ -17,8 +17,8 @@ _OWN_PORTS: Final = (None, 80, 443)
 _RESERVED: Final = "!$&'()*+,;=:@/%"
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
-# A path without an escape, and without a character that needs one: most of them.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
+# A path without a character that needs an escape: most of them.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/%-]*")
 
 
 def result_key(url: str) -> str:
@@ -40,8 +40,10 @@ def result_key(url: str) -> str:
         return url
     shown_port = "" if port in _OWN_PORTS else f":{port}"
     path = parts.path
+    if "%" in path:
+        path = _ESCAPE.sub(_levelled, path)
     if not _PLAIN.fullmatch(path):
-        path = quote(_ESCAPE.sub(_levelled, path), safe=_RESERVED)
+        path = quote(path, safe=_RESERVED)
     return f"{host}{shown_port}{path.rstrip('/')}?{query}"
 
 
@@ -52,5 +54,5 @@ def _told(query: str) -> str:
 
 
 def _levelled(escape: re.Match[str]) -> str:
-    mark = unquote(escape.group())
+    mark = chr(int(escape.group()[1:], 16))
     return mark if _UNRESERVED.fullmatch(mark) else escape.group().upper()

@@ -31,7 +31,7 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.errors import NoSuchJob, ServiceError
+from webdata_nb.service.errors import ServiceError
 from webdata_nb.service.gate import AccountOf, Gate, local_accounts
 from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
@@ -65,7 +65,7 @@ from webdata_nb.service.store.expiry import Expiry
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.outbox import Outbox
 from webdata_nb.service.store.queries import schema_version
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import Look
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.tracing import Traced
@@ -110,22 +110,15 @@ class Background:
         self._due = asyncio.Event()
         self._due.set()
 
-    async def finished(self, job: Job) -> None:
+    def finished(self, ended: Look) -> None:
         """Note that a job ended."""
+        job = ended.job
         self._due.set()
-        self._wake_webhooks()
-        await self._count(job)
-
-    async def _count(self, job: Job) -> None:
-        try:
-            ended = await self._store.job(job.account_id, job.id)
-            outcomes = (await self._store.receipt(job.id, examples=0)).counts
-        except NoSuchJob:
-            return  # it went with its retention
-        chain = ended.outcome.get("fallback_chain", [])
+        if job.request.get("webhook_url") is not None:
+            self._wake_webhooks()
+        chain = job.outcome.get("fallback_chain", [])
         asked = [(each["provider"], each["status"]) for each in chain]
-        if ended.state.terminal:
-            self._metrics.ended(ended.kind, ended.state.value, outcomes, asked)
+        self._metrics.ended(job.kind, job.state.value, ended.receipt.counts, asked)
 
     async def run(self) -> None:
         """Index, for ever."""

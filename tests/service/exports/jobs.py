@@ -64,9 +64,7 @@ async def ended(
     await store.add_account(account, account, now=NOW)
     new = NewJob(str(uuid.uuid4()), account, kind, subject, request or {})
     await store.accept(new, now=NOW)
-    claimed = await store.claim("w", lease_s=60, now=NOW)
-    assert claimed is not None
-    job, lease = claimed
+    [(job, lease)] = await store.claim("w", lease_s=60, now=NOW)
     for n, row in enumerate(rows):
         entry = Entry(n, row["url"], row["success"], b"{}", page=orjson.dumps(row), position=n)
         await store.commit(lease, Batch(entries=(entry,)))

@@ -12,23 +12,26 @@ import pytest
 from tests.stores.suite import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Job, Lease
+from webdata_nb.service.store.records import NOTHING, Batch, Job, Lease, Look
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
 
 
 class Slow(SqliteStore):
-    """A store whose claims are noticed late, while `held`."""
+    """A store whose claims are noticed late, each once `held` is set."""
 
     claimed: asyncio.Event
     held: asyncio.Event
 
-    async def claim(self, worker: str, *, lease_s: float, now: float) -> tuple[Job, Lease] | None:
-        found = await super().claim(worker, lease_s=lease_s, now=now)
-        if found is not None:
+    async def claim(
+        self, worker: str, *, most: int = 1, lease_s: float, now: float
+    ) -> list[tuple[Job, Lease]]:
+        found = await super().claim(worker, most=most, lease_s=lease_s, now=now)
+        if found:
             self.claimed.set()
             await self.held.wait()
+            self.held.clear()
         return found
 
 
@@ -59,7 +62,7 @@ class Engine:
         return NOTHING
 
 
-async def nothing(_job: Job) -> None:
+def nothing(_ended: Look) -> None:
     pass
 
 
@@ -93,16 +96,15 @@ async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
     jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(SLOTS + 4)]
     await runner.start()
     async with asyncio.timeout(60):
-        for job in jobs[:-1]:
+        for claim in (jobs[:SLOTS], jobs[SLOTS:-1]):
             await store.claimed.wait()
             store.claimed.clear()
-            cancelling = asyncio.create_task(cancel(store, runner, job.id))
-            while (await store.job(ALICE, job.id)).state is not JobStatus.CANCELLED:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            cancelling = [asyncio.create_task(cancel(store, runner, job.id)) for job in claim]
+            for job in claim:
+                while (await store.job(ALICE, job.id)).state is not JobStatus.CANCELLED:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
             store.held.set()
-            await cancelling
-            store.held.clear()
-        await store.claimed.wait()
+            await asyncio.gather(*cancelling)
         store.held.set()
         await engine.running.wait()
     assert engine.begun == [jobs[-1].id]

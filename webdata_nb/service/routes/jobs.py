@@ -87,8 +87,8 @@ async def _again(desk: Desk, old: Job) -> Job:
         context=old.context,
         most=tariff.most(_REQUESTS[old.kind].model_validate(old.request)),
     )
+    desk.runner.wake()  # first: its claim shares the job's own transaction
     job, _ = await desk.store.accept(copy, now=time.time())
-    desk.runner.wake()
     return job
 
 

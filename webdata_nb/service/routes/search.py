@@ -12,7 +12,7 @@ from starlette.routing import Route
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import job_of, look_at, seconds, whole, with_rows
+from webdata_nb.service.routes.replies import flag, job_of, look_at, seconds, whole, with_rows
 from webdata_nb.service.routes.starts import Desk, check_extract, check_look, start
 from webdata_nb.service.store.records import Job, Look, Window
 
@@ -30,7 +30,7 @@ def routes(desk: Desk) -> list[Route]:
         device = wanted.mobile_device
         await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
         check_extract(desk, request, wanted.extract, "body", "extract")
-        wait_s = waiting(request)
+        wait_s, wanted_data = waiting(request), flag(request, "include_data", default=True)
         job, _ = await start(desk, request, wanted, body)
         reply = {
             "success": True,
@@ -40,7 +40,8 @@ def routes(desk: Desk) -> list[Route]:
         }
         if wait_s and (result := await _result(desk, request, job, wait_s)):
             look, gone = result
-            return with_rows(_envelope(look.job) | gone, look.rows, inside=reply)
+            rows = look.rows if wanted_data else ()
+            return with_rows(_envelope(look.job) | gone, rows, inside=reply)
         return JSONResponse(reply)
 
     async def status(request: Request) -> Response:
@@ -69,11 +70,18 @@ async def _result(
         while (left_s := deadline - time.monotonic()) > 0:
             if not job.state.terminal:  # a start repeated under its key may find an old job
                 await listener.wait(min(left_s, LOOK_S))
+            if (ended := listener.ended) is not None and _holds_all(ended):
+                return ended, {}
             told = await look_at(desk, request, "search", _ALL, examples=0, job_id=job.id)
             job = told[0].job
             if job.state.terminal:
                 return told
     return None
+
+
+def _holds_all(ended: Look) -> bool:
+    """Whether a job's end came with every row, so that none has to be read back."""
+    return len(ended.rows) == ended.job.published
 
 
 async def _ended(desk: Desk, job: Job, wait_s: float) -> None:

@@ -107,10 +107,8 @@ async def start(
         most=tariff.most(wanted),
     )
     key = _idempotency_key(request, kind, body)
-    stored, new = await desk.store.accept(job, key=key, now=time.time())
-    if new:
-        desk.runner.wake()
-    return stored, new
+    desk.runner.wake()  # first: its claim shares the job's own transaction
+    return await desk.store.accept(job, key=key, now=time.time())
 
 
 def _idempotency_key(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.service.errors import FetchError
@@ -42,7 +41,7 @@ class Ranking:
             key = result_key(url)
             if key not in self._known:
                 self._known.add(key)
-                yield replace(result, url=url)
+                yield Found(url, result.title, result.snippet)
 
 
 def organic_url(url: str) -> str | None:

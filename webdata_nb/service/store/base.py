@@ -85,8 +85,13 @@ class Store(Protocol):
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
         """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""
 
-    async def claim(self, worker: str, *, lease_s: float, now: float) -> tuple[Job, Lease] | None:
-        """Take the oldest job that waits or lost its worker."""
+    async def claim(
+        self, worker: str, *, most: int = 1, lease_s: float, now: float
+    ) -> list[tuple[Job, Lease]]:
+        """Take the oldest jobs that wait or lost their worker, `most` of them, oldest first.
+
+        Fewer than `most` are all there are. A job whose `accept` began before is among them.
+        """
 
     async def void_leases(self) -> None:
         """Free all running jobs; only for a process that knows itself to be alone."""
@@ -105,8 +110,12 @@ class Store(Protocol):
         error: str | None,
         batch: Batch = NOTHING,
         now: float,
-    ) -> None:
-        """Write a last batch and end the job in one transaction; raises `LeaseLost`."""
+    ) -> Look:
+        """Write a last batch and end the job in one transaction; raises `LeaseLost`.
+
+        Returns the job as it ended and its receipt without examples; its rows only where the
+        batch holds all of them.
+        """
 
     async def entries(self, job_id: str) -> Sequence[Journaled]:
         """Return the journal in its order."""

@@ -37,9 +37,12 @@ class Account:
 def account(row: sqlite3.Row, now: float) -> tuple[Account, list[Line]]:
     """Return a stored account, and the lines that a new billing period adds to its ledger."""
     terms = Terms(row["plan"], row["monthly"], row["concurrency"])
-    stored = Balance(row["monthly_left"], row["topup_left"], row["period_start"])
-    balance, lines = ledger.renewed(stored, terms, row["created_at"], now)
+    balance, lines = ledger.renewed(_stored(row), terms, row["created_at"], now)
     return Account(row["id"], row["name"], terms, balance, row["created_at"]), lines
+
+
+def _stored(row: sqlite3.Row) -> Balance:
+    return Balance(row["monthly_left"], row["topup_left"], row["period_start"])
 
 
 class Book:
@@ -51,6 +54,7 @@ class Book:
         if row is None:
             raise NoSuchAccount(f"no account {account_id}")
         self._lines: int = row["lines"]
+        self._stored = _stored(row)
         self.account, fresh = account(row, now)
         self._write(self.account.balance, fresh, None)
 
@@ -108,6 +112,9 @@ class Book:
             balance,
             self.account.created_at,
         )
+        if not lines and balance == self._stored:
+            return
+        self._stored = balance
         self._connection.execute(
             _Q["set_balance"],
             {

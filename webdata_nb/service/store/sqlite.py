@@ -74,7 +74,7 @@ class SqliteStore(Database):
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[Job, bool]:
         """See `Store.accept`."""
-        values = _job_values(job, self.vault, now)
+        values, fresh = _job_values(job, self.vault, now), _accepted(job, now)
 
         def change(connection: sqlite3.Connection) -> tuple[Job, bool]:
             if key is not None and (earlier := _replayed(connection, job, key, now)):
@@ -83,7 +83,7 @@ class SqliteStore(Database):
             connection.execute(_Q["add_job"], values)
             if key is not None:
                 connection.execute(_Q["remember_key"], _key_values(job, key, now))
-            return _found(connection, job.account_id, job.id, self.vault), True
+            return fresh, True
 
         return await self.change(change)
 
@@ -165,16 +165,18 @@ class SqliteStore(Database):
             )
         return job
 
-    async def claim(self, worker: str, *, lease_s: float, now: float) -> tuple[Job, Lease] | None:
+    async def claim(
+        self, worker: str, *, most: int = 1, lease_s: float, now: float
+    ) -> list[tuple[Job, Lease]]:
         """See `Store.claim`."""
-        values = {"worker": worker, "lease_s": lease_s, "now": now}
+        values = {"worker": worker, "most": most, "lease_s": lease_s, "now": now}
         found = await self.change(
             lambda connection: connection.execute(_Q["claim"], values).fetchall()
         )
-        if not found:
-            return None
-        job = _job(found[0], self.vault)
-        return job, Lease(job.id, worker, job.attempt)
+        jobs = sorted(
+            (_job(row, self.vault) for row in found), key=lambda job: (job.created_at, job.id)
+        )
+        return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
 
     async def void_leases(self) -> None:
         """See `Store.void_leases`."""
@@ -197,7 +199,7 @@ class SqliteStore(Database):
         error: str | None,
         batch: Batch = NOTHING,
         now: float,
-    ) -> None:
+    ) -> Look:
         """See `Store.finish`."""
         values = {
             **_lease(lease),
@@ -206,12 +208,14 @@ class SqliteStore(Database):
             "now": now,
         }
 
-        def change(connection: sqlite3.Connection) -> None:
-            _commit(connection, lease, batch, self.vault)
+        def change(connection: sqlite3.Connection) -> Look:
+            added = _commit(connection, lease, batch, self.vault)
             ended = connection.execute(_Q["finish"], values).fetchone()
-            _ended(connection, ended, self.vault, now)
+            job = _ended(connection, ended, self.vault, now)
+            rows = _whole(job, batch) if added == len(batch.entries) else ()
+            return Look(job, rows, _receipt(connection, job.id, examples=0))
 
-        await self.change(change)
+        return await self.change(change)
 
     async def entries(self, job_id: str) -> Sequence[Journaled]:
         """See `Store.entries`."""
@@ -284,14 +288,27 @@ def _receipt(connection: sqlite3.Connection, job_id: str, examples: int) -> Rece
     return Receipt(counts=counts, examples=named)
 
 
-def _ended(connection: sqlite3.Connection, job: sqlite3.Row, vault: Vault, now: float) -> None:
+def _ended(connection: sqlite3.Connection, row: sqlite3.Row, vault: Vault, now: float) -> Job:
     """Do what belongs to the end of a job, in the transaction that ended it."""
-    settle_job(connection, job, now)
-    outbox.ended(connection, _job(job, vault), now)
+    job = _job(row, vault)
+    settle_job(connection, row, now)
+    outbox.ended(connection, job, now)
+    return job
 
 
-def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: Vault) -> None:
-    """Write a batch behind its lease: the first statement is the fence."""
+def _whole(job: Job, batch: Batch) -> tuple[bytes, ...]:
+    """Return the visible rows of a job that has no others than those of its last batch."""
+    visible = sorted(
+        (each for each in batch.entries if each.position is not None),
+        key=lambda each: each.position or 0,
+    )
+    if len(visible) != job.published:
+        return ()
+    return tuple(each.page or b"" for each in visible)
+
+
+def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: Vault) -> int:
+    """Write a batch behind its lease, the first statement is the fence; count its new entries."""
     held = connection.execute(
         _Q["hold"],
         {
@@ -304,7 +321,8 @@ def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: V
     if not held.rowcount:
         raise LeaseLost(lease.job_id)
     job_id = lease.job_id
-    connection.executemany(_Q["put_entry"], [_entry(job_id, entry) for entry in batch.entries])
+    entries = [_entry(job_id, entry) for entry in batch.entries]
+    added = connection.executemany(_Q["put_entry"], entries).rowcount if entries else 0
     connection.executemany(_Q["update_page"], [_entry(job_id, entry) for entry in batch.updates])
     connection.executemany(
         _Q["publish"],
@@ -324,6 +342,7 @@ def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: V
         job = connection.execute(_Q["job_as_it_is"], {"id": job_id}).fetchone()
         first = min(position for _, position in batch.published)
         outbox.paged(connection, _job(job, vault), first, time.time())
+    return added
 
 
 def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[Seen]) -> None:
@@ -367,6 +386,28 @@ def _job_values(job: NewJob, vault: Vault, now: float) -> dict[str, Any]:
         "sealed": vault.seal(secrets),
         "now": now,
     }
+
+
+def _accepted(job: NewJob, now: float) -> Job:
+    """Return a job as the store holds it from its first moment on."""
+    return Job(
+        id=job.id,
+        account_id=job.account_id,
+        kind=job.kind,
+        state=JobStatus.PENDING,
+        subject=job.subject,
+        request=job.request,
+        context=job.context,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+        total=0,
+        completed=0,
+        published=0,
+        error=None,
+        outcome={},
+    )
 
 
 def _key_values(job: NewJob, key: IdempotencyKey, now: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 _GROUP: Final = 64  # changes that share one fsync at most
 _Change = tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]
+_Answer = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
 class Writer:
@@ -28,7 +29,11 @@ class Writer:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._changes.put((change, done))
         # A caller that is cancelled leaves; its change is applied all the same, whole.
-        return await asyncio.shield(done)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            done.add_done_callback(asyncio.Future.exception)  # nobody is left to hear of it
+            raise
 
     async def close(self) -> None:
         """Write what was asked for, then stop."""
@@ -60,17 +65,20 @@ class Writer:
         return group
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Change]) -> None:
-        answers: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+        answers: list[_Answer] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
-            answers = [(done, *_apply(connection, change)) for change, done in group]
+            if len(group) == 1:  # the transaction is its savepoint
+                [(change, done)] = group
+                answers = [(done, change(connection), None)]
+            else:
+                answers = [(done, *_apply(connection, change)) for change, done in group]
             connection.execute("COMMIT")
         except BaseException as error:  # noqa: BLE001 - every caller must hear of it
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             answers = [(done, None, error) for _, done in group]
-        for done, value, failure in answers:
-            _answer(done, value, failure)
+        _tell(answers)
 
 
 def _apply(
@@ -90,15 +98,21 @@ def _apply(
     return value, None
 
 
-def _answer(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-    def settle() -> None:
+def _tell(answers: list[_Answer]) -> None:
+    """Hand a group's answers over: a loop is woken once for all that it waits for."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer[0].get_loop(), []).append(answer)
+    for loop, told in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, told)
+
+
+def _settle(answers: list[_Answer]) -> None:
+    for done, value, error in answers:
         if done.cancelled():
-            return
+            continue
         if error is None:
             done.set_result(value)
         else:
             done.set_exception(error)
-
-    loop = done.get_loop()
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(settle)

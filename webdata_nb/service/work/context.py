@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Batch, Job, Journaled, Lease
+from webdata_nb.service.work.events import Hub
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class LeasedJob:
 
     assignment: Assignment
     store: Store
-    changed: Callable[[str], None]
+    hub: Hub
 
     @property
     def job(self) -> Job:
@@ -31,14 +32,16 @@ class LeasedJob:
         return self.assignment.job
 
     async def entries(self) -> Sequence[Journaled]:
-        """See `JobContext.entries`."""
-        return await self.store.entries(self.job.id)
+        """See `JobContext.entries`; a first attempt finds none, and does not ask."""
+        return () if self.job.attempt == 1 else await self.store.entries(self.job.id)
 
     async def snapshots(self) -> dict[str, bytes]:
         """See `JobContext.snapshots`."""
+        if self.job.attempt == 1:
+            return {}
         return await self.store.snapshots(self.job.id)
 
     async def commit(self, batch: Batch) -> None:
         """See `JobContext.commit`."""
         await self.store.commit(self.assignment.lease, batch)
-        self.changed(self.job.id)
+        self.hub.changed(self.job.id)

@@ -7,12 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from webdata_nb.service.store.records import Look
+
 
 class Listener:
-    """Wakes one reader; changes between two looks count once."""
+    """Wakes one reader; changes between two looks count once.
+
+    `ended` is the job as it ended, once it did so in this process.
+    """
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
+        self.ended: Look | None = None
 
     def wake(self) -> None:
         """Note a change."""
@@ -37,6 +43,12 @@ class Hub:
     def changed(self, job_id: str) -> None:
         """Wake everyone who listens to a job."""
         for listener in self._listeners.get(job_id, ()):
+            listener.wake()
+
+    def ended(self, look: Look) -> None:
+        """Wake everyone who listens to a job with what it came to."""
+        for listener in self._listeners.get(look.job.id, ()):
+            listener.ended = look
             listener.wake()
 
     @contextmanager

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Job, Lease
+from webdata_nb.service.store.records import Job, Lease, Look
 from webdata_nb.service.work.context import Assignment, LeasedJob
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.worker import LEASE_S, Engine, work
@@ -30,7 +30,7 @@ class Runner(Protocol):
         """Begin to take jobs."""
 
     def wake(self) -> None:
-        """Hint that a job waits; without it one is found within seconds."""
+        """Hint that a job waits, or is about to; without it one is found within seconds."""
 
     async def cancel(self, job_id: str) -> None:
         """End the work on a job that was cancelled in the store."""
@@ -48,13 +48,14 @@ class LocalRunner:
         hub: Hub,
         engine: Engine,
         *,
-        finished: Callable[[Job], Awaitable[None]],
+        finished: Callable[[Look], None],
     ) -> None:
         self._store, self._hub, self._engine, self._finished = store, hub, engine, finished
         # Random for each start: a worker that died never comes back under its old name.
         self._name = secrets.token_hex(8)
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unwanted: set[str] = set()
         self._claim = asyncio.Lock()
 
     async def start(self) -> None:
@@ -67,8 +68,10 @@ class LocalRunner:
 
     async def cancel(self, job_id: str) -> None:
         """See `Runner.cancel`."""
-        async with self._claim:  # a job that is being claimed has its task afterwards
+        self._unwanted.add(job_id)  # a job that is being claimed does not begin
+        async with self._claim:
             task = self._tasks.get(job_id)
+        self._unwanted.discard(job_id)
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOP_S)
@@ -94,15 +97,19 @@ class LocalRunner:
             self._wake.clear()
 
     async def _fill(self) -> None:
-        while len(self._tasks) < SLOTS:
+        while free := SLOTS - len(self._tasks):
             async with self._claim:
-                claimed = await self._store.claim(self._name, lease_s=LEASE_S, now=time.time())
-                if claimed is None:
-                    return
-                self._begin(*claimed)
+                claimed = await self._store.claim(
+                    self._name, most=free, lease_s=LEASE_S, now=time.time()
+                )
+                for job, lease in claimed:
+                    if job.id not in self._unwanted:
+                        self._begin(job, lease)
+            if len(claimed) < free:
+                return
 
     def _begin(self, job: Job, lease: Lease) -> None:
-        context = LeasedJob(Assignment(job, lease), self._store, self._hub.changed)
+        context = LeasedJob(Assignment(job, lease), self._store, self._hub)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
         self._tasks[job.id] = task
         # Not in the task itself: cancelled before its first step, it would never come to it.
@@ -115,5 +122,6 @@ class LocalRunner:
         del self._tasks[job_id]
 
     async def _run(self, context: LeasedJob) -> None:
-        await work(context, self._engine)
-        await self._finished(context.job)
+        ended = await work(context, self._engine)
+        if ended is not None:
+            self._finished(ended)

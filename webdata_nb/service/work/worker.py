@@ -12,7 +12,7 @@ from typing import Final
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import LeaseLost, ServiceError
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Lease
+from webdata_nb.service.store.records import NOTHING, Batch, Lease, Look
 from webdata_nb.service.work.context import Assignment, LeasedJob
 
 log = logging.getLogger(__name__)
@@ -24,14 +24,18 @@ RENEW_S: Final = LEASE_S / 3
 Engine = Callable[[JobContext], Awaitable[Batch]]
 
 
-async def work(context: LeasedJob, engine: Engine) -> None:
-    """Run `engine` under the lease; whatever happens, the job's state tells it."""
+async def work(context: LeasedJob, engine: Engine) -> Look | None:
+    """Run `engine` under the lease; whatever happens, the job's state tells it.
+
+    Returns the job as it ended; None where another worker, or a cancellation, ended it.
+    """
     store, lease = context.store, context.assignment.lease
     engine_task = asyncio.ensure_future(engine(context))
     renewal = asyncio.create_task(_renew(context, lease, engine_task))
+    ended: Look | None = None
     try:
         state, error, batch = await _outcome(context.assignment, engine_task)
-        await store.finish(lease, state, error=error, batch=batch, now=time.time())
+        ended = await store.finish(lease, state, error=error, batch=batch, now=time.time())
     except LeaseLost:
         log.info("job %s was taken from this worker", context.job.id)
     finally:
@@ -39,7 +43,11 @@ async def work(context: LeasedJob, engine: Engine) -> None:
         renewal.cancel()
         with suppress(asyncio.CancelledError):
             await renewal
-        context.changed(context.job.id)
+        if ended is None:
+            context.hub.changed(context.job.id)
+        else:
+            context.hub.ended(ended)
+    return ended
 
 
 async def _outcome(

@@ -26,13 +26,13 @@ WHERE account_id = :account_id AND (created_at, id) < (:before, :before_id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: claim
--- The oldest job that waits, or whose worker let its lease run out; the attempt fences writes.
+-- The oldest jobs that wait, or whose worker let its lease run out; the attempt fences writes.
 UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
   lease_until = :now + :lease_s, started_at = COALESCE(started_at, :now)
-WHERE id = (
+WHERE id IN (
   SELECT id FROM job
   WHERE state = 'pending' OR (state = 'running' AND lease_until < :now AND worker <> :worker)
-  ORDER BY created_at, id LIMIT 1
+  ORDER BY created_at, id LIMIT :most
 )
 RETURNING *;
 
