@@ -79,10 +79,7 @@ async def filled(data_dir: Path) -> str:
         await store.accept(
             NewJob(job_id, LOCAL_ACCOUNT, "crawl", "https://site.test/", {}), now=now
         )
-        claimed = await store.claim("w", lease_s=60, now=now)
-        if claimed is None:
-            raise RuntimeError("the job cannot be claimed")
-        _, lease = claimed
+        [(_, lease)] = await store.claim("w", lease_s=60, now=now)
         entries = tuple(
             Entry(n, f"https://site.test/{n}", True, b"{}", page=page(n), position=n)  # noqa: FBT003
             for n in range(ROWS)
