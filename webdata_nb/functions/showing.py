@@ -87,9 +87,11 @@ async def shown(
     listener = display.listener(
         description, total, call.settings.progress, unit=unit, cancel=stop.ask, leaves=leaves
     )
+    silent = call.settings.progress is False
+    # The bar is told the ending before the last tick, which draws it.
+    painting = contextlib.nullcontext() if silent else bridge.on_tick(listener.tick)
     try:
-        # The bar is told the ending before the last tick, which draws it.
-        with bridge.on_tick(listener.tick), listener:
+        with painting, listener:
             yield listener
     except asyncio.CancelledError:
         if not await stop.over():
