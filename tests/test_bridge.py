@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import importlib.util
 import inspect
 import multiprocessing
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -37,6 +39,21 @@ def portal() -> Iterator[Portal]:
     portal = Portal()
     yield portal
     portal.close()
+
+
+class Result:
+    """Something large that a call returns."""
+
+
+def test_what_outlives_a_call_does_not_keep_its_result(portal: Portal) -> None:
+    async def call() -> Result:
+        # As a pooled connection does, or the timer that closes it.
+        asyncio.get_running_loop().call_later(3600, print)
+        return Result()
+
+    result = weakref.ref(portal.run(call()))
+    gc.collect()
+    assert result() is None
 
 
 class Sleeper:

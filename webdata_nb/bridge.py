@@ -86,7 +86,7 @@ class Call(concurrent.futures.Future[T]):
     def start(self) -> None:
         """Schedule the coroutine, in a copy of the caller's context (so output finds its cell)."""
         context = contextvars.copy_context()
-        context.run(_CURRENT.set, self)
+        context.run(_TICKS.set, self.ticks)
         self._loop.call_soon_threadsafe(self._begin, context)
 
     def cancel(self) -> bool:
@@ -117,9 +117,9 @@ class Call(concurrent.futures.Future[T]):
             self.set_result(task.result())
 
 
-_CURRENT: contextvars.ContextVar[Call[Any] | None] = contextvars.ContextVar(
-    "webdata_call", default=None
-)
+# The ticks and not the call: connections and timers that outlive a call keep its context, and would
+# keep its result with it.
+_TICKS: contextvars.ContextVar[Ticks | None] = contextvars.ContextVar("webdata_ticks", default=None)
 
 
 @contextlib.contextmanager
@@ -134,16 +134,16 @@ def on_tick(callback: Callable[[], object]) -> Iterator[None]:
     callback : Callable[[], object]
         Takes nothing. If it raises, it is dropped with a logged warning.
     """
-    call = _CURRENT.get()
-    if call is None:
+    ticks = _TICKS.get()
+    if ticks is None:
         with _ticking_here(callback):
             yield
         return
-    key = call.ticks.add(callback)
+    key = ticks.add(callback)
     try:
         yield
     finally:
-        call.ticks.end(key)
+        ticks.end(key)
 
 
 @contextlib.contextmanager
