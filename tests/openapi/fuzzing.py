@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tests.openapi.served import Served, team
 
+_SCENARIOS = re.compile(r"Scenarios:\s+(\d+)")
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
 
@@ -50,6 +52,11 @@ def fuzz(
     )
 
 
+def chains(report: str) -> int:
+    """Return how many chains of calls along the document's links a report tells of."""
+    return sum(int(count) for count in _SCENARIOS.findall(report))
+
+
 def main() -> int:
     """Run it with the command's options, print the report, return its exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -60,6 +67,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home, team(Path(home)) as served:
         found = fuzz(served, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
     sys.stdout.write(found.stdout)
+    if "stateful" in (args.phases or "stateful") and not chains(found.stdout):
+        sys.stdout.write("no operation was called along a link of the document\n")
+        return 1
     return found.returncode
 
 

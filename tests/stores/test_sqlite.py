@@ -12,6 +12,7 @@ from tests.stores.accounts_suite import AccountsSuite
 from tests.stores.suite import ALICE, NOW, StoreSuite, accepted, accounts, claimed, entry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import NewerSchema
+from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.queries import migrations, queries, schema_version
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.store.sqlite import SqliteStore
@@ -42,6 +43,33 @@ async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
         found = await store.job(ALICE, job.id)
         assert (found.state, found.published) == (JobStatus.RUNNING, 1)
         assert len(await store.entries(job.id)) == 1
+
+
+async def test_a_moment_passes_with_whatever_is_committed_by_whom(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with SqliteStore(path) as store, SqliteStore(path) as other:
+        await accounts(store)
+        moments = [store.moment()]
+        for write in (accepted(store), accepted(other), claimed(other)):
+            assert store.moment() == moments[-1]
+            await store.jobs(ALICE, limit=1)  # a question changes nothing
+            assert store.moment() == moments[-1]
+            await write
+            moments.append(store.moment())
+        assert len(set(moments)) == len(moments)
+
+
+async def test_a_key_that_another_process_revokes_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    async with SqliteStore(path) as store, SqliteStore(path) as other:
+        await accounts(store)
+        here, there = Accounts(store), Accounts(other)
+        await there.add_key("k", ALICE, "laptop", "hash", now=NOW)
+        assert [await here.owner("hash", now=NOW + 1) for _ in range(2)] == [ALICE] * 2
+        await there.end_key("k", at=NOW + 2)
+        assert [await here.owner("hash", now=NOW + at) for at in (1, 2, 1)] == [ALICE, None, ALICE]
+        await there.end_key("k", at=NOW)
+        assert await here.owner("hash", now=NOW + 1) is None
 
 
 async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ PATTERNS: Final = 200
 HEADERS: Final = 50
 HEADER_LENGTH: Final = 8192
 IDEMPOTENCY_KEY_LENGTH: Final = 255
+# Spaces at the ends of a header's value are lost on the way; between them they count.
+IDEMPOTENCY_KEY_FORM: Final = "[ -~]*[!-~][ -~]*"
 RETENTION_HOURS: Final = 48
 WEBHOOK_ATTEMPTS: Final = 3
 RECEIPT_EXAMPLES: Final = 20

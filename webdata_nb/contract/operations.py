@@ -101,7 +101,7 @@ _KEY: Final = Parameter(
         "type": "string",
         "minLength": 1,
         "maxLength": limits.IDEMPOTENCY_KEY_LENGTH,
-        "pattern": "^[!-~]+$",
+        "pattern": f"^{limits.IDEMPOTENCY_KEY_FORM}$",
     },
     "For 24 hours the same key with the same body is answered with the first start.",
 )
@@ -117,9 +117,15 @@ _LAST: Final = Parameter(
 _CURSOR: Final = Parameter("cursor", "query", _ANY, "From the page before.")
 _LISTED: Final = _number("limit", limits.JOBS_LISTED, limits.JOBS_LISTED_DEFAULT, "Newest first.")
 _JOB_LINKS: Final = {"cancelJob": "job_id", "retryJob": "job_id"}
-_SEARCH_LINKS: Final = {"getSearch": "job_id", "exportSearch": "job_id", **_JOB_LINKS}
+_SEARCH_LINKS: Final = {
+    "getSearch": "job_id",
+    "watchSearch": "job_id",
+    "exportSearch": "job_id",
+    **_JOB_LINKS,
+}
 _CRAWL_LINKS: Final = {
     "getCrawl": "job_id",
+    "watchCrawl": "job_id",
     "exportCrawl": "job_id",
     "getCrawlReceipt": "job_id",
     **_JOB_LINKS,

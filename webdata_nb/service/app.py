@@ -53,6 +53,7 @@ from webdata_nb.service.routes import credits as credit
 from webdata_nb.service.routes import engines as engine_lists
 from webdata_nb.service.routes import webhooks as inspection
 from webdata_nb.service.routes.problems import HANDLERS
+from webdata_nb.service.routes.shelf import Shelf
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.scrape.pool import PagePool, default_workers
 from webdata_nb.service.search.catalog import Catalog
@@ -87,7 +88,7 @@ _MALLOC: Final = {-8: 2, -1: 1024 * 1024, -3: 256 * 1024}
 PAGE_WORKERS: Final = default_workers()
 # Pages are indexed once their job is over and nothing else waits for the processor.
 INDEX_AFTER_S: Final = 1.0
-# Between two looks for downloaded files that are past their time.
+# Between two looks for what is past its time outside the database: files, replies in memory.
 SWEEP_EVERY_S: Final = 600.0
 # How long replies under way may take when the service stops; jobs go on after the next start.
 GRACE_S: Final = 3
@@ -218,7 +219,7 @@ async def service(
         janitor = Janitor(Expiry(store), accounts, index, settings.retention, clock)
         stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
-        stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files)))
+        stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, desk.shelf)))
         await runner.start()
         stack.push_async_callback(runner.close)
         counter = creatives.Counter(listing, ways)
@@ -273,9 +274,10 @@ async def _webhooks(
     return Webhooks(outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
 
 
-async def _sweep(files: FileStore) -> None:
-    """Remove downloaded files past their time, for ever."""
+async def _sweep(files: FileStore, shelf: Shelf) -> None:
+    """Remove downloaded files past their time, and replies kept in memory, for ever."""
     while True:
+        shelf.clear()
         await asyncio.to_thread(files.sweep, time())
         await asyncio.sleep(SWEEP_EVERY_S)
 
@@ -411,7 +413,7 @@ def _signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterat
             signal.signal(number, handler)
 
 
-def _give_memory_back() -> None:
+def give_memory_back() -> None:
     """Have the C library return what rows and pages leave behind.
 
     By itself glibc keeps an arena for each thread, and learns from large buffers to keep ever
@@ -489,7 +491,7 @@ def serve(
         The exit code: 0 after a stop that was asked for, 1 when the service could not start.
     """
     set_up(log_format)
-    _give_memory_back()
+    give_memory_back()
     try:
         settings = ServiceSettings.checked(
             host=host,

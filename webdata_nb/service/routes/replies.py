@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -14,11 +14,12 @@ from starlette.types import Receive, Scope, Send
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import BadInput, NoSuchJob
 from webdata_nb.service.routes.expired import expired
+from webdata_nb.service.routes.shelf import Question, public
 from webdata_nb.service.routes.starts import Desk, account_of
 from webdata_nb.service.store.records import Job, Look, Window
 
 # Large enough for few writes, small enough for memory that was used a moment ago.
-_PART: Final = 256 * 1024
+_PART: Final = 96 * 1024
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -57,9 +58,56 @@ async def look_at(
     return look, {} if gone is None else gone.fields()
 
 
+async def status_of(
+    desk: Desk,
+    request: Request,
+    kind: JobKind,
+    window: Window,
+    *,
+    examples: int,
+    envelope: Callable[[Look], dict[str, Any]],
+) -> Response:
+    """Return the status of the caller's job, as `envelope` and the rows of `window`."""
+    # Before the look: what is committed from here on is another moment.
+    moment = desk.store.moment()
+    look, gone = await look_at(desk, request, kind, window, examples=examples)
+    reply = with_rows(envelope(look) | gone, look.rows)
+    question = _question(request)
+    if gone or not look.job.state.terminal or not desk.shelf.wants(question, reply.length):
+        return reply
+    body = reply.joined()
+    desk.shelf.keep(question, look.job, body, moment)
+    return Response(body, media_type=reply.media_type)
+
+
+async def kept(desk: Desk, request: Request) -> Response | None:
+    """Return the reply to the same question if nothing that it tells has changed since.
+
+    The rows of an ended job never change; its record does, when they go or it goes.
+    """
+    question = _question(request)
+    found = desk.shelf.get(question)
+    if found is None:
+        return None
+    moment = desk.store.moment()
+    desk.shelf.drop(question)
+    if moment != found.moment:
+        job = await desk.store.job(account_of(request), found.job.id)
+        if public(job) != found.job:
+            return None
+    if expired(desk, found.job) is not None:
+        return None
+    desk.shelf.keep(question, found.job, found.body, moment)
+    return Response(found.body, media_type=_Rows.media_type)
+
+
+def _question(request: Request) -> Question:
+    return account_of(request), request.scope["path"], request.scope["query_string"]
+
+
 def with_rows(
     envelope: dict[str, Any], rows: Sequence[bytes], *, inside: dict[str, Any] | None = None
-) -> Response:
+) -> _Rows:
     """Return a reply whose `data` are rows stored as JSON; they are not decoded on the way.
 
     With `inside` the reply is that object, and all this its `result`.
@@ -78,8 +126,8 @@ class _Rows(Response):
     def __init__(self, head: bytes, rows: Sequence[bytes], tail: bytes) -> None:
         super().__init__(media_type=self.media_type)
         self._head, self._rows, self._tail = head, rows, tail
-        length = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(tail)
-        self.headers["content-length"] = str(length)
+        self.length = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(tail)
+        self.headers["content-length"] = str(self.length)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await send(
@@ -88,6 +136,10 @@ class _Rows(Response):
         for part in self._parts():
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": self._tail})
+
+    def joined(self) -> bytes:
+        """Return the whole body."""
+        return b"".join((*self._parts(), self._tail))
 
     def _parts(self) -> Iterator[bytes]:
         part, size = [self._head], len(self._head)

@@ -12,7 +12,16 @@ from starlette.routing import Route
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import flag, job_of, look_at, seconds, whole, with_rows
+from webdata_nb.service.routes.replies import (
+    flag,
+    job_of,
+    kept,
+    look_at,
+    seconds,
+    status_of,
+    whole,
+    with_rows,
+)
 from webdata_nb.service.routes.starts import Desk, check_extract, check_look, start
 from webdata_nb.service.store.records import Job, Look, Window
 
@@ -45,10 +54,18 @@ def routes(desk: Desk) -> list[Route]:
         return JSONResponse(reply)
 
     async def status(request: Request) -> Response:
+        if (known := await kept(desk, request)) is not None:
+            return known
         if wait_s := waiting(request):
             await _ended(desk, await job_of(desk, request, "search"), wait_s)
-        look, gone = await look_at(desk, request, "search", _ALL, examples=0)
-        return with_rows(_envelope(look.job) | gone, look.rows)
+        return await status_of(
+            desk,
+            request,
+            "search",
+            _ALL,
+            examples=0,
+            envelope=lambda look: _envelope(look.job),
+        )
 
     return [
         Route(paths.SEARCH, begin, methods=["POST"]),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import orjson
 from starlette.requests import Request
@@ -20,6 +21,7 @@ from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError
+from webdata_nb.service.routes.shelf import Shelf
 from webdata_nb.service.scrape.source import check_selectors
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.accounts import Accounts
@@ -29,6 +31,8 @@ from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import Runner
+
+_KEY: Final = re.compile(limits.IDEMPOTENCY_KEY_FORM)
 
 
 class Sessions(Protocol):
@@ -57,6 +61,7 @@ class Desk:
     webhooks: Webhooks
     retention: Retention
     clock: Callable[[], float] = time.time
+    shelf: Shelf = field(default_factory=Shelf)
 
 
 def account_of(request: Request) -> str:
@@ -117,9 +122,9 @@ def _idempotency_key(
     key = request.headers.get(IDEMPOTENCY_KEY)
     if key is None:
         return None
-    if not 1 <= len(key) <= limits.IDEMPOTENCY_KEY_LENGTH or not key.isprintable():
+    if len(key) > limits.IDEMPOTENCY_KEY_LENGTH or not _KEY.fullmatch(key):
         raise BadInput(
-            f"must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters",
+            f"must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable ASCII characters",
             loc=("header", IDEMPOTENCY_KEY),
         )
     canonical = orjson.dumps([kind, body], option=orjson.OPT_SORT_KEYS)

@@ -16,6 +16,8 @@ from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.holds import Account, Book, account
 from webdata_nb.service.store.queries import queries
 
+# Keys remembered as found.
+OPENED: Final = 1024
 _Q: Final = queries()
 
 
@@ -57,6 +59,8 @@ class Accounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._opened: dict[str, tuple[str, float | None]] = {}
+        self._opened_at = 0
 
     async def add(self, account_id: str, name: str, terms: Terms, *, now: float) -> None:
         """Create an account, with its first month's credits; raises `NoSuchAccount` if taken."""
@@ -146,9 +150,23 @@ class Accounts:
         await self._database.change(change)
 
     async def owner(self, key_hash: str, *, now: float) -> str | None:
-        """Return the account that a key opens, or None."""
-        found = await self._database.read("account_of_key", hash=key_hash, now=now)
-        return str(found[0]["account_id"]) if found else None
+        """Return the account that a key opens, or None.
+
+        Keys that were found are remembered until any process commits anything: one that is
+        revoked elsewhere is refused from then on.
+        """
+        moment = self._database.moment()
+        if moment != self._opened_at or len(self._opened) > OPENED:
+            self._opened, self._opened_at = {}, moment
+        known = self._opened.get(key_hash)
+        if known is None:
+            opened = self._opened
+            found = await self._database.read("account_of_key", hash=key_hash, now=now)
+            if not found:
+                return None
+            known = opened[key_hash] = (str(found[0]["account_id"]), found[0]["revoked_at"])
+        account_id, until = known
+        return account_id if until is None or until > now else None
 
     async def open_call(
         self, account_id: str, call_id: str, most: Sequence[Charge], *, until: float, now: float

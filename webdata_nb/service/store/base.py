@@ -47,6 +47,9 @@ class Store(Protocol):
         account may not start another job now.
         """
 
+    def moment(self) -> int:
+        """Return a number that is another one once any process has committed anything."""
+
     async def job(self, account_id: str, job_id: str) -> Job:
         """Return an account's job; raises `NoSuchJob`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,8 @@ from webdata_nb.service.store.writer import Writer
 
 T = TypeVar("T")
 READERS: Final = 2
+# A status reads its rows anew each time: in SQLite's own 2 MB a reply of that size finds none.
+READER_CACHE_KIB: Final = 8192
 # Rows are pages of 50 to 100 kB: in SQLite's own 4 kB a commit of them takes twice the time.
 PAGE_BYTES: Final = 16_384
 _Q: Final = queries()
@@ -40,6 +43,10 @@ class Database:
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._migrate)
+        self._watch = await asyncio.to_thread(self._connect)
+        self._connections.append(self._watch)
+        self._watch.execute("PRAGMA busy_timeout=0")
+        self._doubts = itertools.count(-1, -1)
         self._writer = Writer(self._connect)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
         return self
@@ -75,10 +82,22 @@ class Database:
         def on_thread() -> T:
             if not hasattr(self._local, "connection"):
                 self._local.connection = self._connect()
+                self._local.connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
                 self._connections.append(self._local.connection)
             return question(self._local.connection)
 
         return await asyncio.get_running_loop().run_in_executor(self._readers, on_thread)
+
+    def moment(self) -> int:
+        """Return a number that is another one once any process has committed anything.
+
+        It is asked on the loop's own thread, for it takes microseconds: SQLite looks at memory
+        that its processes share, and at no file.
+        """
+        try:
+            return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.OperationalError:  # held by another process: nobody knows
+            return next(self._doubts)
 
     def _connect(self) -> sqlite3.Connection:
         # Closed by another thread than the one that used it, after that one has ended.

@@ -19,7 +19,8 @@ VALUES (:id, :account_id, :name, :hash, :now);
 
 -- name: account_of_key
 -- Whose key this is, unless it was revoked or its days after a rotation are over.
-SELECT account_id FROM api_key WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
+SELECT account_id, revoked_at FROM api_key
+WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
 
 -- name: keys
 -- All keys ever made, of one account or of all, with their account's name.

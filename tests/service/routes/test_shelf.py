@@ -1,0 +1,162 @@
+"""Replies kept in memory: the same bytes as long as they hold, and not a moment longer."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.service.conftest import Api, opened
+from tests.service.routes.teams import member
+from tests.service.routes.test_retention import HOUR, Clock
+from tests.service.routes.test_search import magazine
+from tests.site.server import Site
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.routes.shelf import LARGEST, Shelf
+from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.sqlite import SqliteStore
+
+JOB = Job(
+    id="j",
+    account_id="a",
+    kind="crawl",
+    state=JobStatus.COMPLETED,
+    subject="http://x/",
+    request={"cookies": {"session": "secret"}},
+    context={"proxy": "http://user:password@proxy/"},
+    created_at=0.0,
+    started_at=0.0,
+    finished_at=1.0,
+    attempt=1,
+    total=1,
+    completed=1,
+    published=1,
+    error=None,
+    outcome={},
+)
+
+
+def alter(data_dir: Path, statement: str) -> None:
+    """Change the database as another process would."""
+    with closing(sqlite3.connect(data_dir / "jobs.sqlite", isolation_level=None)) as other:
+        assert other.execute(statement).rowcount > 0
+
+
+async def read(api: Api, path: str, times: int = 3, **sent: dict[str, str]) -> bytes:
+    """Ask several times; return the answer, which must be one and the same."""
+    answers = [await api.http.get(path, **sent) for _ in range(times)]  # type: ignore[arg-type]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert {answer.headers["content-type"] for answer in answers} == {"application/json"}
+    return answers[0].content
+
+
+async def crawled(api: Api, site: Site) -> str:
+    magazine(site)
+    return f"/v1/crawl/{(await api.done('crawl', url=site.url))['job_id']}"
+
+
+async def test_a_reply_is_kept_from_the_second_question_on(tmp_path: Path, site: Site) -> None:
+    async with opened(tmp_path) as api:
+        path = await crawled(api, site)
+        once = await read(api, f"{path}?per_page=50", times=1)
+        often = await read(api, path, times=2)
+        alter(tmp_path, "DELETE FROM entry")  # nothing does while a job's rows can be read
+        assert await read(api, path) == often
+        assert await read(api, f"{path}?per_page=50") != once
+        assert (await api.get(f"{path}?include_data=false"))["data"] == []
+
+
+async def test_a_search_is_kept_too(tmp_path: Path, site: Site) -> None:
+    async with opened(tmp_path) as api:
+        await crawled(api, site)
+        path = f"/v1/search/{(await api.done('search', query='northern lights'))['job_id']}"
+        kept = await read(api, path)
+        alter(tmp_path, "DELETE FROM entry")
+        assert await read(api, path) == kept
+
+
+async def test_a_kept_reply_goes_with_its_rows_by_the_clock(tmp_path: Path, site: Site) -> None:
+    clock = Clock()
+    async with opened(tmp_path, clock=clock) as api:
+        path = await crawled(api, site)
+        assert b"result_expired" not in await read(api, path)
+        clock.ahead = 31 * 24 * HOUR
+        assert (await api.get(path))["result_expired"] is True
+
+
+async def test_a_kept_reply_goes_when_another_process_clears_its_rows(
+    tmp_path: Path, site: Site
+) -> None:
+    async with opened(tmp_path) as api:
+        path = await crawled(api, site)
+        await read(api, path)
+        async with SqliteStore(tmp_path / "jobs.sqlite") as other:
+            await Expiry(other).expire(path.rpartition("/")[2], now=time.time())
+        gone = await api.get(path)
+        assert (gone["data"], gone["result_expired"]) == ([], True)
+
+
+async def test_a_kept_reply_goes_with_its_job(tmp_path: Path, site: Site) -> None:
+    async with opened(tmp_path) as api:
+        path = await crawled(api, site)
+        await read(api, path)
+        alter(tmp_path, "DELETE FROM job")
+        for _ in range(2):
+            assert await api.get(path, 404) == {"detail": "no such job"}
+
+
+async def test_a_kept_reply_is_for_its_owner_alone(tmp_path: Path, site: Site) -> None:
+    alice, bob = [await member(tmp_path, name) for name in ("alice", "bob")]
+    async with opened(tmp_path, "team", networks=("127.0.0.0/8",)) as api:
+        api.http.headers.update(alice)
+        path = await crawled(api, site)
+        await read(api, path)
+        for _ in range(3):
+            assert await api.get(path, 404, headers=bob) == {"detail": "no such job"}
+            await api.get(path, 401, headers={"Authorization": "Bearer wdk_nobody"})
+        async with SqliteStore(tmp_path / "jobs.sqlite") as other:
+            await Accounts(other).end_key("key_alice", at=time.time())
+        await api.get(path, 401)
+
+
+def test_what_is_kept_of_a_job_holds_no_secret() -> None:
+    shelf = Shelf()
+    shelf.keep(("a", "/", b""), JOB, b"body", 1)
+    kept = shelf.get(("a", "/", b""))
+    assert kept is not None
+    assert (kept.body, kept.moment) == (b"body", 1)
+    assert kept.job == replace(JOB, request={}, context={})
+
+
+def test_the_first_question_is_only_noted_and_the_largest_reply_never_kept() -> None:
+    shelf = Shelf()
+    assert [shelf.wants(("a", "/", b""), LARGEST) for _ in range(3)] == [False, True, True]
+    assert [shelf.wants(("b", "/", b""), LARGEST + 1) for _ in range(3)] == [False] * 3
+    assert not shelf.wants(("b", "/", b""), 1)
+    shelf.keep(("a", "/", b""), JOB, b"body", 1)
+    shelf.clear()
+    assert shelf.get(("a", "/", b"")) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 100)), max_size=60))
+def test_no_more_is_kept_than_there_is_room_for(asked: list[tuple[int, int]]) -> None:
+    shelf = Shelf(room=150)
+    latest: dict[int, bytes] = {}
+    for number, (name, size) in enumerate(asked):
+        latest[name] = bytes([number]) * size
+        shelf.keep(("a", str(name), b""), JOB, latest[name], number)
+        found = {each: shelf.get(("a", str(each), b"")) for each in latest}
+        kept = {each: got.body for each, got in found.items() if got is not None}
+        assert kept.items() <= latest.items()
+        assert name in kept
+        assert sum(map(len, kept.values())) <= 150
+    if sum(map(len, latest.values())) <= 150 and len(asked) == len(latest):
+        assert len(latest) == sum(shelf.get(("a", str(n), b"")) is not None for n in latest)
