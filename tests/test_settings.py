@@ -152,6 +152,7 @@ def test_engines_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
         "WEBDATA_LLM_TWO_WORDS_MODEL": "m",
         "WEBDATA_LLM_TWO_WORDS_CONTEXT": "9000",
         "WEBDATA_LLM_TWO_WORDS_TIMEOUT": "5",
+        "WEBDATA_LLM_TWO_WORDS_MODELS": "m, n",
         "WEBDATA_BASE_URL": "http://service.test",
         "WEBDATA_API_KEY": KEY,
         "WEBDATA_ENGINE_ONE_URL": "http://reserved.test",
@@ -164,7 +165,9 @@ def test_engines_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
         "other": Provider("http://other.test", KEY),
     }
     assert found.llm == {
-        "two_words": LanguageModel("http://llm.test", KEY, model="m", context=9000, timeout=5.0)
+        "two_words": LanguageModel(
+            "http://llm.test", KEY, model="m", context=9000, timeout=5.0, models=("m", "n")
+        )
     }
     monkeypatch.setenv("WEBDATA_LLM_TWO_WORDS_CONTEXT", "much")
     with pytest.raises(ValueError, match="WEBDATA_LLM_TWO_WORDS_CONTEXT must be a whole number"):

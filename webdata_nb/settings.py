@@ -27,6 +27,7 @@ WEBDATA_CREATIVES_SOURCE    sample, google_ads_transparency or meta_ad_library
 WEBDATA_CREATIVES_TERMS     address of the source's terms of use, to say that you accept them
 WEBDATA_LLM_<NAME>_URL, _KEY  address and key of a language model provider
 WEBDATA_LLM_<NAME>_MODEL    the model that it is asked for where a call names none
+WEBDATA_LLM_<NAME>_MODELS   the models that a call may name, separated by commas; unset, any
 WEBDATA_LLM_<NAME>_CONTEXT, _TIMEOUT  tokens that it takes, and seconds for one answer
 ==========================  ==================================================================
 """
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
@@ -95,7 +96,8 @@ class Provider:
 class LanguageModel(Provider):
     """Where a language model provider is, its key, and what to ask of it.
 
-    `model` is asked where a call names none; `context` is how many tokens it takes, question
+    `model` is asked where a call names none, else the first of `models`; where there are `models`,
+    a call may name those and `model`, and no other. `context` is how many tokens it takes, question
     and answer together; `timeout` the seconds that one answer may take. None is the provider's
     own default.
     """
@@ -103,6 +105,7 @@ class LanguageModel(Provider):
     model: str | None
     context: int | None
     timeout: float | None
+    models: tuple[str, ...]
 
     def __init__(
         self,
@@ -112,8 +115,10 @@ class LanguageModel(Provider):
         model: str | None = None,
         context: int | None = None,
         timeout: float | None = None,
+        models: Iterable[str] = (),
     ) -> None:
         Provider.__init__(self, url, key)
+        object.__setattr__(self, "models", tuple(models))
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "context", context)
         object.__setattr__(self, "timeout", timeout)

@@ -291,11 +291,14 @@ class StoreSuite:
         job = await accepted(store)
         _, lease = await claimed(store)
         assert await store.published() == []
-        await store.commit(lease, Batch(entries=(entry(0, position=0), entry(1, position=1))))
+        rows = (entry(0, position=0), entry(1, position=1, success=False))
+        await store.commit(lease, Batch(entries=rows))
         assert [each.id for each in await store.published(ALICE)] == [job.id]
         assert await store.published(BOB) == []
-        rows = await store.unindexed(job.id, start=1, count=5)
-        assert [(row.position, row.page, row.journal) for row in rows] == [(1, b'{"n":1}', b"{}")]
+        found = await store.unindexed(job.id, start=1, count=5)
+        assert [(row.position, row.page, row.journal, row.good) for row in found] == [
+            (1, b'{"n":1}', b"{}", False)
+        ]
 
     async def test_many_writers_share_the_store(self, store: Store) -> None:
         await accounts(store)

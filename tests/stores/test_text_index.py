@@ -91,7 +91,14 @@ async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[di
     _, lease = await claimed(store, now=NOW)
     journal = orjson.dumps({"text": text} if text else {})
     entries = tuple(
-        Entry(n, str(row["url"]), success=True, journal=journal, page=orjson.dumps(row), position=n)
+        Entry(
+            n,
+            str(row["url"]),
+            success=bool(row["success"] or row.get("extract", 1) is None),
+            journal=journal,
+            page=orjson.dumps(row),
+            position=n,
+        )
         for n, row in enumerate(rows)
     )
     await store.commit(lease, Batch(entries=entries))
@@ -108,6 +115,43 @@ async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: TextIn
             await indexer.catch_up()
         [hit] = await index.find(ALICE, "fox", limit=9)
         assert (hit.url, hit.snippet) == ("http://x/a", "Big fox")
+
+
+async def test_a_page_whose_extraction_failed_is_a_page_all_the_same(
+    tmp_path: Path, index: TextIndex
+) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        row: dict[str, object] = {"url": "http://x/a", "title": "A", "success": False}
+        await _crawled(
+            store, {"url": "http://x/"}, [{**row, "extract": None, "markdown": "red fox"}]
+        )
+        await Indexer(store, index).catch_up(ALICE)
+        assert await urls(index, "fox") == ["http://x/a"]
+
+
+async def test_a_result_is_indexed_once_its_page_has_come(tmp_path: Path, index: TextIndex) -> None:
+    def result(n: int, text: str | None) -> Entry:
+        url, done = f"http://x/{n}", orjson.dumps({"done": text is not None})
+        shown = {"url": url, "title": "t", "success": True, **({"markdown": text} if text else {})}
+        return Entry(n, url, success=True, journal=done, page=orjson.dumps(shown), position=n)
+
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        indexer = Indexer(store, index)
+        job, _ = await store.accept(new_job(kind="search"), now=NOW)
+        [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
+        await store.commit(lease, Batch(entries=tuple(result(n, None) for n in range(4))))
+        assert await indexer.catch_up(ALICE)
+        assert await index.cursor(job.id) == 0
+        await store.commit(lease, Batch(updates=(result(0, "red fox"), result(2, "grey fox"))))
+        assert await indexer.catch_up(ALICE)
+        assert await urls(index, "fox") == ["http://x/0"]
+        await store.commit(lease, Batch(updates=(result(1, "arctic fox"),)))
+        await store.cancel(ALICE, job.id, now=NOW + 1)
+        assert await indexer.catch_up(ALICE)
+        assert sorted(await urls(index, "fox")) == ["http://x/0", "http://x/1", "http://x/2"]
+        assert await index.cursor(job.id) == 4
 
 
 async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(

@@ -104,15 +104,31 @@ class Creatives(Strict):
 NO_CREATIVES: Final = Creatives()
 
 
+ModelName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
 class ModelAccess(Access):
     """Where a language model provider is; `context` in tokens, `timeout` seconds for an answer.
 
-    `model` is the one that is asked where a request names none.
+    `model` is the one that is asked where a request names none, else the first of `models`. Where
+    there are `models`, a request may name those and `model`, and no other.
     """
 
-    model: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    model: ModelName | None = None
+    models: Annotated[tuple[ModelName, ...], Field(strict=False, max_length=100)] = ()
     context: Annotated[int | None, Field(ge=1000, le=10_000_000)] = None
     timeout: Annotated[float | None, Field(gt=0, le=3600)] = None
+
+    @property
+    def usual(self) -> str | None:
+        """The model that is asked where a request names none."""
+        return self.model or next(iter(self.models), None)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The models that a request may name; empty where it may name any."""
+        named = (self.model, *self.models) if self.models else ()
+        return tuple(dict.fromkeys(name for name in named if name))
 
 
 # JSON has lists alone.

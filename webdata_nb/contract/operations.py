@@ -140,9 +140,19 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "post",
         paths.SEARCH,
         "Start a search",
-        {JSON: replies.StartReply},
+        {JSON: replies.SearchStart},
         requests.SearchRequest,
-        (_KEY,),
+        (
+            _KEY,
+            _number(
+                "wait",
+                (0, limits.STATUS_WAIT_S),
+                0,
+                "Seconds to wait for the end; a search that came to it is the reply's `result`"
+                " (ours).",
+            ),
+            _DATA,
+        ),
         _START_REFUSALS,
         _SEARCH_LINKS,
     ),

@@ -10,7 +10,7 @@ from typing import Final
 from webdata_nb.contract.fields import ENGINES, Engine
 
 _PROVIDER: Final = re.compile(r"WEBDATA_(LLM_)?([A-Z][A-Z0-9_]*)_(URL|KEY)")
-_MODEL: Final = re.compile(r"WEBDATA_LLM_([A-Z][A-Z0-9_]*)_(MODEL|CONTEXT|TIMEOUT)")
+_MODEL: Final = re.compile(r"WEBDATA_LLM_([A-Z][A-Z0-9_]*)_(MODELS?|CONTEXT|TIMEOUT)")
 _RESERVED: Final = re.compile(r"BASE|API|LLM|ENGINE(_.*)?")
 
 
@@ -18,7 +18,7 @@ _RESERVED: Final = re.compile(r"BASE|API|LLM|ENGINE(_.*)?")
 class Variable:
     """One of a provider's variables; `llm` tells the two groups apart.
 
-    `part` is `url` or `key`, for a language model also `model`, `context` or `timeout`.
+    `part` is `url` or `key`, for a language model also `model`, `models`, `context` or `timeout`.
     """
 
     llm: bool
@@ -36,8 +36,10 @@ def provider_variable(name: str) -> Variable | None:
     return Variable(match[1] is not None, match[2].lower(), match[3].lower())
 
 
-def provider_value(name: str, found: Variable, text: str) -> str | int | float:
+def provider_value(name: str, found: Variable, text: str) -> str | int | float | tuple[str, ...]:
     """Return a provider's variable as what it stands for. Raises `ValueError` for no number."""
+    if found.part == "models":
+        return tuple(filter(None, (each.strip() for each in text.split(","))))
     try:
         if found.part == "context":
             return int(text)

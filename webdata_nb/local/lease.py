@@ -220,6 +220,7 @@ def _model(one: Provider) -> ModelAccess:
     told: dict[str, Any] = {"url": one.url, "key": one.key.reveal() if one.key else None}
     if isinstance(one, LanguageModel):
         told |= {"model": one.model, "context": one.context, "timeout": one.timeout}
+        told |= {"models": one.models} if one.models else {}
     return ModelAccess.model_validate(told)
 
 

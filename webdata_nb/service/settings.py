@@ -190,7 +190,7 @@ def _user_agent(text: str | None) -> str:
 def providers(environ: Mapping[str, str]) -> SessionSettings:
     """Return the operator's providers: WEBDATA_ENGINE_ONE, WEBDATA_BRAVE_KEY and the like."""
     given = {name: text.strip() for name, text in environ.items() if text.strip()}
-    groups: dict[bool, dict[str, dict[str, str | int | float]]] = {False: {}, True: {}}
+    groups: dict[bool, dict[str, dict[str, object]]] = {False: {}, True: {}}
     try:
         for name, text in given.items():
             if (found := variables.provider_variable(name)) is not None:
@@ -212,8 +212,8 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
 
 
 def _creatives(
-    given: Mapping[str, str], access: Mapping[str, Mapping[str, str | int | float]]
-) -> dict[str, str | int | float | None]:
+    given: Mapping[str, str], access: Mapping[str, Mapping[str, object]]
+) -> dict[str, object]:
     """Return the operator's source of creatives, with its address and key."""
     source = given.get("WEBDATA_CREATIVES_SOURCE")
     if source is not None and source not in SOURCES:

@@ -13,7 +13,7 @@ from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.extract.chat import pause_s
-from webdata_nb.service.extract.hosts import HOSTS, choose
+from webdata_nb.service.extract.hosts import HOSTS, choose, standing
 from webdata_nb.service.extract.merging import merged, over
 from webdata_nb.service.extract.pieces import split, tokens
 from webdata_nb.service.extract.run import Extractions, model_access
@@ -116,6 +116,27 @@ def test_the_environment_of_a_service() -> None:
     for name, text in (("CONTEXT", "many"), ("TIMEOUT", "-1"), ("CONTEXT", "3")):
         with pytest.raises(BadSetting, match=name.lower() if text != "many" else name):
             providers({f"WEBDATA_LLM_VLLM_{name}": text})
+
+
+def test_an_operator_says_which_models_may_be_named() -> None:
+    access = settings(
+        openai={"key": KEY, "models": ["small", "large"]},
+        vllm={"url": "http://v/v1", "model": "own", "models": ["tiny"]},
+        groq={"key": KEY},
+    )
+    assert chosen(access) == "openai/small"
+    assert chosen(access, provider="openai", model="large") == "openai/large"
+    assert chosen(access, provider="vllm") == "vllm/own"
+    assert chosen(access, provider="vllm", model="tiny") == "vllm/tiny"
+    assert chosen(access, provider="vllm", model="own") == "vllm/own"
+    assert chosen(access, model="tiny") == "vllm/tiny"
+    assert chosen(access, provider="groq", model="any") == "groq/any"
+    for provider, allowed in (("openai", "small, large"), ("vllm", "own, tiny")):
+        told = refusal(access, provider=provider, model="other")
+        assert told == ("model", f"must be one of {allowed}")
+    read = providers({"WEBDATA_LLM_OPENAI_KEY": KEY, "WEBDATA_LLM_OPENAI_MODELS": "a/b:c, d,"})
+    assert read.llm["openai"].models == ("a/b:c", "d")
+    assert standing(read.llm) == (True, "openai: a/b:c")
 
 
 def test_a_prompt_needs_a_model() -> None:

@@ -123,8 +123,7 @@ async def test_an_extraction_that_fails_is_the_items_and_is_not_charged(
         "page": 3,
         "extract": 2,
     }
-    # In a search, too: the page was scraped, its extraction failed.
-    await api.done("crawl", url=site.at("/b"))
+    # In a search, too, which finds that page: it was scraped, its extraction failed.
     reply = await done(api, "search", query="Bat", num_results=1, extract={"schema": SCHEMA})
     [row] = reply["data"]
     assert (row["success"], row["scraped"], row["extract"]) == (False, True, None)
@@ -180,7 +179,7 @@ async def test_the_operators_model_serves_a_team_behind_its_wall(
     tmp_path: Path, site: Site, model: StubModel
 ) -> None:
     mine = await member(tmp_path, "alice", monthly=100)
-    llm = {"vllm": {"url": model.url, "key": KEY, "model": "m1"}}
+    llm = {"vllm": {"url": model.url, "key": KEY, "models": ["m1", "m2"]}}
     operator = SessionSettings.model_validate({"llm": llm})
     url = shop(site)
     body = {"url": url, "max_pages": 1, "scrape_options": {"extract": {"schema": SCHEMA}}}
@@ -189,6 +188,12 @@ async def test_the_operators_model_serves_a_team_behind_its_wall(
         job = await api.post("/v1/crawl", body, headers=mine)
         async for row in _rows(api, job["job_id"], mine):
             assert row["extract"] == {"name": "Ant", "price": 1}
+        for named, field in (({"model": "m3"}, "model"), ({"provider": "openai"}, "provider")):
+            body["scrape_options"] = {"extract": {"schema": SCHEMA, **named}}
+            [problem] = (await api.post("/v1/crawl", body, headers=mine, status=422))["detail"]
+            assert problem["loc"] == ["body", "scrape_options", "extract", field]
+        assert len((await api.get("/v1/jobs", headers=mine))["jobs"]) == 1
+    assert {asked.model for asked in model.asked} == {"m1"}
     assert model.asked[0].headers["Authorization"] == f"Bearer {KEY}"
 
 

@@ -374,8 +374,24 @@ async def test_a_start_may_wait_for_its_result(town: Town) -> None:
     again = await town.api.post("/v1/search?wait=30", body, headers=named)
     assert again == start
     assert len(stub.asked) == 1
-    [problem] = (await town.api.post("/v1/search?wait=31", body, status=422))["detail"]
-    assert problem["loc"] == ["query", "wait"]
+    bare = await town.api.post("/v1/search?wait=30&include_data=false", body, headers=LEASE)
+    assert (bare["result"]["total_results"], bare["result"]["data"]) == (2, [])
+    jobs = (await town.api.get("/v1/jobs"))["jobs"]
+    for wrong in ("wait=31", "include_data=maybe"):
+        [problem] = (await town.api.post(f"/v1/search?{wrong}", body, status=422))["detail"]
+        assert problem["loc"] == ["query", wrong.partition("=")[0]]
+    assert (await town.api.get("/v1/jobs"))["jobs"] == jobs
+
+
+async def test_a_start_that_waits_brings_the_pages_too(town: Town) -> None:
+    town.stubs["searxng"].served = pages(town.site, 2)
+    for number in (1, 2):
+        town.site.page(f"/page/{number}", article(number))
+    await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    body = {"query": "q", "num_results": 2}
+    start = await town.api.post("/v1/search?wait=30", body, headers=LEASE)
+    assert start["result"] == await town.api.get(f"/v1/search/{start['job_id']}")
+    assert ["Text of it." in row["markdown"] for row in start["result"]["data"]] == [True, True]
 
 
 async def test_a_start_says_that_its_search_failed(town: Town) -> None:

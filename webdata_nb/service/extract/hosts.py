@@ -92,7 +92,8 @@ def choose(access: Mapping[str, ModelAccess], wanted: Extract, *, loc: Loc) -> M
     Raises
     ------
     BadInput
-        The provider is not set up, or nothing says which model is meant.
+        The provider is not set up, the settings do not allow the model, or nothing says which
+        one is meant.
     """
     if wanted.provider == STRUCTURED:
         if wanted.model is not None:
@@ -103,7 +104,7 @@ def choose(access: Mapping[str, ModelAccess], wanted: Extract, *, loc: Loc) -> M
     usable = [name for name in _ordered(access) if not lack(name, access[name])]
     if wanted.model is not None:
         return _named(access, _only(access, usable, wanted.model, loc), wanted.model, loc)
-    found = next((name for name in usable if access[name].model), None)
+    found = next((name for name in usable if access[name].usual), None)
     return None if found is None else _named(access, found, None, loc)
 
 
@@ -126,10 +127,10 @@ def standing(access: Mapping[str, ModelAccess]) -> tuple[bool, str]:
     (True, 'ollama: m')
     """
     told = {
-        name: lack(name, access[name]) or access[name].model or "no model of its own: name one"
+        name: lack(name, access[name]) or access[name].usual or "no model of its own: name one"
         for name in _ordered(access)
     }
-    usable = any(each.model and not lack(name, each) for name, each in access.items())
+    usable = any(each.usual and not lack(name, each) for name, each in access.items())
     return usable, "; ".join(f"{name}: {each}" for name, each in told.items())
 
 
@@ -155,7 +156,8 @@ def _only(access: Mapping[str, ModelAccess], usable: list[str], model: str, loc:
             f' (provider "{STRUCTURED}", no model)',
             loc=(*loc, "model"),
         )
-    meant = usable if len(usable) == 1 else [n for n in usable if access[n].model == model]
+    known = [name for name in usable if model in (access[name].model, *access[name].models)]
+    meant = usable if len(usable) == 1 else known
     if len(meant) == 1:
         return meant[0]
     raise BadInput(f"say which provider: {', '.join(usable)}", loc=(*loc, "provider"))
@@ -168,7 +170,9 @@ def _named(access: Mapping[str, ModelAccess], provider: str, model: str | None, 
     given, host = access.get(provider, ModelAccess()), HOSTS.get(provider, Host())
     if why := lack(provider, given):
         raise BadInput(f"{provider} is not set up: {why}", loc=(*loc, "provider"))
-    name = model or given.model
+    if model is not None and given.allowed and model not in given.allowed:
+        raise BadInput(f"must be one of {', '.join(given.allowed)}", loc=(*loc, "model"))
+    name = model or given.usual
     if name is None:
         variable = f"WEBDATA_LLM_{provider.upper()}_MODEL"
         raise BadInput(f"say which model of {provider}, or set {variable}", loc=(*loc, "model"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import orjson
@@ -53,18 +54,24 @@ class Indexer:
             if await busy():
                 return False
             for job in await self._store.published(account_id):
-                start = await self._index.cursor(job.id)
-                while start < job.published:
+                start, upto = -1, await self._index.cursor(job.id)
+                while start < upto < job.published:
                     if await busy():
                         return False
-                    start = await self._some(job, start)
+                    start, upto = upto, await self._some(job, upto)
         return True
 
     async def _some(self, job: Job, start: int) -> int:
-        """Index a batch of a job's rows; return where the next one starts."""
-        rows = await self._store.unindexed(job.id, start=start, count=BATCH)
-        if not rows:
+        """Index a batch of a job's rows; return where the next one starts.
+
+        A row whose page is still to come, and those behind it, wait for the next time.
+        """
+        found = await self._store.unindexed(job.id, start=start, count=BATCH)
+        if not found:
             return job.published
+        rows = list(takewhile(lambda row: job.state.terminal or _is_settled(row), found))
+        if not rows:
+            return start
         documents = [] if _is_private(job.request) else await asyncio.to_thread(_documents, rows)
         upto = rows[-1].position + 1
         await self._index.add(job.account_id, job.id, documents, upto=upto)
@@ -81,11 +88,16 @@ def _is_private(request: Mapping[str, Any]) -> bool:
     return bool(options.get("headers") or options.get("cookies"))
 
 
+def _is_settled(row: Unindexed) -> bool:
+    """Whether a row is as it will stay: a search shows its results before it visits them."""
+    return orjson.loads(row.journal).get("done") is not False
+
+
 def _document(row: Unindexed) -> Document | None:
     page = orjson.loads(row.page)
     text = page.get("markdown")
     text = orjson.loads(row.journal).get("text") if text is None else plain(text)
-    if not page.get("success") or not text:
+    if not row.good or not text:
         return None
     return Document(row.position, page["url"], page.get("title") or "", text)
 

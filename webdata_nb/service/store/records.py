@@ -142,11 +142,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Unindexed:
-    """A visible row that the text index has not seen; the index's own cursor is `position`."""
+    """A visible row that the text index has not seen; the index's own cursor is `position`.
+
+    `good`: its page came, whatever became of an extraction from it.
+    """
 
     position: int
     page: bytes
     journal: bytes
+    good: bool
 
 
 @dataclass(frozen=True, slots=True)

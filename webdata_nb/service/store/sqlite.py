@@ -239,7 +239,10 @@ class SqliteStore(Database):
     async def unindexed(self, job_id: str, *, start: int, count: int) -> list[Unindexed]:
         """See `Store.unindexed`."""
         found = await self.read("unindexed", job_id=job_id, start=start, stop=start + count)
-        return [Unindexed(row["position"], row["page"], row["journal"]) for row in found]
+        return [
+            Unindexed(row["position"], row["page"], row["journal"], bool(row["success"]))
+            for row in found
+        ]
 
     async def active_jobs(self) -> int:
         """See `Store.active_jobs`."""

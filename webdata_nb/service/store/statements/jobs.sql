@@ -122,7 +122,7 @@ SELECT * FROM job WHERE published > 0 AND expired_at IS NULL
 ORDER BY created_at, id;
 
 -- name: unindexed
-SELECT position, page, journal FROM entry
+SELECT position, page, journal, success FROM entry
 WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
 
 -- name: listed

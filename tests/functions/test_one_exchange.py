@@ -1,0 +1,97 @@
+"""What a search without pages costs on the wire: its start, whose answer holds the result."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+from aiohttp import web
+
+from tests.site.server import Site
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.contract.fields import ENGINES
+from webdata_nb.functions import running, search_df
+
+stop = synced(local.stop)
+
+
+class Wire:
+    """The requests that a session sends to its service, leases and handshakes aside."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self.asked_again = threading.Event()
+        send = httpx.AsyncHTTPTransport.handle_async_request
+
+        async def seen(
+            transport: httpx.AsyncHTTPTransport, request: httpx.Request
+        ) -> httpx.Response:
+            if request.url.path.startswith("/v1/"):
+                self.sent.append((request.method, request.url.raw_path.decode()))
+                if request.method == "GET":
+                    self.asked_again.set()
+            return await send(transport, request)
+
+        monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", seen)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with Site() as site:
+        monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+        monkeypatch.setenv("WEBDATA_SEARXNG_URL", site.url)
+        for engine in ENGINES:
+            monkeypatch.setenv(f"WEBDATA_{engine.upper()}", "searxng")
+        yield site
+        stop(settings.current())
+
+
+def answer(request: web.BaseRequest) -> web.Response:
+    query = parse_qs(request.query_string)["q"][0]
+    rows = [{"url": f"https://x.test/{query}/{n}", "title": f"{n}", "content": ""} for n in "ab"]
+    return web.json_response({"results": rows})
+
+
+def test_a_search_that_is_answered_in_time_is_one_exchange(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.under("/search", answer)
+    # As long as a machine under load may take: how long is not the matter here.
+    monkeypatch.setattr(running, "PROMPT_S", 30)
+    wire = Wire(monkeypatch)
+    one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
+    assert list(one["url"]) == ["https://x.test/one/a", "https://x.test/one/b"]
+    assert wire.sent == [("POST", "/v1/search?wait=30")]
+    three = search_df(
+        ["two", "three", "four"], formats=[], num_results=2, cache=False, progress=False
+    )
+    assert list(three["rank"]) == [1, 2] * 3
+    assert wire.sent == [("POST", "/v1/search?wait=30")] * 4
+    assert len(site.requests) == 4
+
+
+def test_a_search_that_takes_longer_is_asked_for_once_more(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire(monkeypatch)
+
+    async def slow(request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.to_thread(wire.asked_again.wait, 60)
+        return answer(request)
+
+    site.under("/search", slow)
+    # Longer than any machine takes to answer once it is asked again.
+    monkeypatch.setattr(running, "_GLANCE_S", 30)
+    one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
+    assert len(one) == 2
+    [start, status] = wire.sent
+    assert start == ("POST", f"/v1/search?wait={running.PROMPT_S}")
+    assert status[0] == "GET"
+    assert status[1].startswith("/v1/search/")
+    assert "wait=30" in status[1]
