@@ -418,6 +418,24 @@ def test_local_mode_serves_nobody_else(shell: Shell) -> None:
     assert "loopback" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--proxy", "ftp://ann:canary@x"), "--proxy (WEBDATA_PROXY) takes http://host:port"),
+        (("--proxy", "http://ann:canary@:80"), "--proxy (WEBDATA_PROXY) takes http://host:port"),
+        (("--ca-bundle", "/no/such/file"), "--ca-bundle (WEBDATA_CA_BUNDLE) takes a file"),
+        (("--allow-network", "10.0.0.1/8"), "--allow-network takes a network"),
+    ],
+)
+def test_a_way_out_that_cannot_be_taken_is_said_at_the_start(
+    shell: Shell, words: tuple[str, ...], message: str
+) -> None:
+    done = shell.run("serve", "--mode", "team", *words)
+    assert done.returncode == 1
+    assert message in one_line(done.stderr)
+    assert "canary" not in done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX signal")
 def test_serve_ends_well_when_asked_to(shell: Shell) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -407,6 +407,8 @@ def _serve(commands: _Commands) -> None:
         metavar="TEXT",
         help="how the service names itself to web sites (default: WEBDATA_USER_AGENT, or its own)",
     )
+    add("--proxy", metavar="URL", help="the way out of this network (default: WEBDATA_PROXY)")
+    add("--ca-bundle", metavar="FILE", help="authorities to trust (default: WEBDATA_CA_BUNDLE)")
     add("--retention-hours", type=float, metavar="H", help="keep a search's rows (default 48)")
     add(
         "--crawl-retention-hours",
@@ -436,7 +438,8 @@ def _serve(commands: _Commands) -> None:
 def _run_serve(args: argparse.Namespace) -> int:
     from webdata_nb.service.app import serve
 
-    user_agent = _settings(user_agent=args.user_agent).user_agent  # before anything is made
+    # Before anything is made.
+    chosen = _settings(user_agent=args.user_agent, proxy=args.proxy, ca_bundle=args.ca_bundle)
     return serve(
         host=args.host,
         port=args.port if args.port is not None else _usual_port(args.mode),
@@ -445,7 +448,9 @@ def _run_serve(args: argparse.Namespace) -> int:
         mode=args.mode,
         allow_networks=tuple(args.allow_networks),
         managed=args.managed,
-        user_agent=user_agent,
+        user_agent=chosen.user_agent,
+        proxy=chosen.proxy,
+        ca_bundle=chosen.ca_bundle,
         retention_hours=args.retention_hours,
         crawl_retention_hours=args.crawl_retention_hours,
         job_retention_hours=args.job_retention_hours,

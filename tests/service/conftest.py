@@ -19,7 +19,14 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import Running, service
 from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.settings import USER_AGENT, Mode, ServiceSettings, WebhookSettings
+from webdata_nb.service.settings import (
+    DIRECT,
+    USER_AGENT,
+    Mode,
+    ServiceSettings,
+    Upstream,
+    WebhookSettings,
+)
 
 BASE = "http://127.0.0.1"
 # No test asks a search provider that it did not start itself.
@@ -72,6 +79,7 @@ async def opened(
     providers: SessionSettings = LOCAL_ONLY,
     clock: Callable[[], float] = time.time,
     webhooks: WebhookSettings = WebhookSettings(loopback=True),  # noqa: B008 - frozen
+    upstream: Upstream = DIRECT,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
@@ -82,6 +90,7 @@ async def opened(
         user_agent=user_agent,
         providers=providers,
         webhooks=webhooks,
+        upstream=upstream,
     )
     async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)

@@ -185,7 +185,9 @@ async def service(
         policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
         pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
         throttle = HostThrottle()
-        ways = await stack.enter_async_context(Ways(policy, settings.user_agent, throttle, pages))
+        ways = await stack.enter_async_context(
+            Ways(policy, settings.user_agent, throttle, pages, settings.upstream)
+        )
         indexer = Indexer(store, index)
         webhooks = await _webhooks(stack, store, settings, port, clock)
         metrics = Metrics()
@@ -267,7 +269,12 @@ async def _webhooks(
     await outbox.void_leases()
     allowed = policy(settings.allow_networks, own_port=port, loopback=choice.loopback)
     sender = await stack.enter_async_context(
-        Sender(allowed, settings.user_agent, loopback=choice.loopback)
+        Sender(
+            allowed,
+            settings.user_agent,
+            loopback=choice.loopback,
+            upstream=settings.upstream,
+        )
     )
     deliverer = Deliverer(outbox, store, sender, clock)
     stack.push_async_callback(_end, asyncio.create_task(deliverer.run()))
@@ -453,6 +460,8 @@ def serve(
     webhook_loopback: bool | None = None,
     metrics: str | None = None,
     log_format: Shape = "text",
+    proxy: str | None = None,
+    ca_bundle: str | None = None,
 ) -> int:
     """Run the service in the foreground until it is asked to stop.
 
@@ -484,6 +493,9 @@ def serve(
         Where Prometheus finds ``/metrics``, as ``HOST:PORT``; nowhere when None.
     log_format
         ``"text"`` for people, ``"json"`` for one object a line.
+    proxy, ca_bundle
+        The way out through a network's own proxy, and a file of certificate authorities to trust,
+        where a job's session names none; directly, and the system's alone, when None.
 
     Returns
     -------
@@ -508,6 +520,8 @@ def serve(
             webhook_pages=webhook_pages,
             webhook_loopback=webhook_loopback,
             metrics=metrics,
+            proxy=proxy,
+            ca_bundle=ca_bundle,
         )
         lifetime = Lifetime(data_dir, version=__version__, schema=schema_version(), managed=managed)
         lifetime.hold()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -95,6 +97,45 @@ class WebhookSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """The way through a network's own proxy; a job's session goes before it, part by part.
+
+    Attributes
+    ----------
+    proxy
+        The URL of an http or https proxy; it may hold a password, so no repr shows it.
+    ca_bundle
+        A PEM file of certificate authorities to trust beside the system's.
+    """
+
+    proxy: str | None = field(default=None, repr=False)
+    ca_bundle: str | None = None
+
+    @classmethod
+    def checked(cls, *, proxy: str | None, ca_bundle: str | None) -> Upstream:
+        """Return a way that can be taken; raises `BadSetting`, without the URL or its password."""
+        if proxy is not None and not _is_proxy(proxy):
+            raise BadSetting("--proxy (WEBDATA_PROXY) takes http://host:port or https://host:port")
+        if ca_bundle is None:
+            return cls(proxy)
+        try:
+            ssl.create_default_context(cafile=ca_bundle)
+        except (OSError, ssl.SSLError):
+            raise BadSetting(
+                "--ca-bundle (WEBDATA_CA_BUNDLE) takes a file of certificates in PEM form, which "
+                f"{ca_bundle} is not"
+            ) from None
+        return cls(proxy, str(Path(ca_bundle).absolute()))
+
+    def of(self, context: Mapping[str, Any]) -> tuple[str | None, str | None]:
+        """Return proxy and CA bundle for a job with this context."""
+        return context.get("proxy") or self.proxy, context.get("ca_bundle") or self.ca_bundle
+
+
+DIRECT: Final = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceSettings:
     """Start options, checked."""
 
@@ -109,6 +150,7 @@ class ServiceSettings:
     retention: Retention = Retention()
     webhooks: WebhookSettings = WebhookSettings()
     metrics: tuple[str, int] | None = None
+    upstream: Upstream = DIRECT
 
     @classmethod
     def checked(
@@ -128,6 +170,8 @@ class ServiceSettings:
         webhook_pages: bool = False,
         webhook_loopback: bool | None = None,
         metrics: str | None = None,
+        proxy: str | None = None,
+        ca_bundle: str | None = None,
     ) -> ServiceSettings:
         """Return settings from a command's options and variables; raises `BadSetting`."""
         if store not in {None, "sqlite"}:
@@ -159,6 +203,7 @@ class ServiceSettings:
                 mode, profile=webhook_profile, pages=webhook_pages, loopback=webhook_loopback
             ),
             _address(metrics),
+            Upstream.checked(proxy=proxy, ca_bundle=ca_bundle),
         )
 
     @property
@@ -230,6 +275,14 @@ def _address(text: str | None) -> tuple[str, int] | None:
     if not host or not port.isdecimal() or not 0 <= int(port) <= LAST_PORT:
         raise BadSetting("--metrics takes HOST:PORT, such as 127.0.0.1:9100")
     return host.strip("[]"), int(port)
+
+
+def _is_proxy(text: str) -> bool:
+    try:
+        split = urlsplit(text)
+        return split.scheme in {"http", "https"} and bool(split.hostname) and split.port != 0
+    except ValueError:
+        return False
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:

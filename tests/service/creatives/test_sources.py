@@ -15,7 +15,7 @@ from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
 from webdata_nb.service.creatives import google, sample
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.exchange import Deadline
+from webdata_nb.service.creatives.exchange import Deadline, Outlets
 from webdata_nb.service.creatives.google import urls_in
 from webdata_nb.service.creatives.regions import region
 from webdata_nb.service.creatives.source import DETAILS, Ask, Creative, Source
@@ -43,16 +43,16 @@ class Setting:
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
+async def outlets() -> AsyncIterator[Outlets]:
     async with Fetcher(EgressPolicy("local"), user_agent="test/1") as opened:
-        yield opened
+        yield Outlets(opened, opened)
 
 
 Make = Callable[..., Setting]
 
 
 @pytest.fixture
-def make(site: Site, fetcher: Fetcher) -> Make:
+def make(site: Site, outlets: Outlets) -> Make:
     """Give a maker of each source; seconds are those that the call may take."""
 
     def made(name: SourceName, seconds: float = 30.0, **options: Any) -> Setting:
@@ -60,14 +60,14 @@ def make(site: Site, fetcher: Fetcher) -> Make:
         deadline = Deadline.after(seconds)
         if name == "sample":
             chosen = Creatives(source="sample")
-            return Setting(sources.of(chosen, fetcher, deadline), sample.advertiser_ids()[0])
+            return Setting(sources.of(chosen, outlets, deadline), sample.advertiser_ids()[0])
         if name == "meta_ad_library":
             stub: GoogleStub | MetaStub = MetaStub(site)
             chosen = Creatives(source="meta_ad_library", key=TOKEN, url=stub.home)
         else:
             stub = GoogleStub(site)
             chosen = Creatives(source=name, terms=google.TERMS, url=stub.home)
-        return Setting(sources.of(chosen, fetcher, deadline), stub.advertiser, stub)
+        return Setting(sources.of(chosen, outlets, deadline), stub.advertiser, stub)
 
     return made
 
@@ -244,10 +244,10 @@ async def test_an_unknown_form_is_an_error_not_an_empty_list(outside: Setting, b
 # ------------------------------------------------------------------------------------ Google alone
 
 
-async def test_google_wants_its_terms_accepted(fetcher: Fetcher) -> None:
+async def test_google_wants_its_terms_accepted(outlets: Outlets) -> None:
     chosen = Creatives(source="google_ads_transparency")
     with pytest.raises(NotSetUp, match=r"adstransparency\.google\.com/terms"):
-        Sources().of(chosen, fetcher, Deadline.after(5))
+        Sources().of(chosen, outlets, Deadline.after(5))
 
 
 async def test_google_is_asked_once_a_second_at_most() -> None:
@@ -301,9 +301,9 @@ async def test_the_ids_are_those_of_the_source(make: Make) -> None:
 # -------------------------------------------------------------------------------------- Meta alone
 
 
-async def test_meta_wants_a_token(fetcher: Fetcher) -> None:
+async def test_meta_wants_a_token(outlets: Outlets) -> None:
     with pytest.raises(NotSetUp, match="WEBDATA_META_AD_LIBRARY_KEY"):
-        Sources().of(Creatives(source="meta_ad_library"), fetcher, Deadline.after(5))
+        Sources().of(Creatives(source="meta_ad_library"), outlets, Deadline.after(5))
 
 
 async def test_the_token_is_never_shown(make: Make, site: Site) -> None:

@@ -61,7 +61,7 @@ class Bench:
         """Return what the extraction adds to an item."""
         access = {"custom": ModelAccess.model_validate(self.settings)}
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
-        extractor = self.extractions.extractor(extract, access, self.fetcher)
+        extractor = self.extractions.extractor(extract, access, lambda _url: self.fetcher)
         assert extractor is not None
         formats = {"markdown": text, "structured_data": structured or {}, "tables": []}
         assert set(extractor.formats(asked)) == {*asked, *formats}

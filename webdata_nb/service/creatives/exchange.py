@@ -54,6 +54,18 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlets:
+    """The ways out of a call.
+
+    `calls` leads to the address that the settings name, `files` to those that a source names:
+    it goes nowhere that a page may not be fetched from.
+    """
+
+    calls: Fetcher
+    files: Fetcher
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """Requests to one source within one call.
 
@@ -61,7 +73,7 @@ class Exchange:
     """
 
     source: str
-    fetcher: Fetcher
+    outlets: Outlets
     throttle: Throttle
     deadline: Deadline
     pace_s: float = 0.0
@@ -75,7 +87,7 @@ class Exchange:
         SourceBusy, SourceRefused, SourceSlow, SourceProblem
             There is none, also not by trying again.
         """
-        fetched = await self._answer(request, _JSON_LIMITS)
+        fetched = await self._answer(self.outlets.calls, request, _JSON_LIMITS)
         body = _decoded(fetched.body)
         if body is None:
             raise self._no_json(fetched)
@@ -83,16 +95,17 @@ class Exchange:
 
     async def file(self, url: str) -> bytes:
         """Return a file; errors as `json`."""
-        fetched = await self._answer(FetchRequest(url, accept="image/*,*/*;q=0.5"), FILE_LIMITS)
+        request = FetchRequest(url, accept="image/*,*/*;q=0.5")
+        fetched = await self._answer(self.outlets.files, request, FILE_LIMITS)
         if fetched.status != HTTPStatus.OK:
             raise SourceProblem(f"the file answered {fetched.status}")
         return fetched.body
 
-    async def _answer(self, request: FetchRequest, limits: Limits) -> Fetched:
+    async def _answer(self, way: Fetcher, request: FetchRequest, limits: Limits) -> Fetched:
         attempt = 1
         while True:
             try:
-                return await self._once(request, limits)
+                return await self._once(way, request, limits)
             except SourceBusy as busy:
                 if attempt >= ATTEMPTS or busy.retry_after_s + _LEAST_S > self.deadline.left_s:
                     raise
@@ -102,7 +115,7 @@ class Exchange:
                     raise SourceProblem(str(passing)) from None
             attempt += 1
 
-    async def _once(self, request: FetchRequest, limits: Limits) -> Fetched:
+    async def _once(self, way: Fetcher, request: FetchRequest, limits: Limits) -> Fetched:
         host = urlsplit(request.url).netloc
         left = self.deadline.left_s
         if left <= 0:
@@ -110,7 +123,7 @@ class Exchange:
         try:
             async with asyncio.timeout(left):
                 async with self.throttle.turn(host, delay_s=self.pace_s, patience_s=left):
-                    fetched = await self.fetcher.fetch(_bounded(request, limits, left))
+                    fetched = await way.fetch(_bounded(request, limits, left))
         except TimeoutError:
             raise self._slow() from None
         except FetchError as error:

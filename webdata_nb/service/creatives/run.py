@@ -14,14 +14,13 @@ from webdata_nb.service.creatives import cursor as cursors
 from webdata_nb.service.creatives import ocr, sample
 from webdata_nb.service.creatives.cursor import Place, Seal
 from webdata_nb.service.creatives.enrich import Done, Enricher, Wanted, row_of
-from webdata_nb.service.creatives.exchange import Deadline
+from webdata_nb.service.creatives.exchange import Deadline, Outlets
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.filters import Filters, days_of, filters_of
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.source import Advertiser, Ask, Page, Source
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import SourceProblem
-from webdata_nb.service.web.fetch import Fetcher
 
 CURSOR_LENGTH: Final = 4096
 
@@ -56,7 +55,7 @@ class Listing:
     readers: Readers
 
     async def page(
-        self, request: CreativesRequest, *, account_id: str, chosen: Creatives, fetcher: Fetcher
+        self, request: CreativesRequest, *, account_id: str, chosen: Creatives, outlets: Outlets
     ) -> Answer:
         """Answer one call.
 
@@ -72,7 +71,7 @@ class Listing:
         deadline = Deadline.after(request.timeout_ms / 1000)
         filters = filters_of(request)
         engine = ocr.engine() if request.ocr else ""
-        source = self._source(filters.advertiser_id, chosen, fetcher, deadline)
+        source = self._source(filters.advertiser_id, chosen, outlets, deadline)
         owner = _Owner(account_id, filters.bound(source.name))
         place = self._place(request.cursor, owner)
         first_day, last_day = _days(place, filters)
@@ -112,7 +111,7 @@ class Listing:
         )
 
     async def advertisers(
-        self, query: str, *, limit: int, chosen: Creatives, fetcher: Fetcher, timeout_ms: int
+        self, query: str, *, limit: int, chosen: Creatives, outlets: Outlets, timeout_ms: int
     ) -> tuple[str, list[Advertiser]]:
         """Return the source asked, and who a name or domain may mean there."""
         deadline = Deadline.after(timeout_ms / 1000)
@@ -120,16 +119,16 @@ class Listing:
             invented := await sample.Sample(_today()).advertisers(query.strip(), limit=limit)
         ):
             return sample.NAME, invented
-        source = self.sources.of(chosen, fetcher, deadline)
+        source = self.sources.of(chosen, outlets, deadline)
         return source.name, await source.advertisers(query.strip(), limit=limit)
 
     def _source(
-        self, advertiser_id: str, chosen: Creatives, fetcher: Fetcher, deadline: Deadline
+        self, advertiser_id: str, chosen: Creatives, outlets: Outlets, deadline: Deadline
     ) -> Source:
         # The invented advertisers are found whatever is set, and by nobody else's id.
         if chosen.source is None and advertiser_id in sample.advertiser_ids():
             return sample.Sample(_today())
-        return self.sources.of(chosen, fetcher, deadline)
+        return self.sources.of(chosen, outlets, deadline)
 
     def _place(self, cursor: str | None, owner: _Owner) -> Place | None:
         if cursor is None:

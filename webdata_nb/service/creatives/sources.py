@@ -8,10 +8,9 @@ from typing import Final
 
 from webdata_nb.contract.local import SOURCES, Creatives
 from webdata_nb.service.creatives import google, meta, sample
-from webdata_nb.service.creatives.exchange import PAUSES_S, Deadline, Exchange
+from webdata_nb.service.creatives.exchange import PAUSES_S, Deadline, Exchange, Outlets
 from webdata_nb.service.creatives.source import Source
 from webdata_nb.service.errors import NotSetUp
-from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 
 _CHOICE: Final = (
@@ -38,27 +37,27 @@ class Sources:
     pace_s: float = google.PACE_S
     pauses_s: tuple[float, ...] = PAUSES_S
 
-    def of(self, chosen: Creatives, fetcher: Fetcher, deadline: Deadline) -> Source:
+    def of(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
         """Return the chosen source; raises `NotSetUp` where something is missing."""
         match chosen.source:
             case sample.NAME:
                 return sample.Sample(datetime.now(UTC).date())
             case google.NAME:
-                return self._google(chosen, fetcher, deadline)
+                return self._google(chosen, outlets, deadline)
             case meta.NAME:
-                return self._meta(chosen, fetcher, deadline)
+                return self._meta(chosen, outlets, deadline)
         raise NotSetUp(_CHOICE)
 
-    def _google(self, chosen: Creatives, fetcher: Fetcher, deadline: Deadline) -> Source:
+    def _google(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
         if (chosen.terms or "").rstrip("/") != google.TERMS:
             raise NotSetUp(_TERMS)
         exchange = Exchange(
-            google.NAME, fetcher, self.throttle, deadline, self.pace_s, self.pauses_s
+            google.NAME, outlets, self.throttle, deadline, self.pace_s, self.pauses_s
         )
         return google.Google(exchange, (chosen.url or google.HOME).rstrip("/"))
 
-    def _meta(self, chosen: Creatives, fetcher: Fetcher, deadline: Deadline) -> Source:
+    def _meta(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
         if not chosen.key:
             raise NotSetUp(_TOKEN)
-        exchange = Exchange(meta.NAME, fetcher, self.throttle, deadline, 0.0, self.pauses_s)
+        exchange = Exchange(meta.NAME, outlets, self.throttle, deadline, 0.0, self.pauses_s)
         return meta.Meta(exchange, chosen.key, (chosen.url or meta.HOME).rstrip("/"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -63,9 +63,14 @@ class Extractions:
             _parts(wanted, access, loc)
 
     def extractor(
-        self, wanted: Extract | None, access: Mapping[str, ModelAccess], fetcher: Fetcher
+        self,
+        wanted: Extract | None,
+        access: Mapping[str, ModelAccess],
+        towards: Callable[[str], Fetcher],
     ) -> Extractor | None:
         """Return what carries out a request's `extract`, or None without one.
+
+        `towards` gives the way to a model's address.
 
         Raises
         ------
@@ -76,7 +81,7 @@ class Extractions:
             return None
         model, shape = _parts(wanted, access, ("extract",))
         if model is not None:
-            endpoint = Endpoint(model, fetcher, self.lines)
+            endpoint = Endpoint(model, towards(model.url), self.lines)
             return ByModel(Reader(wanted.prompt, shape, model, endpoint, self.lines.bounds))
         return ByDeclaration(
             read_schema(wanted.schema_), why=NO_MODEL if wanted.provider is None else None

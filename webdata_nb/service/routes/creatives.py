@@ -15,6 +15,7 @@ from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.charge import charged
 from webdata_nb.service.creatives.enrich import MOST_ASSETS, Wanted
+from webdata_nb.service.creatives.exchange import Outlets
 from webdata_nb.service.creatives.pictures import kind_of
 from webdata_nb.service.creatives.run import Answer, Listing
 from webdata_nb.service.credits.weights import CREATIVES, Charge
@@ -41,6 +42,7 @@ def routes(desk: Desk, counter: Counter) -> list[Route]:
         began = time.perf_counter()
         wanted = validated(CreativesRequest, await json_body(request), at="body")
         lease = request.headers.get(LEASE_HEADER)
+        chosen = desk.sessions.creatives_of(lease)
         way = await counter.ways.of(desk.sessions.context_of(lease))
         account_id, within_s = account_of(request), wanted.timeout_ms / 1000
         most = most_charges(wanted)
@@ -48,8 +50,8 @@ def routes(desk: Desk, counter: Counter) -> list[Route]:
             answer = await listing.page(
                 wanted,
                 account_id=account_id,
-                chosen=desk.sessions.creatives_of(lease),
-                fetcher=way.fetcher,
+                chosen=chosen,
+                outlets=Outlets(way.towards(chosen.url or ""), way.fetcher),
             )
             for operation, units in answer.done.units.items():
                 call.add(operation, units)
@@ -58,6 +60,7 @@ def routes(desk: Desk, counter: Counter) -> list[Route]:
     async def advertisers(request: Request) -> Response:
         query = _query(request)
         lease = request.headers.get(LEASE_HEADER)
+        chosen = desk.sessions.creatives_of(lease)
         way = await counter.ways.of(desk.sessions.context_of(lease))
         low, high = limits.ADVERTISERS
         least_ms, most_ms = limits.TIMEOUT_MS
@@ -70,8 +73,8 @@ def routes(desk: Desk, counter: Counter) -> list[Route]:
             source, found = await listing.advertisers(
                 query,
                 limit=limit,
-                chosen=desk.sessions.creatives_of(lease),
-                fetcher=way.fetcher,
+                chosen=chosen,
+                outlets=Outlets(way.towards(chosen.url or ""), way.fetcher),
                 timeout_ms=timeout_ms,
             )
             call.add("creatives")

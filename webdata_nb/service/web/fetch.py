@@ -167,7 +167,7 @@ class Fetcher:
         self._policy.check_parts(there)
         if _is_address(there.host):
             self._policy.check_address(there.host, there.port)
-        elif self._proxy is not None and self._policy.mode == "team":
+        elif self._proxy is not None:
             await self._check_for_proxy(there)
 
     async def _check_for_proxy(self, there: Parts) -> None:

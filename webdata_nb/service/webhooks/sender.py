@@ -21,6 +21,7 @@ from webdata_nb.contract.events import (
 from webdata_nb.contract.notices import Notice
 from webdata_nb.contract.signature import sign
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.webhooks.schedule import Outcome, Rules
@@ -39,8 +40,16 @@ def policy(networks: tuple[Any, ...], *, own_port: int | None, loopback: bool) -
 class Sender:
     """Posts notices; one a process, used by `async with`."""
 
-    def __init__(self, policy: EgressPolicy, user_agent: str, *, loopback: bool) -> None:
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        user_agent: str,
+        *,
+        loopback: bool,
+        upstream: Upstream = DIRECT,
+    ) -> None:
         self._policy, self._user_agent, self._loopback = policy, user_agent, loopback
+        self._upstream = upstream
         self._open: dict[tuple[str | None, str | None], Fetcher] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -108,9 +117,8 @@ class Sender:
 
     async def _fetcher(self, url: str, context: Mapping[str, Any]) -> Fetcher:
         """Return the way out for a job with this context; no proxy leads back to this machine."""
-        near = _is_loopback(url)
-        proxy = None if near else context.get("proxy")
-        ca_bundle = context.get("ca_bundle")
+        proxy, ca_bundle = self._upstream.of(context)
+        proxy = None if _is_loopback(url) else proxy
         async with self._lock:
             if (proxy, ca_bundle) not in self._open:
                 fetcher = Fetcher(

@@ -63,7 +63,7 @@ class Engines:
     ) -> Extractor | None:
         access = model_access(self.operator, session)
         try:
-            return self.extractions.extractor(wanted, access, way.apis)
+            return self.extractions.extractor(wanted, access, way.towards)
         except BadInput as error:  # the settings have changed since the start
             raise JobFailed(f"extract: {error}") from None
 

@@ -1,4 +1,4 @@
-"""The ways out to the network: directly, or through the proxy that a job's session names."""
+"""The ways out to the network: directly, or through the proxy of a job's session or the service."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.scrape.render import Browser
 from webdata_nb.service.scrape.visit import Pages, Visitor
+from webdata_nb.service.settings import DIRECT, Upstream
+from webdata_nb.service.web.addresses import is_near
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.polite import PoliteFetcher
@@ -37,14 +40,23 @@ class Way:
     robots: RobotsCache
     user_agent: str
 
+    def towards(self, url: str) -> Fetcher:
+        """Return the fetcher for a provider's address, as its settings give it."""
+        return self.near if is_near(urlsplit(url).hostname or "") else self.apis
+
 
 class Ways:
     """One fetcher a (proxy, CA bundle, user agent), opened on first use and kept."""
 
     def __init__(
-        self, policy: EgressPolicy, user_agent: str, throttle: Throttle, pages: Pages
+        self,
+        policy: EgressPolicy,
+        user_agent: str,
+        throttle: Throttle,
+        pages: Pages,
+        upstream: Upstream = DIRECT,
     ) -> None:
-        self._policy, self._user_agent = policy, user_agent
+        self._policy, self._user_agent, self._upstream = policy, user_agent, upstream
         self._throttle, self._pages = throttle, pages
         self._open: dict[tuple[str | None, str | None, str], Way] = {}
         self._stack = AsyncExitStack()
@@ -64,7 +76,7 @@ class Ways:
     async def of(self, context: Mapping[str, Any]) -> Way:
         """Return the way out for a job with this context."""
         user_agent = context.get("user_agent") or self._user_agent
-        key = (context.get("proxy"), context.get("ca_bundle"), user_agent)
+        key = (*self._upstream.of(context), user_agent)
         async with self._lock:
             if key not in self._open:
                 self._open[key] = await self._make(*key)
