@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -118,13 +117,11 @@ class Upstream:
             raise BadSetting("--proxy (WEBDATA_PROXY) takes http://host:port or https://host:port")
         if ca_bundle is None:
             return cls(proxy)
-        try:
-            ssl.create_default_context(cafile=ca_bundle)
-        except (OSError, ssl.SSLError):
+        if not _has_certificates(Path(ca_bundle)):
             raise BadSetting(
                 "--ca-bundle (WEBDATA_CA_BUNDLE) takes a file of certificates in PEM form, which "
                 f"{ca_bundle} is not"
-            ) from None
+            )
         return cls(proxy, str(Path(ca_bundle).absolute()))
 
     def of(self, context: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -275,6 +272,13 @@ def _address(text: str | None) -> tuple[str, int] | None:
     if not host or not port.isdecimal() or not 0 <= int(port) <= LAST_PORT:
         raise BadSetting("--metrics takes HOST:PORT, such as 127.0.0.1:9100")
     return host.strip("[]"), int(port)
+
+
+def _has_certificates(file: Path) -> bool:
+    try:
+        return b"-----BEGIN CERTIFICATE-----" in file.read_bytes()
+    except OSError:
+        return False
 
 
 def _is_proxy(text: str) -> bool:

@@ -13,7 +13,7 @@ from webdata_nb.service.scrape.own_origin import OwnOrigin
 from webdata_nb.service.scrape.rendered import MOST_PIXELS_HIGH, Rendered, RenderRequest, Shot
 from webdata_nb.service.scrape.stillness import Stillness
 from webdata_nb.service.web.fetch import Fetched, Fetcher
-from webdata_nb.service.web.forward import Pass
+from webdata_nb.service.web.forward import HERE, Pass
 from webdata_nb.service.web.urls import canonical, parts
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ _NO_WEBRTC: Final = """
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel"])
   delete globalThis[name];
 """
+# Chromium answers no proxy's challenge for a picture of another host, or for a WebSocket: they
+# come only once it knows the credential, which it is asked for here.
+_SHOW_CREDENTIAL: Final = f"fetch({HERE!r}).then(() => true)"
 _TREE: Final = """(() => {
   const root = document.documentElement ? document.documentElement.outerHTML : "";
   const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
@@ -113,6 +116,7 @@ class Tab:
     async def _open(self, fetcher: Fetcher) -> Page:
         await self._context.add_init_script(_NO_WEBRTC)
         page = await self._context.new_page()
+        await page.evaluate(_SHOW_CREDENTIAL)
         self._context.on("page", _close_popup)
         self._landing.watch(page)
         own = OwnOrigin(

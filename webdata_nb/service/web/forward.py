@@ -36,6 +36,8 @@ _HEAD_S: Final = 10.0
 _DIAL_S: Final = 10.0
 _MOST_CONNECTIONS: Final = 1024
 _MOST_REMEMBERED: Final = 1000
+HERE: Final = "http://webdata.invalid/"
+"""What the proxy answers itself, so that a browser may show its credential before it needs it."""
 _STREAMS = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -120,7 +122,7 @@ class ForwardProxy:
 
     It opens tunnels (``CONNECT``) and forwards plain requests (``GET http://...``), one request a
     connection. Without the credential of a running page it answers nothing but 407; what the
-    policy forbids is answered with 403 and no word more.
+    policy forbids is answered with 403 and no word more. `HERE` is empty, and leads nowhere.
 
     Parameters
     ----------
@@ -226,6 +228,8 @@ class ForwardProxy:
         granted = self._pass_of(head)
         if granted is None:
             return _say(writer, 407, 'Proxy-Authenticate: Basic realm="webdata"')
+        if head.target == HERE:
+            return _say(writer, 200, "Access-Control-Allow-Origin: *")
         with granted.connection() as counted:
             if not counted:
                 return _say(writer, 429)
