@@ -50,7 +50,7 @@ async def test_each_url_has_its_reason_also_offline(
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
     expected = {
         "/": ("fetched", ""),
-        "/gone": ("failed:http_404", ""),
+        "/gone": ("failed:http_404", "HTTP 404 Not Found"),
         "/private/x": ("robots", ""),
         "/moved": ("redirect", crawled.at("/a")),
         "/Twice": ("duplicate", crawled.at("/a")),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.exports.jobs import ACCOUNT, NOW, crawl_row, ended, search_row
+from tests.stores.suite import new_job
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.settings import Retention
@@ -16,6 +17,7 @@ from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.expiry import Expiry
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, NewJob, Seen
+from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import IDEMPOTENCY_S, SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.work.janitor import Janitor
@@ -40,7 +42,9 @@ def janitor(
     store: SqliteStore, index: TextIndex, hours: float, plan: Retention = RETENTION
 ) -> Janitor:
     # Jobs of these tests end a second after NOW.
-    return Janitor(Expiry(store), Accounts(store), index, plan, lambda: NOW + 1 + hours * HOUR)
+    spool = Spool(store.path.with_name("spool"))
+    at = NOW + 1 + hours * HOUR
+    return Janitor(Expiry(store), Accounts(store), index, spool, retention=plan, clock=lambda: at)
 
 
 async def rows(store: SqliteStore, job: Job) -> int:
@@ -143,3 +147,15 @@ async def test_hundreds_of_jobs_are_cleared_in_one_sweep(
     jobs = [await ended(store, "search", [search_row(1)]) for _ in range(120)]
     await janitor(store, index, 48).sweep()
     assert [await rows(store, job) for job in jobs] == [0] * 120
+
+
+async def test_what_an_ended_or_unknown_job_left_in_the_spool_goes(
+    store: SqliteStore, index: TextIndex
+) -> None:
+    over = await ended(store, "crawl", [crawl_row(0)])
+    going_on, _ = await store.accept(new_job(ACCOUNT), now=NOW)
+    spool = Spool(store.path.with_name("spool"))
+    for job_id in (going_on.id, over.id, "unknown"):
+        assert await spool.of(job_id).keep(0, b"a page")
+    await janitor(store, index, 0).sweep()
+    assert spool.jobs() == [going_on.id]

@@ -67,6 +67,7 @@ from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.outbox import Outbox
 from webdata_nb.service.store.queries import schema_version
 from webdata_nb.service.store.records import Look
+from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.tracing import Traced
@@ -194,9 +195,12 @@ async def service(
         metrics.registry.register(Stored(_counts(store, asyncio.get_running_loop())))
         background = Background(store, indexer, webhooks.wake, metrics)
         catalog = Catalog(Local(index, indexer), Lines())
-        engines = Engines(ways, catalog, settings.providers)
+        spool = Spool(settings.data_dir / "spool")
+        engines = Engines(ways, catalog, settings.providers, spool)
         hub = Hub()
-        runner = LocalRunner(store, hub, engines.run, finished=background.finished)
+        runner = LocalRunner(
+            store, hub, engines.run, finished=background.finished, forget=spool.forget
+        )
         sessions = LeasedSettings(lifetime, settings.providers.creatives)
         listing = Listing(
             Sources(throttle),
@@ -218,7 +222,9 @@ async def service(
             retention=settings.retention,
             clock=clock,
         )
-        janitor = Janitor(Expiry(store), accounts, index, settings.retention, clock)
+        janitor = Janitor(
+            Expiry(store), accounts, index, spool, retention=settings.retention, clock=clock
+        )
         stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
         stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, desk.shelf)))

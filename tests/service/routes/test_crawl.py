@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -132,6 +135,27 @@ async def test_robots_are_obeyed_and_can_be_overridden(api: Api, site: Site) -> 
     assert not site.hits("/private/x")
     reply = await api.done("crawl", url=site.url, respect_robots_txt=False)
     assert [row["title"] for row in reply["data"]] == ["Home", "Private", "Open"]
+
+
+async def test_a_page_that_stood_in_line_is_dated_when_it_came(api: Api, site: Site) -> None:
+    site.robots("User-agent: *\nCrawl-delay: 0.4")
+    reply = await api.done("crawl", url=site.url, concurrency=5)
+    came = {row["url"]: datetime.fromisoformat(row["fetched_at"]) for row in reply["data"]}
+    assert len(came) > 2
+    since = time.time() - time.monotonic()
+    for url, at in came.items():
+        asked = site.hits(urlsplit(url).path)[-1].time + since
+        assert at.timestamp() > asked - 0.1
+
+
+async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
+    reply = await api.done("crawl", url=site.url)
+    failed = [row for row in reply["data"] if not row["success"]]
+    assert failed
+    for row in failed:
+        path = f"/v1/crawl/{reply['job_id']}/receipt"
+        told = await api.get(path, params={"url": row["url"]})
+        assert [each["detail"] for each in told["data"]] == [row["error"]]
 
 
 async def test_a_start_page_behind_robots_fails_the_job(api: Api, site: Site) -> None:

@@ -72,9 +72,13 @@ async def cancel(store: SqliteStore, runner: LocalRunner, job_id: str) -> None:
     await runner.cancel(job_id)
 
 
+def keep(_job_id: str) -> None:
+    pass
+
+
 async def test_a_job_cancelled_while_it_is_claimed_never_begins(store: Slow) -> None:
     engine = Engine()
-    runner = LocalRunner(store, Hub(), engine, finished=nothing)
+    runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=keep)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
     async with asyncio.timeout(30):
@@ -92,7 +96,7 @@ async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
     store: Slow,
 ) -> None:
     engine = Engine()
-    runner = LocalRunner(store, Hub(), engine, finished=nothing)
+    runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=keep)
     jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(SLOTS + 4)]
     await runner.start()
     async with asyncio.timeout(60):
@@ -114,12 +118,13 @@ async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
 async def test_a_running_job_is_over_once_its_cancellation_is_answered(store: Slow) -> None:
     store.held.set()
     engine = Engine()
-    runner = LocalRunner(store, Hub(), engine, finished=nothing)
+    forgotten: list[str] = []
+    runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=forgotten.append)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
     async with asyncio.timeout(30):
         await engine.running.wait()
         await cancel(store, runner, job.id)
-    assert engine.cleaned == [job.id]
+    assert engine.cleaned == forgotten == [job.id]
     assert len(await store.pages(ALICE, job.id, start=0, count=9)) == 1
     await runner.close()

@@ -16,6 +16,7 @@ def encode(target: Target, result: Result, text: str | None) -> bytes:
     entry: dict[str, Any] = {"url": target.url, "ending": result.ending, "final": result.final_url}
     optional: dict[str, Any] = {
         "reason": result.reason,
+        "detail": result.detail,
         "hash": result.content_hash,
         "links": list(_shortened(result.links, _origin(result.final_url))),
         "grades": result.grades,
@@ -37,6 +38,7 @@ def decode(entry: bytes) -> tuple[str, Result]:
         ending=data["ending"],
         final_url=data["final"],
         reason=data.get("reason", ""),
+        detail=data.get("detail", ""),
         content_hash=data.get("hash"),
         links=tuple(f"{origin}{url}" if url[0] == "/" else url for url in data.get("links", ())),
         grades=data.get("grades", ""),

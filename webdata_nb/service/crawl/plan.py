@@ -54,16 +54,18 @@ class Target:
 class Result:
     """What a target came to; all that the plan needs to know, and to know again after a kill.
 
-    `ending`: a `page`; `failed` with `reason` its kind; kept out by `robots`; or `stopped` at a
-    redirect to `final_url`, `reason` being why that is left out. `grades` has a digit for each of
-    the `links`, what its text tells, where the strategy wants to know; `nofollow` are the indices
-    of the links that say so, and `sealed` is a page that says so of all of them. `canonical` is the
-    URL that the page calls its own; `sketch` and `shape` tell its text (`scrape.sketch`).
+    `ending`: a `page`; `failed` with `reason` its kind and `detail` its message; kept out by
+    `robots`; or `stopped` at a redirect to `final_url`, `reason` being why that is left out.
+    `grades` has a digit for each of the `links`, what its text tells, where the strategy wants to
+    know; `nofollow` are the indices of the links that say so, and `sealed` is a page that says so
+    of all of them. `canonical` is the URL that the page calls its own; `sketch` and `shape` tell
+    its text (`scrape.sketch`).
     """
 
     ending: Ending
     final_url: str
     reason: str = ""
+    detail: str = ""
     content_hash: str | None = None
     links: tuple[str, ...] = ()
     grades: str = ""
@@ -248,7 +250,7 @@ class Plan:
         if self._redirected_to_known(target, result.final_url):
             return Fate("redirect", result.final_url)
         if result.ending == "failed":
-            return Fate(f"failed:{result.reason}")
+            return Fate(f"failed:{result.reason}", result.detail)
         return self._fate_of_page(target, result)
 
     def _fate_of_page(self, target: Target, result: Result) -> Fate:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.service.crawl import arrival
 from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.facets import Facets
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
+from webdata_nb.service.crawl.outing import Outing
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
 from webdata_nb.service.crawl.robots import Answer, Robots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
@@ -20,13 +22,13 @@ from webdata_nb.service.crawl.row import row
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
 from webdata_nb.service.credits.tariff import of_page
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import JobFailed, PageError
 from webdata_nb.service.extract import Extractor
-from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
+from webdata_nb.service.scrape.look import markdown_mode, page_formats
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions
-from webdata_nb.service.scrape.visit import Errand, Visit, Visitor
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.scrape.visit import Arrived, Visit, Visitor
+from webdata_nb.service.store.base import JobContext, Spool
 from webdata_nb.service.store.records import Batch, Entry, Seen
 from webdata_nb.service.web.polite import PoliteFetcher
 from webdata_nb.service.web.urls import canonical, canonical_key
@@ -38,6 +40,13 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 }
 # Beyond this, a page's text is of no use to the local index and only weighs the journal down.
 INDEXED_TEXT: Final = 100_000
+# The most of an error's text that the receipt holds.
+RECEIPT_TEXT: Final = 500
+# Pages that come faster than they are read gain nothing by a worker that fetches ahead: this is
+# about what a page takes of the processors.
+PAGE_S: Final = 0.002
+# Pages of a crawl that came and are not stored, beyond those that its workers hold.
+AHEAD: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,15 @@ class Tools:
     fetcher: PoliteFetcher
     robots: RobotsCache
     user_agent: str
+    spool: Spool
     extractor: Extractor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A target that an earlier attempt has stored."""
+
+    result: Result
 
 
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
@@ -92,19 +109,13 @@ class _Crawl:
     ) -> None:
         self._context, self._request, self._tools = context, request, tools
         self._robots = robots
-        wanted = request.scrape_options
-        self._asked = wanted.formats
+        self._asked = request.scrape_options.formats
         self._extractor = tools.extractor
         self._options = page_options(request, self._extractor)
-        self._look = look_of(
-            wanted.formats,
-            wanted.format_options,
-            mobile=wanted.mobile,
-            mobile_device=wanted.mobile_device,
-            wait_for=wanted.wait_for,
-            render=wanted.render,
-        )
         self._stored: dict[int, tuple[str, Result]] = {}
+        self._spool = tools.spool
+        self._in_work = 0
+        self._slow_s = PAGE_S * request.concurrency
         self._start = canonical(request.url)
         self._failure: str | None = None
         self.seeds: Seeds | None = None
@@ -126,18 +137,20 @@ class _Crawl:
             obey_nofollow=request.respect_nofollow,
             facets=Facets() if request.filter_faceted_urls else None,
         )
+        self._outing = Outing(request, self._options, tools.visitor, robots, self._plan)
 
     async def replay(self) -> None:
         """Read what earlier attempts stored; the plan meets it again in its order."""
         for entry in await self._context.entries():
             self._stored[entry.ordinal] = decode(entry.journal)
+            self._spool.drop(entry.ordinal)
 
     async def work(self) -> None:
         """Run the workers until the plan is over."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._request.concurrency):
-                    group.create_task(self._worker())
+                    group.create_task(self._worker(group))
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
         if self._failure is not None:
@@ -147,11 +160,15 @@ class _Crawl:
         """Account for what the crawl knows of and left."""
         return Batch(seen=tuple(self._plan.leftovers()), total=self._plan.rows)
 
-    async def _worker(self) -> None:
+    async def _worker(self, group: asyncio.TaskGroup) -> None:
+        """Fetch, page after page; each worker is one of the fetches that `concurrency` allows."""
         while (target := await self._next()) is not None:
-            await self._step(target)
-            async with self._changed:
-                self._changed.notify_all()
+            came = await self._come(target)
+            self._in_work += 1
+            if isinstance(came, Arrived) and await self._kept(target, came):
+                group.create_task(self._finish(target, came))
+            else:
+                await self._finish(target, came)
 
     async def _next(self) -> Target | None:
         async with self._changed:
@@ -162,14 +179,50 @@ class _Crawl:
                 await self._changed.wait()
         return target
 
-    async def _step(self, target: Target) -> None:
+    async def _come(self, target: Target) -> Stored | Arrived | Visit | Result:
+        """Return what a target came to: in an earlier attempt if it did, else by fetching it."""
         url, known = self._stored.pop(target.ordinal, ("", None))
         if known is not None and url == target.url:
-            if target.ordinal == 0:
-                await self._seed(known)
-            await self._commit(self._plan.settle(target.ordinal, known))
-            return
-        result, visit = await self._fetch(target)
+            return Stored(known)
+        record = await self._spool.take(target.ordinal)
+        if record is not None:
+            came = arrival.decode(record)
+            if came.url == target.url:
+                return came
+            self._spool.drop(target.ordinal)
+        return await self._outing.fetch(target)
+
+    async def _kept(self, target: Target, came: Arrived) -> bool:
+        """Keep a page where a kill leaves it, so that its worker may fetch another; or do not.
+
+        A model that extracts is asked by the crawl's workers alone, no more at a time.
+        """
+        worth = came.elapsed_s >= self._slow_s and self._in_work <= AHEAD
+        if not worth or target.ordinal == 0 or self._extractor is not None:
+            return False
+        return await self._spool.keep(target.ordinal, arrival.encode(came))
+
+    async def _finish(self, target: Target, came: Stored | Arrived | Visit | Result) -> None:
+        """Read a page and store it; a plan that is told of it may know what to fetch next."""
+        if isinstance(came, Stored):
+            await self._repeat(target, came.result)
+        else:
+            await self._store(target, came)
+            self._spool.drop(target.ordinal)
+        self._in_work -= 1
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _repeat(self, target: Target, known: Result) -> None:
+        if target.ordinal == 0:
+            await self._seed(known)
+        await self._commit(self._plan.settle(target.ordinal, known))
+
+    async def _store(self, target: Target, came: Arrived | Visit | Result) -> None:
+        if isinstance(came, Arrived):
+            came = await self._outing.read(target, came)
+        visit = came if isinstance(came, Visit) else None
+        result = _result(came, graded=self._weighs) if isinstance(came, Visit) else came
         if target.ordinal == 0:
             await self._judge_start(result, visit)
             await self._seed(result)
@@ -194,8 +247,8 @@ class _Crawl:
                 self._tools.fetcher,
                 self._robots,
                 self._request.respect_robots_txt,
-                headers=self._own(start.final_url, wanted.headers),
-                cookies=self._own(start.final_url, wanted.cookies),
+                headers=self._outing.own(start.final_url, wanted.headers),
+                cookies=self._outing.own(start.final_url, wanted.cookies),
             )
             self.seeds = self._unsaved_seeds = await sitemaps.seeds(start.final_url)
         self._plan.seed(self.seeds.pages)
@@ -213,40 +266,6 @@ class _Crawl:
         if self._extractor is not None:
             return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
         return {**scraped.formats, "metadata": scraped.metadata}
-
-    async def _fetch(self, target: Target) -> tuple[Result, Visit | None]:
-        if not await self._allowed(target.url):
-            answer = await self._robots.answer(target.url)
-            return Result("robots", target.url, reason=answer.refusal), None
-        polite = self._request.respect_robots_txt
-        wanted = self._request.scrape_options
-        errand = Errand(
-            target.url,
-            self._options,
-            timeout_s=wanted.timeout / 1000,
-            delay_s=await self._robots.delay_s(target.url) if polite else 0.0,
-            headers=self._own(target.url, wanted.headers),
-            cookies=self._own(target.url, wanted.cookies),
-            look=self._look,
-        )
-        start = target.ordinal == 0
-        visit = await self._tools.visitor.visit(
-            errand, allow_hop=self._robots_only if start else self._allow_hop
-        )
-        return _result(visit, graded=self._weighs), visit
-
-    def _own(self, url: str, given: dict[str, str] | None) -> dict[str, str]:
-        """Keep custom headers and cookies to the crawled site, away from others it links to."""
-        return given or {} if site_of(url) in self._plan.scope.sites else {}
-
-    async def _allow_hop(self, url: str) -> str | None:
-        return self._plan.scope.verdict(url) or await self._robots_only(url)
-
-    async def _robots_only(self, url: str) -> str | None:
-        return None if await self._allowed(url) else "robots"
-
-    async def _allowed(self, url: str) -> bool:
-        return not self._request.respect_robots_txt or await self._robots.allowed(url)
 
     async def _judge_start(self, result: Result, visit: Visit | None) -> None:
         """Without its start page a crawl has failed; say why in the job's own error."""
@@ -291,11 +310,16 @@ def _refusal(answer: Answer) -> str:
     return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
 
 
+def _said(error: PageError) -> str:
+    """Return an error's text for the receipt, where it may quote whatever a page is called."""
+    return str(error)[:RECEIPT_TEXT]
+
+
 def _result(visit: Visit, *, graded: bool) -> Result:
     if visit.stopped is not None:
         return Result("stopped", visit.final_url, reason=visit.stopped)
     if visit.error is not None:
-        return Result("failed", visit.final_url, reason=visit.error.kind)
+        return Result("failed", visit.final_url, reason=visit.error.kind, detail=_said(visit.error))
     scraped = visit.scraped
     if scraped is None:
         return Result("page", visit.final_url)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from time import monotonic
 from typing import Final, Protocol
 
 from webdata_nb.service.errors import FetchError, PageError
@@ -93,6 +94,20 @@ def http_error(status: int) -> PageError:
     return PageError(f"http_{status}", f"HTTP {status} {phrase}")
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A page that came whole, still to be read; whoever has this need not fetch it again.
+
+    `elapsed_s` are the seconds that it took, those in line left out.
+    """
+
+    url: str
+    source: Source
+    elapsed_s: float
+    rendered: bool = False
+    screenshot: bytes | None = None
+
+
 class Visitor:
     """Visits pages politely; one for all jobs of a process."""
 
@@ -101,28 +116,79 @@ class Visitor:
 
     async def visit(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Visit:
         """Return what came of one page; only a cancellation is raised."""
-        allowance, at = Allowance(errand.timeout_s), datetime.now(UTC)
+        came = await self.arrive(errand, allow_hop=allow_hop)
+        return came if isinstance(came, Visit) else await self.read(came, errand)
+
+    async def arrive(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Arrived | Visit:
+        """Do what needs the network: return the page as it came, or why there is none."""
+        allowance = Allowance(errand.timeout_s)
         try:
             errand = await self._as_device(errand)
             fetched = await self._fetch(errand, allowance, allow_hop)
         except PageError as error:
-            return Visit(errand.url, errand.url, None, allowance.elapsed_s, at, error=error)
+            at, took_s = datetime.now(UTC), allowance.elapsed_s
+            return Visit(errand.url, errand.url, None, took_s, at, error=error)
+        at = datetime.now(UTC)
         if fetched.stopped is not None:
             return _visit(errand, fetched, allowance, at, stopped=fetched.stopped)
         if fetched.status >= HTTPStatus.BAD_REQUEST:
             return _visit(errand, fetched, allowance, at, error=http_error(fetched.status))
+        came = Arrived(errand.url, _source(fetched, at), allowance.elapsed_s)
         try:
-            rendered = await self._render(errand, fetched, allowance)
-            if rendered is not None and rendered.final_url != fetched.final_url:
-                fetched = replace(fetched, final_url=rendered.final_url)
-                stopped = None if allow_hop is None else await allow_hop(rendered.final_url)
-                if stopped is not None:
-                    return _visit(errand, fetched, allowance, at, stopped=stopped)
-            scraped = await self._scrape(errand, _source(fetched, at), rendered)
+            return await self._rendered(errand, fetched, came, allowance, allow_hop)
         except PageError as error:
             return _visit(errand, fetched, allowance, at, error=error)
-        visit = _visit(errand, fetched, allowance, at, scraped=scraped)
-        return replace(visit, rendered=rendered is not None)
+
+    async def _rendered(
+        self,
+        errand: Errand,
+        fetched: Fetched,
+        came: Arrived,
+        allowance: Allowance,
+        allow_hop: AllowHop | None,
+    ) -> Arrived | Visit:
+        """Return a page as the browser leaves it, where it is to be rendered."""
+        rendered = await self._render(errand, fetched, allowance)
+        if rendered is None:
+            return came
+        if rendered.final_url != fetched.final_url:
+            fetched = replace(fetched, final_url=rendered.final_url)
+            stopped = None if allow_hop is None else await allow_hop(rendered.final_url)
+            if stopped is not None:
+                at = came.source.fetched_at
+                return _visit(errand, fetched, allowance, at, stopped=stopped)
+        # The document as scripts left it, and in UTF-8 whatever the server's headers say.
+        source = replace(
+            came.source,
+            final_url=fetched.final_url,
+            body=rendered.html,
+            content_type=rendered.content_type,
+        )
+        return Arrived(
+            errand.url, source, allowance.elapsed_s, rendered=True, screenshot=rendered.screenshot
+        )
+
+    async def read(self, came: Arrived, errand: Errand) -> Visit:
+        """Turn a page that came into its data, which asks nobody for anything."""
+        source, begun = came.source, monotonic()
+        scraped, failure = None, None
+        try:
+            scraped = await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
+        except PageError as error:
+            failure = error
+        if scraped is not None and came.screenshot is not None:
+            picture = b64encode(came.screenshot).decode()
+            scraped = replace(scraped, formats={**scraped.formats, SCREENSHOT: picture})
+        return Visit(
+            came.url,
+            source.final_url,
+            source.status,
+            came.elapsed_s + monotonic() - begun,
+            source.fetched_at,
+            scraped=scraped,
+            error=failure,
+            rendered=came.rendered and failure is None,
+        )
 
     async def _as_device(self, errand: Errand) -> Errand:
         """Ask for the page as the device would, whose own variant many servers send."""
@@ -155,17 +221,6 @@ class Visitor:
                 document=fetched,
             )
         )
-
-    async def _scrape(self, errand: Errand, source: Source, rendered: Rendered | None) -> Scraped:
-        if rendered is None:
-            return await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
-        # The document as scripts left it, and in UTF-8 whatever the server's headers say.
-        source = replace(source, body=rendered.html, content_type=rendered.content_type)
-        scraped = await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
-        if rendered.screenshot is None:
-            return scraped
-        picture = b64encode(rendered.screenshot).decode()
-        return replace(scraped, formats={**scraped.formats, SCREENSHOT: picture})
 
     async def _fetch(
         self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
@@ -221,7 +276,6 @@ def _visit(
     allowance: Allowance,
     at: datetime,
     *,
-    scraped: Scraped | None = None,
     error: PageError | None = None,
     stopped: str | None = None,
 ) -> Visit:
@@ -231,7 +285,6 @@ def _visit(
         fetched.status,
         allowance.elapsed_s,
         at,
-        scraped=scraped,
         error=error,
         stopped=stopped,
     )

@@ -154,3 +154,19 @@ class JobContext(Protocol):
 
     async def commit(self, batch: Batch) -> None:
         """Store a batch durably, then tell listeners; raises `LeaseLost`."""
+
+
+class Spool(Protocol):
+    """What a job has fetched and not stored yet, by ordinal, where a kill leaves it.
+
+    It may refuse, and it may lose what it holds: then a page is fetched again.
+    """
+
+    async def keep(self, ordinal: int, record: bytes) -> bool:
+        """Keep a record; False where there is no room for it."""
+
+    async def take(self, ordinal: int) -> bytes | None:
+        """Return what an earlier attempt kept; None where there is nothing whole."""
+
+    def drop(self, ordinal: int) -> None:
+        """Remove a record, if there is one."""

@@ -18,6 +18,10 @@ class Expiry:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def active(self) -> set[str]:
+        """Return the jobs, of all accounts, that are not over."""
+        return {str(row["id"]) for row in await self._database.read("active_ids")}
+
     async def due(self, *, searches_before: float, crawls_before: float) -> list[str]:
         """Return some of the ended jobs whose rows are to go, oldest first."""
         found = await self._database.read(

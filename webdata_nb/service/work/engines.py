@@ -20,6 +20,7 @@ from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
 from webdata_nb.service.search.providers.endpoint import identity
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
+from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.work.ways import Way, Ways
 
 
@@ -33,6 +34,7 @@ class Engines:
     ways: Ways
     catalog: Catalog
     operator: SessionSettings
+    spool: Spool
     breakers: Breakers = field(default_factory=Breakers)
     extractions: Extractions = field(default_factory=Extractions)
 
@@ -45,8 +47,11 @@ class Engines:
         if job.kind == "crawl":
             crawled = CrawlRequest.model_validate(job.request)
             extractor = self._extractor(crawled.scrape_options.extract, job.context, way)
-            tools = crawl.Tools(way.visitor, way.polite, way.robots, way.user_agent, extractor)
-            return await crawl.run(context, crawled, tools)
+            with self.spool.of(job.id) as spool:
+                tools = crawl.Tools(
+                    way.visitor, way.polite, way.robots, way.user_agent, spool, extractor
+                )
+                return await crawl.run(context, crawled, tools)
         request = SearchRequest.model_validate(job.request)
         extractor = self._extractor(request.extract, job.context, way)
         return await search.run(context, request, self._search(job.context, way, extractor))

@@ -10,6 +10,7 @@ from typing import Final
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import IDEMPOTENCY_S
 from webdata_nb.service.store.text_index import TextIndex
 from webdata_nb.service.work.retention import HOUR_S
@@ -30,11 +31,13 @@ class Janitor:
         expiry: Expiry,
         accounts: Accounts,
         index: TextIndex,
+        spool: Spool,
+        *,
         retention: Retention,
         clock: Callable[[], float],
     ) -> None:
         self._expiry, self._accounts, self._index = expiry, accounts, index
-        self._retention, self._clock = retention, clock
+        self._spool, self._retention, self._clock = spool, retention, clock
 
     async def run(self) -> None:
         """Sweep, for ever; a sweep that fails is repeated with the next."""
@@ -49,6 +52,7 @@ class Janitor:
         """Clear all that is past its time now."""
         now, keep = self._clock(), self._retention
         await self._accounts.bury(now=now)
+        await self._clear_spool()
         searches = now - min(keep.search_hours, keep.job_hours) * HOUR_S
         crawls = now - min(keep.crawl_hours, keep.job_hours) * HOUR_S
         while due := await self._expiry.due(searches_before=searches, crawls_before=crawls):
@@ -58,6 +62,14 @@ class Janitor:
             pass
         while await self._expiry.forget_keys(before=now - IDEMPOTENCY_S):
             pass
+
+    async def _clear_spool(self) -> None:
+        """Remove what jobs left that ended while nobody was there to see it."""
+        spooled = await asyncio.to_thread(self._spool.jobs)
+        if spooled:
+            active = await self._expiry.active()
+            for job_id in set(spooled) - active:
+                await asyncio.to_thread(self._spool.forget, job_id)
 
     async def _clear(self, job_id: str, now: float) -> None:
         await self._expiry.expire(job_id, now=now)

@@ -40,7 +40,10 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """Runs jobs as tasks of this process's event loop."""
+    """Runs jobs as tasks of this process's event loop.
+
+    `finished` is told of every job that ended here; `forget` removes what a cancelled one left.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,9 @@ class LocalRunner:
         engine: Engine,
         *,
         finished: Callable[[Look], None],
+        forget: Callable[[str], None],
     ) -> None:
+        self._forget = forget
         self._store, self._hub, self._engine, self._finished = store, hub, engine, finished
         # Random for each start: a worker that died never comes back under its old name.
         self._name = secrets.token_hex(8)
@@ -75,6 +80,7 @@ class LocalRunner:
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOP_S)
+            self._forget(job_id)
         self._hub.changed(job_id)
 
     async def close(self) -> None:

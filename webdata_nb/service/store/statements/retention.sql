@@ -1,3 +1,7 @@
+-- name: active_ids
+-- Whose files on their way into the store are not to go.
+SELECT id FROM job WHERE state IN ('pending', 'running');
+
 -- name: due_results
 -- Ended jobs whose rows are past their retention, or were marked so before a restart.
 SELECT * FROM job

@@ -1,0 +1,180 @@
+"""Workers fetch on while pages are read and stored, and a kill makes none fetch them again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.site.document import document
+from tests.site.server import Site
+from tests.stores.suite import ALICE, new_job
+from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.service.crawl import run as crawl
+from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.store.spool import Spool
+from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.work.context import Assignment, LeasedJob
+from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.ways import Ways
+
+PAGES = [f"/p{n}" for n in range(6)]
+# Longer than any page here is worth waiting for, so that workers fetch ahead.
+LATE_S = 0.05
+
+
+class Readers:
+    """Page work that begins with the start page, and goes on when it is let go."""
+
+    def __init__(self) -> None:
+        self.go_on, self.waiting, self.peak = asyncio.Event(), 0, 0
+
+    async def scrape(
+        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+    ) -> Scraped:
+        if not source.url.endswith("/"):
+            self.waiting += 1
+            self.peak = max(self.peak, self.waiting)
+            await self.go_on.wait()
+            self.waiting -= 1
+        return scrape(source, options, outlinks=outlinks)
+
+
+class House:
+    """A data directory in which one crawl is attempted again and again."""
+
+    def __init__(self, data: Path, site: Site, **options: Any) -> None:
+        self.spool_dir, self._data = data / "spool", data
+        self.request = CrawlRequest.model_validate({"url": site.url, **options})
+
+    async def rows(self) -> list[dict[str, Any]]:
+        async with SqliteStore(self._data / "jobs.sqlite") as store:
+            job = (await store.jobs(ALICE, limit=1))[0]
+            pages = await store.pages(ALICE, job.id, start=0, count=99)
+        return [orjson.loads(page) for page in pages]
+
+    def files(self) -> list[Path]:
+        return [path for path in self.spool_dir.rglob("*") if path.is_file()]
+
+    @asynccontextmanager
+    async def attempt(
+        self, *, most_bytes: int = 10**6
+    ) -> AsyncIterator[tuple[Readers, asyncio.Task[object]]]:
+        """Run the crawl as far as the block lets it; what is left then is what a kill leaves."""
+        readers, spool = Readers(), Spool(self.spool_dir, most_bytes=most_bytes)
+        ways = Ways(EgressPolicy("local"), "test", HostThrottle(), readers)
+        async with SqliteStore(self._data / "jobs.sqlite") as store, ways:
+            context = await self._context(store)
+            way = await ways.of({})
+            with suppress(asyncio.CancelledError), spool.of(context.job.id) as files:
+                tools = crawl.Tools(way.visitor, way.polite, way.robots, "test", files)
+                task = asyncio.create_task(crawl.run(context, self.request, tools))
+                yield readers, task
+                if not task.done():
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                    raise asyncio.CancelledError
+
+    async def _context(self, store: SqliteStore) -> LeasedJob:
+        now = time.time()
+        await store.add_account(ALICE, "Alice", now=now)
+        if not await store.jobs(ALICE, limit=1):
+            await store.accept(new_job(), now=now)
+        await store.void_leases()
+        [found] = await store.claim(f"w{now}", lease_s=60, now=now)
+        return LeasedJob(Assignment(*found), store, Hub())
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as served:
+        served.page("/", document("Front", links=PAGES))
+        for path in PAGES:
+            served.page(path, document(f"Page {path}"), delay=LATE_S)
+        yield served
+
+
+async def until_waiting(readers: Readers, count: int) -> None:
+    async with asyncio.timeout(30):
+        while readers.waiting < count:  # noqa: ASYNC110 - page work is what is watched
+            await asyncio.sleep(0.01)
+
+
+async def test_one_worker_fetches_page_after_page_while_none_is_read(
+    tmp_path: Path, site: Site
+) -> None:
+    house = House(tmp_path, site, concurrency=1)
+    async with house.attempt() as (readers, task):
+        await until_waiting(readers, len(PAGES))
+        assert len(house.files()) == len(PAGES)
+        readers.go_on.set()
+        await task
+        assert house.files() == []
+    assert site.peak == 1
+    assert [row["url"] for row in await house.rows()] == [site.at(p) for p in ["/", *PAGES]]
+    assert not list(house.spool_dir.iterdir())
+
+
+async def test_after_a_kill_no_page_that_came_is_fetched_again(tmp_path: Path, site: Site) -> None:
+    house = House(tmp_path, site, concurrency=2)
+    async with house.attempt() as (readers, _):
+        await until_waiting(readers, len(PAGES))
+    assert len(house.files()) == len(PAGES)
+    async with house.attempt() as (readers, task):
+        readers.go_on.set()
+        await task
+    assert sorted(site.paths) == ["/", *PAGES]
+    rows = await house.rows()
+    assert [row["url"] for row in rows] == [site.at(path) for path in ["/", *PAGES]]
+    assert all(row["markdown"] and row["status_code"] == 200 for row in rows)
+
+
+async def test_a_file_that_is_not_whole_is_fetched_again(tmp_path: Path, site: Site) -> None:
+    house = House(tmp_path, site, concurrency=2)
+    async with house.attempt() as (readers, _):
+        await until_waiting(readers, len(PAGES))
+    broken = min(house.files())
+    broken.write_bytes(broken.read_bytes()[:-1])
+    async with house.attempt() as (readers, task):
+        readers.go_on.set()
+        await task
+    assert len(site.paths) == len(PAGES) + 2
+    assert [row["url"] for row in await house.rows()] == [site.at(p) for p in ["/", *PAGES]]
+
+
+async def test_without_room_to_keep_a_page_its_worker_waits_for_it(
+    tmp_path: Path, site: Site
+) -> None:
+    house = House(tmp_path, site, concurrency=2)
+    async with house.attempt(most_bytes=0) as (readers, task):
+        await until_waiting(readers, 2)
+        assert house.files() == []
+        readers.go_on.set()
+        await task
+        assert readers.peak == 2
+    assert sorted(site.paths) == ["/", *PAGES]
+
+
+@pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
+async def test_rows_do_not_tell_how_far_workers_ran_ahead(
+    tmp_path: Path, site: Site, strategy: str
+) -> None:
+    tables = []
+    for name, most_bytes in (("ahead", 10**6), ("behind", 0)):
+        house = House(tmp_path / name, site, concurrency=2, crawl_strategy=strategy)
+        async with house.attempt(most_bytes=most_bytes) as (readers, task):
+            readers.go_on.set()
+            await task
+        tables.append([(row["url"], row["markdown"]) for row in await house.rows()])
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == len(PAGES) + 1

@@ -1,0 +1,48 @@
+"""A page on its way into the store comes back as it was, but for what is nobody's business."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from webdata_nb.service.crawl.arrival import decode, encode
+from webdata_nb.service.scrape.source import Source
+from webdata_nb.service.scrape.visit import Arrived
+
+words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)
+sources = some.builds(
+    Source,
+    url=words,
+    final_url=words,
+    status=some.integers(200, 399),
+    content_type=some.none() | words,
+    body=some.binary(max_size=200),
+    redirects=some.lists(some.tuples(words, some.integers(300, 399)), max_size=3).map(tuple),
+    fetched_at=some.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=some.just(UTC)),  # noqa: DTZ001 - Hypothesis adds the zone
+    headers=some.lists(some.tuples(words, words), max_size=3).map(tuple),
+)
+
+
+@given(
+    some.builds(
+        Arrived,
+        url=words,
+        source=sources,
+        elapsed_s=some.floats(0, 1000),
+        rendered=some.booleans(),
+        screenshot=some.none() | some.binary(max_size=50),
+    )
+)
+def test_a_page_comes_back_as_it_was(came: Arrived) -> None:
+    assert decode(encode(came)) == came
+
+
+@given(sources)
+def test_a_sites_cookies_are_not_written(source: Source) -> None:
+    told = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
+    record = encode(Arrived("http://x/", told, 0.1))
+    assert b"secret" not in record
+    assert decode(record).source.headers == (("etag", "1"),)

@@ -1,0 +1,123 @@
+"""Files of pages on their way into the store: what survives, what is refused, what goes."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from webdata_nb.service.errors import JobFailed, LeaseLost
+from webdata_nb.service.store import spool as module
+from webdata_nb.service.store.spool import Spool
+
+RECORD = b"a page" * 100
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "spool"
+
+
+async def left_by_a_kill(root: Path, *records: bytes) -> None:
+    """Keep records as a process does that is killed: nobody leaves the `with` block."""
+    spool = Spool(root).of("job")
+    for ordinal, record in enumerate(records):
+        assert await spool.keep(ordinal, record)
+
+
+async def test_what_was_kept_outlives_its_process(root: Path) -> None:
+    await left_by_a_kill(root, RECORD, b"")
+    with Spool(root).of("job") as later:
+        assert await later.take(0) == RECORD
+        assert await later.take(1) == b""
+        assert await later.take(2) is None
+
+
+async def test_a_large_record_is_kept_too(root: Path) -> None:
+    large = bytes(module.AT_ONCE + 1)
+    await left_by_a_kill(root, large)
+    with Spool(root).of("job") as later:
+        assert await later.take(0) == large
+
+
+@given(cut=some.integers(0, len(RECORD) + 3))
+async def test_half_a_record_is_none(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    root = tmp_path_factory.mktemp("spool")
+    await left_by_a_kill(root, RECORD)
+    path = root / "job" / "0"
+    path.write_bytes(path.read_bytes()[:cut])
+    with Spool(root).of("job") as later:
+        assert await later.take(0) is None
+        assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+async def test_only_the_owner_reads_it(root: Path) -> None:
+    await left_by_a_kill(root, RECORD)
+    assert stat.S_IMODE((root / "job").stat().st_mode) == 0o700
+    assert stat.S_IMODE((root / "job" / "0").stat().st_mode) == 0o600
+
+
+async def test_all_jobs_together_keep_no_more_than_the_bound(root: Path) -> None:
+    spool = Spool(root, most_bytes=100)
+    with spool.of("one") as one, spool.of("two") as two:
+        assert await one.keep(0, bytes(60))
+        assert not await two.keep(0, bytes(60))
+        assert await two.keep(1, bytes(40))
+        one.drop(0)
+        assert await two.keep(0, bytes(60))
+        two.drop(7)  # was never kept
+        assert not await one.keep(1, b"x")
+    with spool.of("three") as three:
+        assert await three.keep(0, bytes(100))
+
+
+async def test_what_an_earlier_attempt_left_counts(root: Path) -> None:
+    await left_by_a_kill(root, RECORD)
+    spool = Spool(root, most_bytes=len(RECORD) + 50)
+    with spool.of("job") as later:
+        assert not await later.keep(1, bytes(60))
+        later.drop(0)
+        assert await later.keep(1, bytes(60))
+
+
+@pytest.mark.parametrize(
+    ("ending", "stays"),
+    [(None, False), (JobFailed("no start page"), False), (LeaseLost("job"), True),
+     (asyncio.CancelledError(), True)],
+)  # fmt: skip
+async def test_files_stay_where_the_job_goes_on(
+    root: Path, ending: BaseException | None, stays: bool
+) -> None:
+    spool = Spool(root)
+    with suppress(JobFailed, LeaseLost, asyncio.CancelledError), spool.of("job") as job:
+        assert await job.keep(0, RECORD)
+        assert spool.jobs() == ["job"]
+        if ending is not None:
+            raise ending
+    assert spool.jobs() == (["job"] if stays else [])
+    spool.forget("job")
+    spool.forget("job")
+    assert spool.jobs() == []
+
+
+@pytest.fixture
+def blocked(root: Path) -> Path:
+    root.write_bytes(b"a file where the folder should be")
+    return root
+
+
+async def test_a_folder_that_cannot_be_written_refuses(blocked: Path) -> None:
+    spool = Spool(blocked, most_bytes=len(RECORD))
+    assert spool.jobs() == []
+    with spool.of("job") as job:
+        assert not await job.keep(0, RECORD)
+        assert await job.take(0) is None
+        await asyncio.to_thread(blocked.unlink)
+        assert await job.keep(0, RECORD)

@@ -1,0 +1,60 @@
+"""A page that came as it is spooled, and read back after a restart."""
+
+from __future__ import annotations
+
+import struct
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from webdata_nb.service.scrape.source import Source
+from webdata_nb.service.scrape.visit import Arrived
+
+_SIZES: Final = struct.Struct("!II")
+# What a site sets for its visitors is no part of a page, and nothing to lie on a disk.
+_LEFT_OUT: Final = frozenset({"set-cookie", "set-cookie2"})
+
+
+def encode(came: Arrived) -> bytes:
+    """Return the record of a page: sizes, what is known of it, its body, its screenshot."""
+    source = came.source
+    known: dict[str, Any] = {
+        "url": came.url,
+        "elapsed_s": came.elapsed_s,
+        "rendered": came.rendered,
+        "pictured": came.screenshot is not None,
+        "asked": source.url,
+        "final": source.final_url,
+        "status": source.status,
+        "type": source.content_type,
+        "redirects": source.redirects,
+        "fetched_at": source.fetched_at,
+        "headers": [each for each in source.headers if each[0].lower() not in _LEFT_OUT],
+    }
+    head = orjson.dumps(known)
+    sizes = _SIZES.pack(len(head), len(source.body))
+    return b"".join((sizes, head, source.body, came.screenshot or b""))
+
+
+def decode(record: bytes) -> Arrived:
+    """Return the page of a record."""
+    head, body = _SIZES.unpack_from(record)
+    end = _SIZES.size + head
+    known = orjson.loads(record[_SIZES.size : end])
+    return Arrived(
+        known["url"],
+        Source(
+            url=known["asked"],
+            final_url=known["final"],
+            status=known["status"],
+            content_type=known["type"],
+            body=record[end : end + body],
+            redirects=tuple((url, status) for url, status in known["redirects"]),
+            fetched_at=datetime.fromisoformat(known["fetched_at"]),
+            headers=tuple((name, value) for name, value in known["headers"]),
+        ),
+        known["elapsed_s"],
+        rendered=known["rendered"],
+        screenshot=record[end + body :] if known["pictured"] else None,
+    )
