@@ -138,6 +138,7 @@ async def test_robots_are_obeyed_and_can_be_overridden(api: Api, site: Site) -> 
 
 
 async def test_a_page_that_stood_in_line_is_dated_when_it_came(api: Api, site: Site) -> None:
+    three_pages(site)
     site.robots("User-agent: *\nCrawl-delay: 0.4")
     reply = await api.done("crawl", url=site.url, concurrency=5)
     came = {row["url"]: datetime.fromisoformat(row["fetched_at"]) for row in reply["data"]}
@@ -149,6 +150,7 @@ async def test_a_page_that_stood_in_line_is_dated_when_it_came(api: Api, site: S
 
 
 async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
+    three_pages(site)
     reply = await api.done("crawl", url=site.url)
     failed = [row for row in reply["data"] if not row["success"]]
     assert failed
