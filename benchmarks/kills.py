@@ -6,9 +6,13 @@ waits for the end. A round is exact when the rows are those of a crawl that nobo
 same order, the rows that a client had seen are unchanged, and no more than ten pages were fetched
 twice. In the full run the service has to go on fetching within 2 s after it answers again.
 
+With `--latency` each answer takes up to so many seconds, at random: then the crawl fetches ahead of
+its page work, and the spool holds pages when the kill comes.
+
 Run it from the checkout, with the `test` extra; 60 rounds take about ten minutes::
 
     python -m benchmarks.kills --kills 60
+    python -m benchmarks.kills --kills 60 --latency 0.1
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ CONCURRENCY: Final = 10
 RESUMED_S: Final = 2.0
 
 
-async def rounds(kills: int, seed: int) -> list[str]:
+async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
     """Return what was wrong with each round that was not exact."""
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory() as home, Site() as site:
+    with tempfile.TemporaryDirectory() as home, Site(latency=latency_s) as site:
         paths = link_tree(site, depth=3, fanout=10)
         settings = Settings(
             data_dir=Path(home, "data"), cache_dir=Path(home, "cache"), log_dir=Path(home, "logs")
@@ -74,8 +78,9 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=60)
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--latency", type=float, default=0.0)
     given = arguments.parse_args()
-    wrong = asyncio.run(rounds(given.kills, given.seed))
+    wrong = asyncio.run(rounds(given.kills, given.seed, given.latency))
     print(f"{given.kills - len(wrong)} of {given.kills} exact", *wrong, sep="\n")
     return int(bool(wrong))
 
