@@ -145,5 +145,10 @@ class Notebook:
 
     def picture(self, name: str) -> None:
         """Take a screenshot, where somebody wants to look."""
-        if folder := os.environ.get(SCREENSHOTS):
-            self.page.screenshot(path=Path(folder) / f"{name}.png")
+        picture(self.page, name)
+
+
+def picture(page: Page, name: str) -> None:
+    """Take a screenshot of a page, where somebody wants to look."""
+    if folder := os.environ.get(SCREENSHOTS):
+        page.screenshot(path=Path(folder) / f"{name}.png")

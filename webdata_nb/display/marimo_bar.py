@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from webdata_nb.display.bars import ENDED, Deaf
-from webdata_nb.display.view import View, counts, sentence
+from webdata_nb.display.view import View, sentence
 
 
 class MarimoBar(Deaf):
@@ -35,7 +35,7 @@ class MarimoBar(Deaf):
 
     def close(self, view: View) -> None:
         """Leave the last state in the cell."""
-        words = sentence(view) if view.ending != "done" else f"{ENDED['done']}, {counts(view)}"
+        words = sentence(view) if view.ending != "done" else f"{ENDED['done']}, {sentence(view)}"
         self._move(view, words)
         self._scope.__exit__(None, None, None)
 

@@ -34,8 +34,7 @@ def blocking(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
             if salvaged:
                 return salvaged[0]
-            _in_one_line(interrupt)
-            raise
+            raise _in_one_line(interrupt) from None
         finally:
             _SALVAGED.reset(token)
 
@@ -43,10 +42,14 @@ def blocking(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return twin
 
 
-def _in_one_line(interrupt: BaseException) -> None:
-    """Spare a notebook the traceback of an interrupt, by IPython's hook: nothing is broken."""
+def _in_one_line(interrupt: BaseException) -> BaseException:
+    """Spare a notebook the traceback of an interrupt: nothing is broken.
+
+    IPython has a hook for it; elsewhere what lies below the call is cut off.
+    """
     line = f"{type(interrupt).__name__}: interrupted"
     interrupt._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
+    return interrupt.with_traceback(None)
 
 
 def salvage(result: object) -> None:

@@ -1,0 +1,214 @@
+"""The same call from every place that runs Python: the same frame, whoever runs the loop."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import nbformat
+import pytest
+
+from tests.notebooks import asked
+from tests.requirements import require_module
+from tests.wire_service import WireService
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+_PATIENCE_S: Final = 180
+# What tells one run from the next; all else must be the same.
+_OF_THE_RUN: Final = frozenset({"job_id", "line", "timings"})  # the line tells the time it took
+
+ASK: Final = """
+import os
+from tests.notebooks import asked
+asked.keep(os.environ["ASKED_URL"], os.environ["ASKED_FILE"])
+"""
+AGAIN: Final = """
+import os
+from tests.notebooks import asked
+def ask():
+    asked.keep(os.environ["ASKED_URL"], os.environ["ASKED_FILE"])
+async def main():
+    ask()
+"""
+SCRIPTS: Final = {
+    "script": ASK,
+    "asyncio": f"{AGAIN}\nimport asyncio\nasyncio.run(main())",
+    "busy loop": AGAIN
+    + """
+import asyncio
+async def busy():
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        waiting = group.create_task(asyncio.sleep(0.5))
+        await asyncio.sleep(0)
+        ask()
+        await waiting
+asyncio.run(busy())
+""",
+    "uvloop": f"{AGAIN}\nimport uvloop\nuvloop.run(main())",
+    "trio": f"{AGAIN}\nimport trio\ntrio.run(main)",
+    "thread": f"""{AGAIN}
+import threading
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join()
+""",
+    "fork": f"""{AGAIN}
+import sys
+asked.frames(os.environ["ASKED_URL"])  # so that the portal runs already
+child = os.fork()
+if child == 0:
+    ask()
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""",
+}
+APP: Final = f"""
+import marimo
+app = marimo.App()
+
+@app.cell
+def _():
+{textwrap.indent(ASK, "    ")}
+    return
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[WireService]:
+    with WireService() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def here(service: WireService) -> list[pd.DataFrame]:
+    """Give the frames of this process."""
+    return asked.frames(service.url)
+
+
+class Place:
+    """Where a host runs, and what it leaves behind."""
+
+    def __init__(self, folder: Path, service: WireService) -> None:
+        self.folder, self.file = folder, folder / "frames.pickle"
+        self.env = os.environ | {
+            "ASKED_URL": service.url,
+            "ASKED_FILE": str(self.file),
+            "HOME": str(folder),
+            "IPYTHONDIR": str(folder / "ipython"),
+            "PYTHONPATH": str(CHECKOUT),
+            "WEBDATA_HOME": str(folder / "webdata"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+
+    def run(self, *arguments: str | Path) -> None:
+        """Run Python to its end, which must be a good one."""
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def write(self, name: str, text: str) -> Path:
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return self.folder / name
+
+    @property
+    def frames(self) -> list[pd.DataFrame]:
+        found: list[pd.DataFrame] = pickle.loads(self.file.read_bytes())
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path, service: WireService) -> Place:
+    return Place(tmp_path, service)
+
+
+def told(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what must be the same in every run; the receipts of several inputs one by one."""
+    kept = {name: value for name, value in receipt.items() if name not in _OF_THE_RUN}
+    return kept | {"runs": [told(run) for run in kept.get("runs", [])]}
+
+
+def same(these: list[pd.DataFrame], those: list[pd.DataFrame]) -> None:
+    """Compare frames with their dtypes and receipts; only the moment of a row is its own."""
+    assert len(these) == len(those) == 4
+    for one, other in zip(these, those, strict=True):
+        assert one.dtypes.to_dict() == other.dtypes.to_dict()
+        timeless = [
+            frame.drop(columns=[name for name in ("fetched_at",) if "query" in frame])
+            for frame in (one, other)
+        ]
+        assert timeless[0].equals(timeless[1])
+        assert len(one)
+        assert told(one.attrs["webdata"]) == told(other.attrs["webdata"])
+
+
+@pytest.mark.parametrize("host", SCRIPTS)
+def test_the_same_frames_from_a_program(host: str, place: Place, here: list[pd.DataFrame]) -> None:
+    if host in {"uvloop", "trio"}:
+        require_module(host)
+    if host == "fork" and not hasattr(os, "fork"):
+        pytest.skip("no fork on this system")
+    place.run(place.write("program.py", SCRIPTS[host]))
+    same(place.frames, here)
+
+
+def test_the_same_frames_from_papermill_with_static_bars(
+    place: Place, here: list[pd.DataFrame]
+) -> None:
+    require_module("papermill")
+    new: Any = nbformat.v4  # has no types
+    parameter = new.new_code_cell("name = 'gulls'", metadata={"tags": ["parameters"]})
+    notebook = new.new_notebook(cells=[parameter, new.new_code_cell(ASK)])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    notebook.metadata["language_info"] = {"name": "python"}
+    source = place.write("in.ipynb", nbformat.writes(notebook))  # type: ignore[no-untyped-call]
+    made = place.folder / "out.ipynb"
+    place.run("-m", "papermill", "--no-progress-bar", "-p", "name", "terns", source, made)
+    same(place.frames, here)
+    saved = json.loads(made.read_text("utf-8"))
+    assert "widgets" not in saved["metadata"]
+    outputs = [each["data"] for cell in saved["cells"] for each in cell["outputs"]]
+    assert [sorted(data) for data in outputs] == [["text/html", "text/plain"]] * 4
+    words = ["".join(data["text/plain"]) for data in outputs]
+    assert all(each.startswith("✓ ") for each in words), words
+
+
+def test_the_same_frames_from_a_marimo_notebook_run_as_a_program(
+    place: Place, here: list[pd.DataFrame]
+) -> None:
+    require_module("marimo")
+    place.run(place.write("app.py", APP))
+    same(place.frames, here)
+
+
+def test_the_same_frames_from_a_marimo_export_with_its_own_bars(
+    place: Place, here: list[pd.DataFrame]
+) -> None:
+    require_module("marimo")
+    made = place.folder / "app.html"
+    app = place.write("app.py", APP)
+    place.run("-m", "marimo", "--yes", "export", "html", app, "-o", made)
+    same(place.frames, here)
+    text = made.read_text("utf-8")
+    assert text.count("marimo-progress data-") + text.count("marimo-progress ") >= 4
+    assert "done, 3/3" in text
