@@ -19,7 +19,7 @@ import inspect
 import logging
 import os
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterator
 from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
@@ -34,9 +34,16 @@ log = logging.getLogger("webdata_nb")
 
 
 class Ticks:
-    """Callbacks of one call; the thread that waits for the call runs them."""
+    """Callbacks of one call; the thread that waits for the call runs them.
+
+    Attributes
+    ----------
+    begun : threading.Event
+        Whether there has been a callback.
+    """
 
     def __init__(self) -> None:
+        self.begun = threading.Event()
         self._live: dict[object, Callable[[], object]] = {}
         self._last: deque[Callable[[], object]] = deque()
 
@@ -44,6 +51,7 @@ class Ticks:
         """Register `callback`; return what `end` takes."""
         key = object()
         self._live[key] = callback
+        self.begun.set()
         return key
 
     def end(self, key: object) -> None:
@@ -116,6 +124,9 @@ class Call(concurrent.futures.Future[T]):
         else:
             self.set_result(task.result())
 
+
+# Calls that nobody waits for, by the thread whose loop attends to them.
+_ATTENDED: Final[dict[int, set[Call[Any]]]] = defaultdict(set)
 
 # The ticks and not the call: connections and timers that outlive a call keep its context, and would
 # keep its result with it.
@@ -216,6 +227,7 @@ class Portal:
         self._lock = threading.Lock()
         self._loop = None
         self._thread: threading.Thread | None = None
+        _ATTENDED.clear()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -347,7 +359,7 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
 
 def _wait_in_ticks(call: Call[T], caller: Caller) -> T:
     while True:
-        call.ticks.run()
+        tick(call)
         caller.check()
         # `wait` instead of `result`: the job's own TimeoutError must not look like a tick.
         if concurrent.futures.wait([call], timeout=TICK_S).done:
@@ -364,6 +376,41 @@ async def _until_done(call: Call[Any], caller: Caller) -> None:
         caller.check()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(done.wait(), TICK_S)
+
+
+def tick(call: Call[Any]) -> None:
+    """Run the callbacks of a call that is waited for, and of those attended on this thread.
+
+    The loop that attends to them stands still while its thread waits.
+    """
+    call.ticks.run()
+    for other in tuple(_ATTENDED.get(threading.get_ident(), ())):
+        other.ticks.run()
+
+
+def attend(call: Call[Any]) -> asyncio.Task[None]:
+    """Run the callbacks of a call that nobody waits for, on the running loop, until its end.
+
+    Returns
+    -------
+    asyncio.Task
+        Ends with the call, whatever the call's end is.
+    """
+    return asyncio.get_running_loop().create_task(_attended(call), name="webdata-attend")
+
+
+async def _attended(call: Call[Any]) -> None:
+    here = _ATTENDED[threading.get_ident()]
+    here.add(call)
+    try:
+        while not call.done():
+            call.ticks.run()
+            await asyncio.sleep(TICK_S)
+    finally:
+        here.discard(call)
+        call.ticks.run()
+    if not call.cancelled() and (error := call.exception()) is not None:
+        log.info("a call that nobody waits for failed: %s", error)
 
 
 def settle(call: Call[Any]) -> None:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from webdata_nb.bridge import PORTAL, TICK_S, Call, Caller, settle
+from webdata_nb.bridge import PORTAL, TICK_S, Call, Caller, settle, tick
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ def _next(pump: _Pump[T], call: Call[None], caller: Caller) -> _Wanted[T] | None
     """Wait for the next item in ticks; None at the end, whatever the end is."""
     wanted = pump.ask()
     while True:
-        call.ticks.run()
+        tick(call)
         caller.check()
         waited: list[concurrent.futures.Future[Any]] = [wanted, call]
         concurrent.futures.wait(

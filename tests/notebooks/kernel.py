@@ -38,6 +38,12 @@ class Cell:
     error: dict[str, Any] | None = None
 
     @property
+    def displays(self) -> set[str]:
+        """The names of its outputs that can be replaced."""
+        told = (output.get("transient", {}).get("display_id") for output in self.outputs)
+        return {name for name in told if name is not None}
+
+    @property
     def ended(self) -> bool:
         """Whether its reply and its last output are here."""
         return self.idle and self.status is not None
@@ -142,6 +148,14 @@ class Kernel:
         """Press Stop."""
         self._manager.interrupt_kernel()
 
+    def ends(self) -> bool:
+        """Shut down as a front end does, and tell whether the process ended by itself."""
+        self._client.shutdown()
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._manager.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return not self._manager.is_alive()
+
     def until(self, reached: Callable[[], bool]) -> None:
         """Take in messages until `reached`."""
         deadline = time.monotonic() + _PATIENCE_S
@@ -160,9 +174,19 @@ class Kernel:
             message = self._client.get_iopub_msg(timeout=0.1)
         except queue.Empty:
             return
-        cell = self._cells.get(message["parent_header"].get("msg_id"))
+        cell = self._owner(message["content"])
+        if cell is None:
+            cell = self._cells.get(message["parent_header"].get("msg_id"))
         if cell is not None:
             cell.take(message["msg_type"], message["content"])
+
+    def _owner(self, content: dict[str, Any]) -> Cell | None:
+        """Return whose widget or output a message is about, whatever cell ran when it was sent."""
+        comm, output = content.get("comm_id"), content.get("transient", {}).get("display_id")
+        for cell in self._cells.values():
+            if comm in cell.opened or (output is not None and output in cell.displays):
+                return cell
+        return None
 
     def _take_replies(self) -> None:
         while True:

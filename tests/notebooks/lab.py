@@ -34,6 +34,17 @@ class Lab:
         self.url = url
         self._folder = folder
 
+    @contextmanager
+    def dark(self) -> Iterator[None]:
+        """Have the pages that are opened inside the block in the dark theme."""
+        chosen = self._folder.parent / "jupyter" / "settings" / "@jupyterlab"
+        file = chosen / "apputils-extension" / "themes.jupyterlab-settings"
+        file.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+        try:
+            yield
+        finally:
+            file.unlink()
+
     def write(self, name: str, cells: Sequence[str]) -> str:
         """Write a notebook and return its address."""
         new: Any = nbformat.v4  # has no types
@@ -130,6 +141,10 @@ class Notebook:
                 self.run(number)
             self.page.wait_for_timeout(500)
         prompt.filter(has_text=re.compile(r"\[\d+\]")).wait_for()
+
+    def prompt(self, number: int) -> str:
+        """Return what stands before a cell."""
+        return self.cells.nth(number).locator(".jp-InputPrompt").inner_text().strip()
 
     def output(self, number: int) -> Locator:
         """Return what a cell shows."""

@@ -18,9 +18,10 @@ from webdata_nb.bridge import synced
 from webdata_nb.functions import Session, connect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, ViewportSize
 
-IMPORT: Final = "from webdata_nb import crawl_df"
+IMPORT: Final = "from webdata_nb import crawl_df, crawl_job"
+SIZE: Final[ViewportSize] = {"width": 1000, "height": 560}
 BAR: Final = ".jupyter-widgets.widget-vbox"
 CANCEL: Final = f"{BAR} button"
 Noted = Callable[[str, object], None]
@@ -61,7 +62,7 @@ def page(lab: Lab) -> Iterator[Page]:  # noqa: ARG001 - after it, so that it is 
         browser = started.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
-        opened = browser.new_page(viewport={"width": 1000, "height": 560})
+        opened = browser.new_page(viewport=SIZE)
         opened.set_default_timeout(60_000)
         yield opened
         browser.close()
@@ -118,6 +119,7 @@ def test_cancel_ends_the_job_while_its_cell_blocks(
     assert "Traceback" not in notebook.text(1)
     assert page.locator(BAR).count() == 0
     assert "must not run" not in notebook.text(2)
+    assert notebook.prompt(2) == "[ ]:"  # aborted, as behind any error
 
 
 def test_stop_ends_the_job_too(lab: Lab, page: Page, service: Session, crawl: str) -> None:
@@ -158,3 +160,78 @@ def test_a_whole_crawl_leaves_a_line_and_the_queue_runs(
     notebook.picture("5-whole")
     assert newest(service) == "completed"
     assert page.locator(BAR).count() == 0
+
+
+def test_a_list_is_one_panel_with_all_its_pages(lab: Lab, page: Page, site: Site) -> None:
+    urls = [site.at(f"/tree/{number}") for number in range(3)]
+    several = f"df = crawl_df({urls!r}, max_pages=9, concurrency=2, cache=False)"
+    notebook = opened(lab, page, "list", [several, "print(len(df), 'rows')"])
+    notebook.run(1, 2)
+    words = page.locator(BAR).get_by_text("0/3 inputs, ")
+    words.filter(has_text="pages/s").wait_for()
+    notebook.picture("6-list")
+    notebook.output(1).get_by_text("3/3 inputs").wait_for()
+    notebook.output(2).get_by_text(" rows").wait_for()
+    notebook.picture("7-list-ended")
+
+
+def test_a_job_is_a_live_panel_that_blocks_nothing(
+    lab: Lab, page: Page, service: Session, site: Site
+) -> None:
+    code = f"job = crawl_job({site.at('/tree')!r}, max_pages=200, concurrency=4)\njob"
+    cells = [code, "print('free', job.kind)", "job"]
+    notebook = opened(lab, page, "job", cells)
+    notebook.run(1, 2)
+    notebook.output(2).get_by_text("free crawl").wait_for()
+    moving(notebook)
+    page.locator(BAR).get_by_text("running, ").wait_for()
+    assert newest(service) == "running"
+    notebook.picture("8-job")
+    page.locator(CANCEL).click()
+    notebook.output(1).get_by_text("■ crawl").wait_for()
+    assert newest(service) == "cancelled"
+    notebook.run(3)
+    notebook.output(3).get_by_text("cancelled, ").wait_for()
+    notebook.picture("9-job-cancelled")
+    assert page.locator(BAR).count() == 0
+
+
+def test_in_a_narrow_notebook_nothing_is_cut_off(lab: Lab, page: Page, crawl: str) -> None:
+    notebook = opened(lab, page, "narrow", [f"df = {crawl}, on_cancel='partial')"])
+    page.set_viewport_size({"width": 560, "height": 640})
+    try:
+        notebook.run(1)
+        moving(notebook)
+        notebook.picture("10-narrow")
+        shown_whole(notebook, f"{BAR} button, {BAR} .progress, {BAR} .widget-html")
+        page.locator(CANCEL).click()
+        notebook.output(1).get_by_text("■ crawl").wait_for()
+        notebook.picture("11-narrow-ended")
+        shown_whole(notebook, ".jp-OutputArea-output span")
+    finally:
+        page.set_viewport_size(SIZE)
+
+
+def shown_whole(notebook: Notebook, selector: str) -> None:
+    """Check that what is selected lies inside the cell that shows it."""
+    cell = notebook.cells.nth(1).bounding_box()
+    parts = notebook.cells.nth(1).locator(selector).all()
+    assert cell is not None
+    assert parts
+    for part in parts:
+        box = part.bounding_box()
+        assert box is not None
+        assert box["x"] >= cell["x"]
+        assert box["x"] + box["width"] <= cell["x"] + cell["width"]
+
+
+def test_in_the_dark_theme_it_is_as_readable(lab: Lab, page: Page, crawl: str) -> None:
+    with lab.dark():
+        notebook = opened(lab, page, "dark", [f"df = {crawl}, on_cancel='partial')"])
+        page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
+        notebook.run(1)
+        moving(notebook)
+        notebook.picture("12-dark")
+        page.locator(CANCEL).click()
+        notebook.output(1).get_by_text("■ crawl").wait_for()
+        notebook.picture("13-dark-ended")

@@ -75,7 +75,7 @@ def test_the_panel_moves_and_leaves_plain_html_behind(kernel: Kernel, service: W
     service.crawl.total, service.crawl.running = 3, False
     kernel.until(lambda: cell.ended)
     assert cell.status == "ok", cell.error
-    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 rows")
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 pages")
     assert set(cell.closed) == set(cell.opened)
 
 
@@ -87,7 +87,7 @@ def test_a_click_ends_the_job_while_its_cell_blocks(kernel: Kernel, service: Wir
     assert cell.error is not None
     [line] = cell.error["traceback"]
     assert line.startswith(ENDED)
-    assert last(cell).startswith(f"■ crawl {SITE}: 3/10 rows")
+    assert last(cell).startswith(f"■ crawl {SITE}: 3/10 pages")
     assert set(cell.closed) == set(cell.opened)
 
 
@@ -210,7 +210,7 @@ def test_without_anybody_to_click_there_are_no_widgets(
     service.crawl = Script(crawl_rows(3))
     cell = kernel.run(f"df = {CRAWL}", live=False)
     assert cell.opened == {}
-    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 rows")
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 pages")
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,16 @@ class Event(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
+# What is reserved for a job of an account without a limit.
+UNLIMITED: Final = "unlimited"
+
+
 class Progress(Event):
-    """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind."""
+    """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind.
+
+    `credits` is what it has cost and `credits_reserved` what is held for it, where a service
+    tells: both are ours.
+    """
 
     job_id: str
     type: JobKind
@@ -36,6 +44,8 @@ class Progress(Event):
     failed: dict[str, int] = Field(default_factory=dict)
     elapsed: float = 0.0
     message: str = ""
+    credits: float | None = None
+    credits_reserved: float | Literal["unlimited"] | None = None
 
 
 class PageDone(Event):

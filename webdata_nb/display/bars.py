@@ -12,20 +12,26 @@ from webdata_nb.display.view import View, counts, sentence
 
 log = logging.getLogger("webdata_nb")
 
-_MARKS: Final = {None: "…", "done": "✓", "failed": "✗", "cancelled": "■", "left": "…"}
-_COLOURS: Final = {
+_MARKS: Final = {None: "…", "done": "✓", "failed": "✗", "cancelled": "■", "left": "…", "lost": "?"}
+COLOURS: Final = {
     None: "#3b7dd8",
     "done": "#2e8b57",
     "failed": "#c0392b",
     "cancelled": "#8a8a8a",
     "left": "#3b7dd8",
+    "lost": "#c0392b",
 }
 ENDED: Final = {
     "done": "done",
     "failed": "failed",
     "cancelled": "cancelled",
     "left": "the job goes on",
+    "lost": "the service could not be asked",
 }
+# The notebook's own, where it has one.
+FONT: Final = (
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px)"
+)
 # A notebook front end repaints for each message; a person cannot read faster than this.
 REPAINT_S: Final = 0.2
 _LOG_S: Final = 10.0
@@ -49,7 +55,7 @@ class Bar(Deaf):
             monitor_interval = 0  # no thread of tqdm's own: the waiting thread repaints
 
         self._bar = Quiet(
-            total=view.total,
+            total=view.goal,
             desc=view.description,
             unit=f" {view.unit}",
             file=sys.stderr,
@@ -59,7 +65,7 @@ class Bar(Deaf):
 
     def paint(self, view: View) -> None:
         """Move the bar."""
-        self._bar.total, self._bar.n = view.total, view.completed
+        self._bar.total, self._bar.n = view.goal, view.completed
         self._bar.set_postfix_str(_postfix(view), refresh=False)
         self._bar.refresh()
 
@@ -114,20 +120,23 @@ def rendered(view: View) -> str:
     return (
         # In a narrow notebook the parts stand below each other rather than squeezed.
         '<div style="display:flex;flex-wrap:wrap;gap:0 .8em;align-items:center;'
-        'font-family:monospace;white-space:nowrap">'
-        '<span style="max-width:100%;overflow:hidden;text-overflow:ellipsis">'
+        f'padding:.2em .4em;line-height:1.5;{FONT}">'
+        '<span style="max-width:100%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap">'
         f"{_MARKS[view.ending]} {html.escape(view.description)}</span>"
         f"{_track(view)}"
-        f"<span>{html.escape(sentence(view))}</span></div>"
+        f"<span>{html.escape(sentence(view))}</span>{_name(view)}</div>"
     )
 
 
+def _name(view: View) -> str:
+    return f"<small>{html.escape(view.name)}</small>" if view.name else ""
+
+
 def _track(view: View) -> str:
-    share = min(1.0, view.completed / view.total) if view.total else float(view.ending == "done")
     return (
         '<span style="flex:0 0 12em;height:.6em;background:#8883;border-radius:.3em">'
-        f'<span style="display:block;height:100%;width:{share:.0%};border-radius:.3em;'
-        f'background:{_COLOURS[view.ending]}"></span></span>'
+        f'<span style="display:block;height:100%;width:{view.share:.0%};border-radius:.3em;'
+        f'background:{COLOURS[view.ending]}"></span></span>'
     )
 
 

@@ -41,4 +41,4 @@ class MarimoBar(Deaf):
 
 
 def _total(view: View) -> int:
-    return max(1, view.total or 1, view.completed)
+    return max(1, view.goal or 1, view.completed)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from webdata_nb.display import clicks
-from webdata_nb.display.bars import REPAINT_S, bundle
+from webdata_nb.display.bars import COLOURS, FONT, REPAINT_S, bundle
 from webdata_nb.display.view import View, sentence
 
 Cancel = Callable[[], object]
@@ -80,7 +80,7 @@ class Panel:
 def without_widgets(what: str) -> str:
     """Return what a front end shows that has no widgets."""
     return (
-        f'<div style="font-family:monospace">… {html.escape(what)}: this front end shows no '
+        f'<div style="{FONT}">… {html.escape(what)}: this front end shows no '
         'widgets; <code>progress="html"</code> shows a bar</div>'
     )
 
@@ -90,21 +90,32 @@ class Widgets:
 
     def __init__(self, ipywidgets: Any, view: View, *, can_cancel: bool) -> None:
         layout = ipywidgets.Layout
-        self.title = ipywidgets.HTML(layout=layout(flex="0 1 auto", overflow="hidden"))
+        self.title = ipywidgets.HTML(
+            layout=layout(flex="0 1 auto", width="auto", max_width="100%", margin="0 .8em 0 0")
+        )
         self.bar = ipywidgets.IntProgress(
-            bar_style="info", layout=layout(flex="1 1 8em", width="auto", min_width="6em")
+            style={"bar_color": COLOURS[None]},
+            layout=layout(
+                flex="1 1 8em", width="auto", min_width="6em", height=".8em", margin="0 .8em 0 0"
+            ),
         )
         self.button = ipywidgets.Button(
             description="Cancel",
             icon="stop",
             tooltip="End the job at the service",
-            layout=layout(flex="0 0 auto", width="auto", display="" if can_cancel else "none"),
+            layout=layout(
+                flex="0 0 auto", width="auto", margin="0", display="" if can_cancel else "none"
+            ),
         )
-        self.words = ipywidgets.HTML()
+        self.words = ipywidgets.HTML(layout=layout(margin="0"))
+        # In a narrow notebook the parts stand below each other rather than squeezed.
         self._row = ipywidgets.HBox(
-            [self.title, self.bar, self.button], layout=layout(align_items="center")
+            [self.title, self.bar, self.button],
+            layout=layout(align_items="center", flex_flow="row wrap"),
         )
-        self.box = ipywidgets.VBox([self._row, self.words], layout=layout(max_width="56em"))
+        self.box = ipywidgets.VBox(
+            [self._row, self.words], layout=layout(max_width="56em", padding=".2em .4em")
+        )
         self.shown: View | None = None
         self.show(view)
 
@@ -115,10 +126,11 @@ class Widgets:
 
     def show(self, view: View) -> None:
         """Say what `view` says; what has not changed is not sent."""
-        self.bar.max = max(1, view.total or 1, view.completed)
-        self.bar.value = min(view.completed, view.total) if view.total else 0
+        goal = view.goal
+        self.bar.max = max(1, goal or 1, view.completed)
+        self.bar.value = min(view.completed, goal) if goal else 0
         self.title.value = _one_line(view.description)
-        self.words.value = _one_line(sentence(view))
+        self.words.value = _lines(sentence(view))
         if view.cancelling and not self.button.disabled:
             self.button.disabled = True
             self.button.description = "Cancelling"
@@ -135,8 +147,13 @@ class Widgets:
 
 
 def _one_line(text: str) -> str:
-    """Return `text` as HTML in which nothing of it is markup."""
+    """Return `text` as HTML in which nothing of it is markup, cut off where there is no room."""
     return (
-        '<div style="font-family:var(--jp-code-font-family,monospace);white-space:nowrap;'
-        f'overflow:hidden;text-overflow:ellipsis">{html.escape(text)}</div>'
+        f'<div style="{FONT};white-space:nowrap;overflow:hidden;text-overflow:ellipsis">'
+        f"{html.escape(text)}</div>"
     )
+
+
+def _lines(text: str) -> str:
+    """Return `text` as HTML that takes as many lines as it needs."""
+    return f'<div style="{FONT};line-height:1.5">{html.escape(text)}</div>'

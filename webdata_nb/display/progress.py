@@ -16,16 +16,17 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from webdata_nb.contract.events import Progress
+from webdata_nb.contract.events import UNLIMITED, Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars
 from webdata_nb.display.marimo_bar import MarimoBar
 from webdata_nb.display.pace import Pace
 from webdata_nb.display.panel import Cancel, Panel
 from webdata_nb.display.view import Ending, Painter, View
-from webdata_nb.errors import InvalidArgument, JobCancelled, JobTimeout
+from webdata_nb.errors import InvalidArgument, JobCancelled, JobError, JobTimeout
 
 Maker = Callable[[View], Painter]
+Seen = Callable[[View], object]
 Place = Literal["marimo", "live", "headless", "terminal", "elsewhere"]
 
 log = logging.getLogger("webdata_nb")
@@ -78,6 +79,8 @@ def listener(
     unit: str = "rows",
     cancel: Cancel | None = None,
     leaves: bool = False,
+    name: str = "",
+    also: Seen | None = None,
 ) -> Listener:
     """Return a listener that shows the progress of one job.
 
@@ -97,13 +100,18 @@ def listener(
         What the Cancel button does; called on any thread, once.
     leaves
         Whether an interrupt ends the wait alone, and the job goes on.
+    name
+        The id of the job, where the wait is for one that is known by it.
+    also
+        Told each view as it is noted, on the thread that reports it.
 
     Returns
     -------
     Listener
         To be used as a context manager inside `bridge.on_tick(listener.tick)`.
     """
-    return Listener(View(description, total, unit=unit), want, cancel, leaves)
+    view = View(description, total, unit=unit, name=name)
+    return Listener(view, want, cancel, leaves, also)
 
 
 @dataclass(slots=True)
@@ -120,6 +128,7 @@ class Listener:
     want: str | bool | None
     cancel: Cancel | None = None
     leaves: bool = False
+    also: Seen | None = None
     job_id: str = field(default="", init=False)
     _cancelling: bool = field(default=False, init=False)
     _painter: Painter | None = field(default=None, init=False)
@@ -130,23 +139,28 @@ class Listener:
     def report(self, progress: Progress) -> None:
         """Take note of `progress`; from any thread."""
         self.job_id = progress.job_id
-        self.view = replace(
-            self.view,
+        self.note(
             total=self.view.total if progress.total is None else progress.total,
             completed=progress.completed,
             failed=sum(progress.failed.values()),
             failures=dict(progress.failed),
-            credits=_credits(progress),
+            **_credits(progress),
             status=progress.status.value,
         )
 
     def count(self, rows: int) -> None:
         """Take note that `rows` have arrived; from any thread."""
-        self.view = replace(self.view, completed=rows)
+        self.note(completed=rows)
+
+    def note(self, **changes: Any) -> None:
+        """Take note of fields of the view; from any thread."""
+        self.view = replace(self.view, **changes)
+        if self.also is not None:
+            self.also(self.view)
 
     def ended(self, status: str) -> None:
         """Take note of the state that the job ended in."""
-        self.view = replace(self.view, status=status)
+        self.note(status=status)
 
     def tick(self) -> None:
         """Paint what is new; only on the thread where painting is allowed."""
@@ -164,7 +178,7 @@ class Listener:
     def _paint(self, view: View, now: float) -> None:
         # The speed changes with each look at the clock, so it must not decide what is new.
         self._pace = self._pace.after(now, view.completed)
-        left = self._pace.remaining(view.completed, view.total)
+        left = self._pace.remaining(view.completed, view.goal)
         view = replace(view, rate=self._pace.rate, remaining=left)
         if self._painter is None:
             cancel = None if self.cancel is None else self._ask_to_cancel
@@ -193,9 +207,17 @@ class Listener:
         self.view = replace(self.view, ending=_ending(kind, self.view.status, leaves=self.leaves))
 
 
-def _credits(progress: Progress) -> float | None:
-    """Return what the job has cost so far, where the service tells; the contract need not."""
-    told = getattr(progress, "credits", None)
+def _credits(progress: Progress) -> dict[str, Any]:
+    """Return what the job has cost and what is held for it; the contract need not tell."""
+    held = getattr(progress, "credits_reserved", None)
+    return {
+        "credits": _figure(getattr(progress, "credits", None)),
+        "reserved": _figure(held),
+        "unlimited": held == UNLIMITED,
+    }
+
+
+def _figure(told: object) -> float | None:
     return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else None
 
 
@@ -208,7 +230,7 @@ def _ending(kind: type[BaseException] | None, status: str, *, leaves: bool) -> E
     if issubclass(kind, JobCancelled):
         return "cancelled"
     if issubclass(kind, Exception):
-        return "failed"
+        return "failed" if not leaves or issubclass(kind, JobError) else "lost"
     return "left" if leaves else "cancelled"
 
 

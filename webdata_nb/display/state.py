@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 
+from webdata_nb.display.bars import FONT
+
 
 def bundle(text: str, line: str, name: str) -> dict[str, str]:
     """Return plain text, and HTML in which nothing of `line` and `name` is markup."""
     shown = (
-        '<div style="font-family:monospace;white-space:pre-wrap">'
+        f'<div style="padding:.2em .4em;line-height:1.5;white-space:pre-wrap;{FONT}">'
         f"{html.escape(line)} <small>{html.escape(name)}</small></div>"
     )
     return {"text/plain": text, "text/html": shown}

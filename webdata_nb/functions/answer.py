@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.display.view import UNITS
 from webdata_nb.errors import (
     BadAnswer,
     ConnectionFailed,
@@ -129,7 +130,8 @@ async def stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
 
 async def _fetched(ask: Ask, call: Call, memory: Memory) -> Fetched:
     subject = receipt.short(ask.subject)
-    async with shown(f"{ask.op} {subject}", ask.total, call) as listener:
+    unit = UNITS[ask.op]
+    async with shown(f"{ask.op} {subject}", ask.total, call, unit=unit) as listener:
 
         def started(job_id: str) -> None:
             listener.job_id = job_id

@@ -68,7 +68,9 @@ class Ask:
         shown = schemas.shown(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
         )
-        return cls("crawl", request, arguments.unlocked(request.url), shown)
+        # How many pages there are is for the site to say; a start page is always a row.
+        total = 1 if request.max_pages == 1 else None
+        return cls("crawl", request, arguments.unlocked(request.url), shown, total)
 
     @classmethod
     def creatives(

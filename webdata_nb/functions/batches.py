@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.contract import limits
-from webdata_nb.display import progress as display
+from webdata_nb.display.view import UNITS
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
@@ -29,6 +29,7 @@ from webdata_nb.functions.flow import Flow
 from webdata_nb.functions.inputs import Input, combined
 from webdata_nb.functions.many import ABREAST, Spread
 from webdata_nb.functions.memory import Memory
+from webdata_nb.functions.overview import Overview
 from webdata_nb.functions.result import Result
 from webdata_nb.functions.showing import shown
 from webdata_nb.functions.tally import Tally
@@ -168,20 +169,26 @@ class _Reading:
         settings = replace(self._call.settings, progress=False)
         quiet = replace(self._call, settings=settings)
         what = f"{self._op} of {len(self._tallies)} inputs"
-        count = len(self._tallies)
-        async with shown(what, count, self._call, unit="inputs", instead=self._stop) as listener:
-            sources = [partial(self._counted, tally, quiet, listener) for tally in self._tallies]
+        unit = UNITS[self._op]
+        async with shown(what, None, self._call, unit=unit, instead=self._stop) as listener:
+            overview = Overview(listener, [tally.each.ask.total for tally in self._tallies])
+            sources = [
+                partial(self._overseen, overview, number, quiet)
+                for number in range(len(self._tallies))
+            ]
             async with aclosing(merged(sources, ABREAST)) as frames:
                 async for framed in frames:
                     yield framed
 
-    async def _counted(
-        self, tally: Tally, call: Call, listener: display.Listener
+    async def _overseen(
+        self, overview: Overview, number: int, call: Call
     ) -> AsyncGenerator[pd.DataFrame, None]:
-        async with aclosing(self._of_input(tally, call)) as frames:
+        tally = self._tallies[number]
+        seen = replace(call, also=partial(overview.seen, number))
+        async with aclosing(self._of_input(tally, seen)) as frames:
             async for framed in frames:
                 yield framed
-        listener.count(sum(each.over for each in self._tallies))
+        overview.ended(number, tally.rows if tally.error is None else None)
 
     async def _stop(self) -> None:
         """Do what a click on Cancel is for.
@@ -277,7 +284,7 @@ class _Reading:
         ask = tally.each.ask
         what = f"{ask.op} {receipt.short(ask.subject)}"
         async with (
-            shown(what, ask.total, call, instead=self._stop) as listener,
+            shown(what, ask.total, call, unit=UNITS[ask.op], instead=self._stop) as listener,
             call.connection.client(call.settings) as client,
         ):
             size = self._streaming.size

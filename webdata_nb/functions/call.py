@@ -39,8 +39,10 @@ class Call:
     on_incomplete: OnIncomplete = "raise"
     on_cancel: OnCancel = "raise"
     out: Path | str | None = None
-    # Of several inputs: for how long one of them having found the service will do for the others.
+    # Of several inputs: for how long one of them having found the service will do for the others,
+    # and who adds up what each of them shows.
     seen_s: float = 0.0
+    also: display.Seen | None = None
 
     @classmethod
     def of(

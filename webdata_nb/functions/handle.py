@@ -15,8 +15,9 @@ from webdata_nb.bridge import synced
 from webdata_nb.client import following, waiting
 from webdata_nb.contract.events import Event, Progress
 from webdata_nb.contract.states import JobKind, JobStatus
-from webdata_nb.display import progress as display
 from webdata_nb.display import state
+from webdata_nb.display.progress import Listener
+from webdata_nb.display.view import UNITS
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.functions import arguments, running
 from webdata_nb.functions.blocking import blocking
@@ -24,6 +25,7 @@ from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.result import Result, delivered
 from webdata_nb.functions.showing import shown
+from webdata_nb.functions.watching import Watch, possible
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
 from webdata_nb.tables import exports, frame, receipt, snapshots
@@ -46,8 +48,11 @@ class Job:
 
     `search_job` and `crawl_job` start one and return at once; `job(job_id)` attaches to one that
     runs or has run, also after the kernel was restarted. Each method that waits has an async twin
-    with an `a` in front (`await_` for `wait`), and `await job` gives the frame. Showing a job
-    sends nothing.
+    with an `a` in front (`await_` for `wait`), and `await job` gives the frame.
+
+    As the last expression of a cell, a job that has not ended is a live panel with its state,
+    how far it is, and a Cancel button; the panel asks nothing of the cells below it. Where
+    nobody watches, and once the job has ended, it is a line that sends nothing.
 
     Attributes
     ----------
@@ -72,6 +77,7 @@ class Job:
         self._ticket = ticket
         self._connection = connection
         self._last = last
+        self._watch = Watch()
 
     @property
     def job_id(self) -> str:
@@ -159,7 +165,13 @@ class Job:
             As in `search_df`.
         """
         call = Call.of(session=self._connection, timeout=timeout, progress=progress)
-        async with self._shown(call) as listener:
+        return await self._ended(call, self._shown(call))
+
+    wait = synced(await_)
+
+    async def _ended(self, call: Call, shown: AbstractAsyncContextManager[Listener]) -> str:
+        async with shown as listener:
+            listener.report(self._last)
             async with self._connection.client(call.settings) as client:
                 ended = await waiting.wait(
                     client,
@@ -173,20 +185,25 @@ class Job:
         self._note(self._last.model_copy(update={"status": ended}))
         return ended.value
 
-    wait = synced(await_)
-
-    def _shown(self, call: Call) -> AbstractAsyncContextManager[display.Listener]:
+    def _shown(self, call: Call, *, name: str = "") -> AbstractAsyncContextManager[Listener]:
         """Show a wait: an interrupt ends it and leaves the job, the Cancel button ends the job."""
         what = receipt.short(self.subject or self.job_id)
-        total = self._last.total
-        return shown(f"{self.kind} {what}", total, call, instead=self._end, leaves=True)
+        return shown(
+            f"{self.kind} {what}",
+            self._last.total,
+            call,
+            unit=UNITS[self.kind],
+            instead=self._end,
+            leaves=True,
+            name=name,
+        )
 
     async def _end(self) -> None:
         call = Call.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             await client.cancel_quietly(self.job_id)
 
-    def _seen(self, listener: display.Listener, progress: Progress) -> None:
+    def _seen(self, listener: Listener, progress: Progress) -> None:
         self._note(progress)
         listener.report(progress)
 
@@ -399,10 +416,23 @@ class Job:
     def _line(self) -> str:
         what = f" {receipt.short(self.subject)}" if self.subject else ""
         of = "" if self._last.total is None else f" of {self._last.total}"
-        return f"{self.kind}{what}: {self._last.status.value}, {self._last.completed}{of} rows"
+        rows = f"{self._last.completed}{of} {UNITS[self.kind]}"
+        return f"{self.kind}{what}: {self._last.status.value}, {rows}"
 
     def __repr__(self) -> str:
         return f"Job({self.job_id!r}, {self._line()})"
+
+    def _ipython_display_(self) -> None:
+        """Show a live panel, where there can be one; else IPython asks for the bundle below."""
+        if self._last.status.terminal:
+            raise NotImplementedError
+        try:
+            call = Call.of(session=self._connection)
+        except InvalidArgument:  # of the options: a look at a job is no place to complain
+            raise NotImplementedError from None
+        if not possible(call):
+            raise NotImplementedError
+        self._watch.show(lambda: self._ended(call, self._shown(call, name=self.job_id)))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the last known state; a notebook's hook, which sends nothing."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from webdata_nb.bridge import PORTAL
+from webdata_nb.display.view import UNITS
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
@@ -26,6 +27,7 @@ from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import salvage
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.inputs import Input, combined
+from webdata_nb.functions.overview import Overview
 from webdata_nb.functions.result import Result, delivered
 from webdata_nb.functions.showing import shown
 from webdata_nb.tables import receipt, stacked
@@ -113,23 +115,26 @@ async def _gathered(
 ) -> tuple[list[Outcome | None], bool]:
     """Return each input's outcome, None where an interrupt came first."""
     ask = inputs[0].ask
-    # Each input keeps still; the bar of the whole call counts inputs.
+    # Each input keeps still; the bar of the whole call adds them up.
     settings = replace(call.settings, progress=False)
     quiet = replace(call, out=None, settings=settings, seen_s=_SEEN_S)
     what = f"{ask.op} of {len(inputs)} inputs"
     places = asyncio.Semaphore(ABREAST if spread.executor is None else len(inputs))
-    finished = itertools.count(1)
 
-    async with shown(what, len(inputs), call, unit="inputs") as listener:
+    async with shown(what, None, call, unit=UNITS[ask.op]) as listener:
+        overview = Overview(listener, [each.ask.total for each in inputs])
 
-        async def one(each: Input) -> Outcome:
+        async def one(number: int, each: Input) -> Outcome:
+            # Another process could not tell, and another thread must not.
+            also = None if spread.executor is not None else partial(overview.seen, number)
             async with places:
-                outcome = await run(each.ask, quiet)
-            listener.count(next(finished))
+                outcome = await run(each.ask, replace(quiet, also=also))
+            rows = outcome.table.num_rows if isinstance(outcome, Result) else None
+            overview.ended(number, rows)
             await _raise_what_ends_all(outcome, call, spread)
             return outcome
 
-        tasks = [asyncio.create_task(one(each)) for each in inputs]
+        tasks = [asyncio.create_task(one(*each)) for each in enumerate(inputs)]
         try:
             return list(await asyncio.gather(*tasks)), False
         except BaseException as error:

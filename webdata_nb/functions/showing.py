@@ -68,12 +68,13 @@ async def shown(
     unit: str = "rows",
     instead: Instead | None = None,
     leaves: bool = False,
+    name: str = "",
 ) -> AsyncIterator[display.Listener]:
     """Show what the block does, as `call` wants it; give the listener that is to be told.
 
     Parameters
     ----------
-    description, total, unit, leaves
+    description, total, unit, leaves, name
         As in `display.listener`.
     instead
         What a click does, where it must not cancel the task that runs the block.
@@ -85,7 +86,14 @@ async def shown(
     """
     stop = Stop(instead)
     listener = display.listener(
-        description, total, call.settings.progress, unit=unit, cancel=stop.ask, leaves=leaves
+        description,
+        total,
+        call.settings.progress,
+        unit=unit,
+        cancel=stop.ask,
+        leaves=leaves,
+        name=name,
+        also=call.also,
     )
     silent = call.settings.progress is False
     # The bar is told the ending before the last tick, which draws it.

@@ -1,0 +1,118 @@
+"""Several inputs told as one: sums that are right whatever order the news comes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire_service import Script, WireService, crawl_rows
+from webdata_nb.display import progress as display
+from webdata_nb.display.view import Inputs, Painter, View, sentence
+from webdata_nb.functions import Session
+from webdata_nb.functions.overview import Overview
+
+STEPS: Final = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 5)), max_size=40
+)
+
+
+def overseen(expected: list[int | None]) -> tuple[Overview, display.Listener]:
+    listener = display.listener("crawl of 3 inputs", None, False, unit="pages")  # noqa: FBT003
+    return Overview(listener, expected), listener
+
+
+def view(completed: int, total: int | None, failed: int = 0, **more: Any) -> View:
+    failures = {"timeout": failed} if failed else {}
+    return View("x", total, completed=completed, failed=failed, failures=failures, **more)
+
+
+def test_it_tells_totals_errors_by_kind_and_credits() -> None:
+    overview, listener = overseen([None, None, None])
+    overview.seen(0, view(10, 40, 1, credits=9.0, reserved=40.0))
+    assert listener.view.total is None
+    overview.seen(1, view(5, 20, 2, credits=3.0, reserved=20.0))
+    overview.seen(2, view(20, 40, reserved=40.0))
+    assert sentence(listener.view) == (
+        "0/3 inputs, 35/100 pages, 3 failed (timeout), 12 of 100 credits, 0 s"
+    )
+    overview.ended(0, 38)
+    overview.ended(1, None)
+    assert sentence(listener.view) == (
+        "2/3 inputs (1 failed), 63/83 pages, 3 failed (timeout), 12 of 100 credits, 0 s"
+    )
+
+
+def test_what_nobody_knows_yet_is_estimated_by_the_inputs_that_run() -> None:
+    overview, listener = overseen([None, None])
+    overview.seen(0, view(50, 100))
+    assert (listener.view.total, listener.view.likely) == (None, 200)
+    assert listener.view.share == 0.25
+    assert sentence(listener.view) == "0/2 inputs, 50 of about 200 pages, 0 s"
+    overview.ended(0, 100)
+    overview.ended(1, 4)
+    assert (listener.view.total, listener.view.completed) == (104, 104)
+
+
+@given(STEPS)
+def test_the_sums_are_those_of_the_last_views(steps: list[tuple[int, int, int]]) -> None:
+    overview, listener = overseen([10, None, 30])
+    last: dict[int, View] = {}
+    for number, completed, failed in steps:
+        last[number] = view(completed, 30, failed)
+        overview.seen(number, last[number])
+    assert listener.view.completed == sum(each.completed for each in last.values())
+    assert listener.view.failed == sum(each.failed for each in last.values())
+    assert sum(listener.view.failures.values()) == listener.view.failed
+    for number in range(3):
+        overview.ended(number, 7)
+    assert (listener.view.completed, listener.view.total) == (21, 21)
+    assert listener.view.inputs == Inputs(3, 3, 0)
+
+
+@dataclass
+class Kept:
+    """A painter that keeps the last view."""
+
+    view: View | None = None
+
+    def paint(self, view: View) -> None:
+        self.view = view
+
+    def attend(self) -> None:
+        """Nobody clicks."""
+
+    def close(self, view: View) -> None:
+        self.view = view
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    kept = Kept()
+
+    def made(_view: View) -> Painter:
+        return kept
+
+    monkeypatch.setitem(display.KINDS, "kept", made)
+    return kept
+
+
+def test_a_list_shows_its_pages(service: WireService, connected: Session, kept: Kept) -> None:
+    service.crawl = Script(crawl_rows(4), told={"credits": 4, "credits_reserved": "unlimited"})
+    urls = ["https://a.test/", "https://b.test/", "https://c.test/"]
+    connected.crawl_df(urls, progress="kept", cache=True)
+    assert kept.view is not None
+    assert (kept.view.completed, kept.view.total, kept.view.unit) == (12, 12, "pages")
+    assert kept.view.inputs == Inputs(3, 3, 0)
+    connected.crawl_df(urls, progress="kept")
+    assert (kept.view.completed, kept.view.inputs) == (12, Inputs(3, 3, 0))  # from the cache
+
+
+def test_an_input_that_fails_is_told(service: WireService, connected: Session, kept: Kept) -> None:
+    service.search = Script([], status="failed", error="no provider answered")
+    connected.search_df(["a", "b"], progress="kept", cache=False)
+    assert kept.view is not None
+    assert kept.view.inputs == Inputs(2, 2, 2)

@@ -1,0 +1,154 @@
+"""A job as the last expression of a cell: a live panel that no cell waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.notebooks.kernel import Cell, Kernel, started
+from tests.wire_service import KEY, Script, WireService, crawl_rows
+
+SITE: Final = "https://site.test/"
+START: Final = f"job = s.crawl_job({SITE!r})"
+WORDS: Final = "HTMLModel"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[WireService]:
+    with WireService() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kernel(running: WireService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with started(tmp_path_factory.mktemp("kernel")) as kernel:
+        connect = f"s = webdata_nb.connect(base_url={running.url!r}, api_key={KEY!r})"
+        assert kernel.run(connect).status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def service(running: WireService) -> WireService:
+    """Give the service, whose crawls have 3 rows of 10 and run on."""
+    running.reset()
+    running.crawl = Script(crawl_rows(3), total=10, running=True)
+    return running
+
+
+def panel(kernel: Kernel, code: str = f"{START}; job") -> Cell:
+    """Run a cell that ends at once, and wait until its panel says how far the job is."""
+    cell = kernel.run(code)
+    assert cell.status == "ok", cell.error
+    kernel.until(lambda: says(cell, "running, 3/10 pages"))
+    return cell
+
+
+def says(cell: Cell, words: str) -> bool:
+    return any(
+        words in str(state.get("value", ""))
+        for comm in cell.widgets(WORDS)
+        for state in cell.updates.get(comm, [])
+    )
+
+
+def left(cell: Cell) -> str | None:
+    """Return the line that a panel left behind; None as long as it is one."""
+    [output] = cell.outputs
+    data = output["data"]
+    return str(data["text/plain"]) if sorted(data) == ["text/html", "text/plain"] else None
+
+
+def test_it_moves_while_the_kernel_is_idle_and_leaves_a_line(
+    kernel: Kernel, service: WireService
+) -> None:
+    cell = panel(kernel)
+    assert left(cell) is None
+    [bar] = cell.widgets("IntProgressModel")
+    service.crawl.rows = crawl_rows(7)
+    kernel.until(lambda: {"value": 7} in cell.updates[bar])
+    service.crawl.total, service.crawl.running = 7, False
+    kernel.until(lambda: left(cell) is not None and set(cell.closed) == set(cell.opened))
+    assert (left(cell) or "").startswith(f"✓ crawl {SITE}: 7/7 pages")
+    job_id = next(iter(service.jobs))
+    assert job_id in cell.outputs[0]["data"]["text/html"]
+    # Now that it has ended, a look at it is a line.
+    again = kernel.run("job")
+    assert again.opened == {}
+    assert "completed, 7 of 7 pages" in again.outputs[0]["data"]["text/plain"]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_its_button_ends_the_job(kernel: Kernel, service: WireService, *, busy: bool) -> None:
+    cell = panel(kernel)
+    [button] = cell.widgets("ButtonModel")
+    blocked = kernel.run("0")
+    if busy:
+        blocked = kernel.send("print('busy', flush=True)\njob.wait(progress=False)")
+        kernel.until(lambda: blocked.text == "busy\n")
+    kernel.click(button)
+    kernel.until(lambda: (left(cell) or "").startswith("■ "))
+    assert [job.status for job in service.jobs.values()] == ["cancelled"]
+    kernel.until(lambda: blocked.ended)
+    assert blocked.status == "ok"
+
+
+def test_another_call_that_blocks_paints_it_too(kernel: Kernel, service: WireService) -> None:
+    cell = panel(kernel)
+    [bar] = cell.widgets("IntProgressModel")
+    other = kernel.send("other = s.crawl_df('https://other.test/', progress=False, cache=False)")
+    kernel.until(lambda: len(service.jobs) == 2)
+    service.crawl.rows = crawl_rows(7)
+    kernel.until(lambda: {"value": 7} in cell.updates[bar])
+    assert not other.ended
+    service.crawl.total, service.crawl.running = 7, False
+    kernel.until(lambda: other.ended and left(cell) is not None)
+    assert other.status == "ok", other.error
+
+
+def test_shown_again_it_moves_there(kernel: Kernel, service: WireService) -> None:
+    first = panel(kernel)
+    second = panel(kernel, "job")
+    kernel.until(lambda: left(first) is not None)
+    assert (left(first) or "").endswith("the job goes on")
+    assert left(second) is None
+    service.crawl.total, service.crawl.running = 3, False
+    kernel.until(lambda: (left(second) or "").startswith("✓ "))
+
+
+def test_a_service_that_is_gone_does_not_make_the_job_failed(
+    kernel: Kernel, service: WireService
+) -> None:
+    cell = panel(kernel)
+    service.jobs.clear()
+    kernel.until(lambda: left(cell) is not None)
+    assert (left(cell) or "").startswith("? ")
+
+
+@pytest.mark.parametrize("way", ["nobody", "False", "'log'", "'mistaken'"])
+def test_where_nobody_watches_it_is_a_line_that_sends_nothing(
+    kernel: Kernel, service: WireService, way: str
+) -> None:
+    kernel.run(START)
+    before = len(service.asked)
+    if way == "nobody":
+        cell = kernel.run("job", live=False)
+    else:
+        cell = kernel.run(f"webdata_nb.options.progress = {way}\njob")
+        kernel.run("webdata_nb.options.progress = None")
+    assert cell.status == "ok", cell.error
+    assert cell.opened == {}
+    assert left(cell) is not None
+    assert len(service.asked) == before
+    kernel.run("job.cancel()")
+
+
+def test_the_kernel_ends_at_once_with_a_panel_in_it(running: WireService, tmp_path: Path) -> None:
+    running.reset()
+    running.crawl = Script(crawl_rows(3), total=10, running=True)
+    with started(tmp_path) as own:
+        own.run(f"s = webdata_nb.connect(base_url={running.url!r}, api_key={KEY!r})")
+        panel(own)
+        assert own.ends()
