@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import random
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,12 @@ import pytest
 from PIL import Image
 from turbohtml import parse
 
-from tests.display import hostile
+from tests.display import drawn, hostile
 from tests.requirements import require
-from webdata_nb import gallery, show
-from webdata_nb.display import bars, sheet, state
-from webdata_nb.display.view import View
+from webdata_nb import show
+from webdata_nb.display import sheet
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.tables import frame, rows, schemas
-from webdata_nb.tables.schemas import TableName
 
 
 def picture(width: int = 900, height: int = 600, *, noise: bool = False) -> bytes:
@@ -147,61 +143,15 @@ def test_links_lead_to_the_web_alone(text: str, *, is_link: bool) -> None:
     assert sheet.is_web_address(text) is is_link
 
 
-def markups(texts: list[str], *tables: TableName) -> list[str]:
-    """Return everything that HTML is made of here, with `texts` in every field."""
-    made = [show(each, max_rows=len(texts))._repr_html_() for each in frames(texts, tables)]
-    made.append(gallery(creatives(texts), max_cards=len(texts))._repr_html_())
-    made += [_of_pandas(df) for df in frames(texts, tables)]
-    for text in texts:
-        made.append(state.bundle(text, text, text)["text/html"])
-        made.append(bars.rendered(View(text, 3, status=text, unit=text)))
-    return made
-
-
-def _of_pandas(df: Any) -> str:
-    """Return what a notebook shows of a frame without us, but for the style that pandas adds."""
-    return re.sub(r"\A<div>\n<style scoped>[^<]*</style>", "<div>", df._repr_html_())
-
-
-def frames(texts: list[str], tables: Sequence[TableName]) -> list[pd.DataFrame]:
-    listed = [creatives(texts)]
-    for name in tables or schemas.SCHEMAS:
-        fields = schemas.SCHEMAS[name]
-        made = [{field.name: _holding(field, text) for field in fields} for text in texts]
-        attrs = {"kind": name, "line": " ".join(texts)}
-        listed.append(frame.build(rows.to_table(name, made), attrs=attrs))
-    foreign = pd.DataFrame({text: [text] for text in texts})
-    foreign.attrs = {"webdata": {"kind": "search", "line": texts[0]}}
-    return [*listed, foreign]
-
-
-def _holding(field: Any, text: str) -> Any:
-    if schemas.kind(field) == schemas.JSON:
-        return [{"src": text, text: [text]}, text]
-    return [text, text] if field.type == schemas.TEXTS else text
-
-
-def creatives(texts: list[str]) -> pd.DataFrame:
-    made = [
-        {
-            **{field.name: text for field in schemas.SCHEMAS["creatives"]},
-            "preview": {"url": text, "file": text, "sha256": text, "error": text},
-            "assets": [{"url": text, "file": text, "sha256": text}],
-        }
-        for text in texts
-    ]
-    return frame.build(rows.to_table("creatives", made), attrs={"kind": "creatives", "line": "x"})
-
-
 def test_own_payloads_in_every_field_are_text() -> None:
-    for markup in markups(list(hostile.OWN)):
+    for markup in drawn.markups(list(hostile.OWN)):
         assert list(hostile.dangers(markup)) == []
 
 
 def test_payloads_of_the_corpora_in_every_field_are_text() -> None:
     texts = hostile.texts(require("corpora"))
     assert len(texts) == 223 + 515
-    for markup in markups(texts):
+    for markup in drawn.markups(texts):
         assert list(hostile.dangers(markup)) == []
 
 

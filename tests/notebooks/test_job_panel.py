@@ -110,7 +110,7 @@ def test_another_call_that_blocks_paints_it_too(kernel: Kernel, service: WireSer
 
 def test_shown_again_it_moves_there(kernel: Kernel, service: WireService) -> None:
     first = panel(kernel)
-    second = panel(kernel, "job")
+    second = panel(kernel, "import pickle; assert pickle.loads(pickle.dumps(job)).job_id; job")
     kernel.until(lambda: left(first) is not None)
     assert (left(first) or "").endswith("the job goes on")
     assert left(second) is None

@@ -96,7 +96,7 @@ class Widgets:
         self.bar = ipywidgets.IntProgress(
             style={"bar_color": COLOURS[None]},
             layout=layout(
-                flex="1 1 8em", width="auto", min_width="6em", height=".8em", margin="0 .8em 0 0"
+                flex="1 1 8em", width="auto", min_width="6em", height="1.3em", margin="0 .8em 0 0"
             ),
         )
         self.button = ipywidgets.Button(

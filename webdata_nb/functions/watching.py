@@ -28,6 +28,10 @@ class Watch:
         self._call: bridge.Call[Any] | None = None
         self._attending: asyncio.Task[None] | None = None
 
+    def __reduce__(self) -> tuple[type[Watch], tuple[()]]:
+        # A job pickles; what shows it here shows nothing elsewhere.
+        return Watch, ()
+
     def show(self, follow: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Show what `follow` shows below this cell, until it has ended."""
         self.end()
