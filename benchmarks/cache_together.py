@@ -1,0 +1,164 @@
+"""Four processes that ask one question again and again: failed reads, and downloads.
+
+    python -m benchmarks.cache_together [seconds] [processes]
+
+They all begin with an empty cache, so that the first call of each meets the other three. No read
+may fail or give another frame, and the service may be asked for one job, whose rows it sends
+once. Then the same with one process that asks anew all the time (`refresh=True`) while the rest
+reads: again no read may fail, and each refresh is one job.
+
+The peer is pandas, with one process that replaces a file of the same rows by renaming while the
+rest reads it by its path: what fails there is what immutable files are for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.wire_service import KEY, Script, WireService, crawl_rows
+
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
+ROWS: Final = 300
+OURS: Final = """
+from webdata_nb import connect
+session = connect(base_url=sys.argv[3], api_key=sys.argv[4])
+def read():
+    return session.crawl_df("https://site.test/", refresh=writes, progress=False)
+"""
+PEER: Final = """
+import os
+import pandas as pd
+path = os.environ["PEER_FILE"]
+def read():
+    df = pd.read_parquet(path)
+    if writes:
+        df.to_parquet(f"{path}.new")
+        os.replace(f"{path}.new", path)
+    return df
+"""
+LOOP: Final = """
+import hashlib, json, sys, time
+writes = sys.argv[2] == "writes"
+{how}
+def digest(df):
+    return hashlib.sha256(df[["url", "title", "markdown"]].to_csv().encode()).hexdigest()
+reads, failed, seen = 0, [], set()
+first = None
+until = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < until or not reads:
+    reads += 1
+    try:
+        df = read()
+        if first is None:
+            first = df
+            seen.add(digest(df))
+        elif not df.equals(first):
+            seen.add(digest(df))
+            failed.append("another frame")
+    except Exception as error:
+        failed.append(f"{type(error).__name__}: {error}"[:200])
+print(json.dumps({"reads": reads, "failed": failed, "seen": sorted(seen)}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What some processes saw together; `calls` of each, in their order."""
+
+    calls: tuple[int, ...]
+    failed: tuple[str, ...]
+    frames: int
+
+    @property
+    def reads(self) -> int:
+        """Calls of all of them."""
+        return sum(self.calls)
+
+
+def together(how: str, roles: Sequence[str], seconds: float, env: dict[str, str]) -> Told:
+    """Run a process for each of `roles`, `reads` or `writes`, and return what they saw."""
+    program = LOOP.replace("{how}", how)
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(seconds), role, env.get("URL", ""), KEY],
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT)} | env,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for role in roles
+    ]
+    said = [process.communicate(timeout=seconds + 120)[0] for process in running]
+    told = [json.loads(line) for line in said]
+    return Told(
+        tuple(each["reads"] for each in told),
+        tuple(why for each in told for why in each["failed"]),
+        len({digest for each in told for digest in each["seen"]}),
+    )
+
+
+def rows_sent(service: WireService) -> int:
+    """Return how many requests for rows the service answered."""
+    asked = [each for each in service.asked if each.path.startswith("/v1/crawl/")]
+    return sum(each.query.get("include_data") != "false" for each in asked)
+
+
+def measure(seconds: float, processes: int) -> tuple[Told, int, int]:
+    """Ask one question from an empty cache; return what was seen, the jobs and the row pages."""
+    with WireService() as service, tempfile.TemporaryDirectory() as folder:
+        service.crawl = Script(crawl_rows(ROWS))
+        env = {"WEBDATA_CACHE": folder, "URL": service.url}
+        told = together(OURS, ["reads"] * processes, seconds, env)
+        return told, len(service.jobs), rows_sent(service)
+
+
+def measure_refreshed(seconds: float, processes: int) -> tuple[Told, int]:
+    """Ask while one process asks anew; return what was seen, and the jobs."""
+    with WireService() as service, tempfile.TemporaryDirectory() as folder:
+        service.crawl = Script(crawl_rows(ROWS))
+        env = {"WEBDATA_CACHE": folder, "URL": service.url}
+        roles = ["writes", *["reads"] * (processes - 1)]
+        return together(OURS, roles, seconds, env), len(service.jobs)
+
+
+def measure_peer(seconds: float, processes: int) -> Told:
+    """Read a file by its path while one process replaces it."""
+    # Only here: it is the peer's.
+    import pandas as pd  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "rows.parquet")
+        pd.DataFrame(crawl_rows(ROWS)).drop(columns=["quality", "metadata"]).to_parquet(path)
+        roles = ["writes", *["reads"] * (processes - 1)]
+        return together(PEER, roles, seconds, {"PEER_FILE": path})
+
+
+def main() -> None:
+    """Run and print; the exit status tells whether nothing failed."""
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    processes = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    told, jobs, pages = measure(seconds, processes)
+    print(f"{processes} processes, one question, {seconds:g} s")
+    print(
+        f"one download: {told.reads} reads, {len(told.failed)} failed, {told.frames} frame;", end=""
+    )
+    print(f" {jobs} job, {pages} pages of rows sent for {ROWS} rows")
+    again, refreshed = measure_refreshed(seconds / 4, processes)
+    print(f"one asks anew: {again.reads} reads, {len(again.failed)} failed; {refreshed} jobs")
+    peer = measure_peer(seconds / 4, processes)
+    print(f"pandas, one file replaced: {peer.reads} reads, {len(peer.failed)} failed")
+    for why in sorted({*told.failed, *again.failed}):
+        print(f"  {why}")
+    good = not told.failed and not again.failed and (jobs, told.frames) == (1, 1)
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
