@@ -295,6 +295,9 @@ class StoreSuite:
         await store.commit(lease, Batch(entries=rows))
         assert [each.id for each in await store.published(ALICE)] == [job.id]
         assert await store.published(BOB) == []
+        for known, more in ((0, [job.id]), (1, [job.id]), (2, []), (3, [])):
+            jobs = await store.published(ALICE, beyond={job.id: known, "another": 9})
+            assert [each.id for each in jobs] == more
         found = await store.unindexed(job.id, start=1, count=5)
         assert [(row.position, row.page, row.journal, row.good) for row in found] == [
             (1, b'{"n":1}', b"{}", False)

@@ -154,6 +154,27 @@ async def test_a_result_is_indexed_once_its_page_has_come(tmp_path: Path, index:
         assert await index.cursor(job.id) == 4
 
 
+async def test_a_search_that_visits_no_page_is_passed_over(
+    tmp_path: Path, index: TextIndex
+) -> None:
+    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
+        await accounts(store)
+        jobs = [
+            (await store.accept(new_job(kind="search", request=request), now=NOW))[0]
+            for request in ({"query": "q", "formats": []}, {"query": "q"})
+        ]
+        shown = orjson.dumps({"url": "http://x/", "success": True, "markdown": "fox"})
+        for _, lease in await store.claim("w", most=2, lease_s=60, now=NOW):
+            rows = tuple(
+                Entry(n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n)
+                for n in range(3)
+            )
+            await store.commit(lease, Batch(entries=rows))
+        await Indexer(store, index).catch_up()
+        assert await index.cursors() == {job.id: 3 for job in jobs}
+        assert len(await urls(index, "fox")) == 3
+
+
 async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(
     tmp_path: Path, index: TextIndex
 ) -> None:

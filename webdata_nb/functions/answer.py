@@ -111,7 +111,8 @@ async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:
         with suppress(WebdataError):
             return await stale(ask, memory, trouble)
     fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=ask.public, began=began)
-    return await asyncio.to_thread(fresh)
+    # Without a file to write, a few short rows are not worth a thread.
+    return fresh() if ask.brief and not call.cache else await asyncio.to_thread(fresh)
 
 
 async def stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:

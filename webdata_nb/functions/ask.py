@@ -45,6 +45,11 @@ class Ask:
     max_rows: int | None = None
     only_new: bool = False
 
+    @property
+    def brief(self) -> bool:
+        """Whether its rows are few and small: a search that visits no page."""
+        return isinstance(self.request, SearchRequest) and not self.request.formats
+
     @classmethod
     def search(cls, **given: Any) -> Self:
         """Return the search that these arguments make; raises as `arguments.request`."""

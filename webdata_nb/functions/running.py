@@ -14,7 +14,6 @@ from typing import Final
 from webdata_nb.client import paging, waiting
 from webdata_nb.client.client import Client
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
-from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import (
     Expired,
@@ -51,18 +50,17 @@ async def run(
 ) -> Fetched:
     """Run a search or a crawl to its end; `started` is told the job's id at once."""
     kind = kind_of(ask)
-    brief = isinstance(ask.request, SearchRequest) and not ask.request.formats
     # A deadline is the job's, not the start's: a short one leaves no time to wait in the start.
     patient = call.timeout_s is None or call.timeout_s > _GLANCE_S
-    wait_s = PROMPT_S if brief and patient else 0
+    wait_s = PROMPT_S if ask.brief and patient else 0
     begun = await within(call.timeout_s, start(client, ask, wait_s=wait_s))
     started(begun.job_id)
     result = begun.result if isinstance(begun, SearchStart) else None
     if result is not None and result.status.terminal:
         report(waiting.progress_of(kind, result, elapsed_s=0.0))
-        return await _searched(result)
+        return await _searched(result, brief=ask.brief)
     return await follow(
-        client, kind, begun.job_id, ask.subject, call=call, report=report, brief=brief
+        client, kind, begun.job_id, ask.subject, call=call, report=report, brief=ask.brief
     )
 
 
@@ -128,7 +126,7 @@ async def follow(
             raise
         return replace(fetched, shortfall=None, late=error)
     if seen and seen[0].status.terminal:
-        return await _searched(seen[0])
+        return await _searched(seen[0], brief=brief)
     fetched = await collect()
     if kind == "crawl" and call.cache and fetched.worth_keeping:
         return replace(fetched, receipt=await _receipt(client, job_id))
@@ -158,9 +156,14 @@ async def _crawled(client: Client, job_id: str, subject: str, harvest: Harvest) 
     return Fetched(batch, of_crawl(told, batch.table, url=subject), told.error or "", missing)
 
 
-async def _searched(found: SearchStatus) -> Fetched:
+async def _searched(found: SearchStatus, *, brief: bool = False) -> Fetched:
     refuse_expired(found)
-    batch = await asyncio.to_thread(rows.batch, "search", found.data)
+    # A few short rows take less time than their way to a thread and back.
+    batch = (
+        rows.batch("search", found.data)
+        if brief
+        else await asyncio.to_thread(rows.batch, "search", found.data)
+    )
     return Fetched(batch, of_search(found, found.data), found.error or "", missing(found))
 
 

@@ -57,6 +57,7 @@ class LocalService:
         self._every_s = 0.0
         self._beaten_at = 0.0
         self._wanted: tuple[Path, Path] | None = None
+        self._served: Settings | None = None
         self._pid = os.getpid()
         self._lost = False
         self._heart: asyncio.Task[None] | None = None
@@ -86,6 +87,7 @@ class LocalService:
 
     def serves(self, settings: Settings) -> None:
         """Note the settings that led here, for `fresh`."""
+        self._served = settings
         self._wanted = (settings.data_dir, settings.log_dir)
 
     def fresh(self, settings: Settings, since: float) -> bool:
@@ -97,9 +99,13 @@ class LocalService:
             not self._lost
             and self._pid == os.getpid()
             and self._beaten_at >= since
-            and self._wanted == (settings.data_dir, settings.log_dir)
-            and self._handed == handed_over(settings)
+            # The inputs of one call share their settings.
+            and (settings is self._served or self._leads_here(settings))
         )
+
+    def _leads_here(self, settings: Settings) -> bool:
+        places = (settings.data_dir, settings.log_dir)
+        return self._wanted == places and self._handed == handed_over(settings)
 
     async def renew(self, where: Place, handed: SessionSettings) -> bool:
         """Renew the lease and hand over changed settings; False where the lease is lost.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -120,7 +121,10 @@ class Vault:
         """Return `secrets` sealed with the newest key."""
         if not secrets:
             return _NOTHING
-        return _box(self._source.made()).encrypt(orjson.dumps(secrets)).decode()
+        keys, told = self._source.made(), orjson.dumps(secrets)
+        sealed = _box(keys).encrypt(told).decode()
+        _OPENED.put((keys, sealed), told)  # its job is about to run
+        return sealed
 
     def open(self, sealed: str) -> dict[str, Any]:
         """Return what was sealed; raises `SecretsLost` where no key opens it."""
@@ -137,9 +141,36 @@ class Vault:
         return self.seal(self.open(sealed))
 
 
-@lru_cache(maxsize=_KEPT)
+_Place = tuple[tuple[str, ...], str]
+
+
+class _Opened:
+    """What was sealed or opened last, by the keys that do it; for several threads."""
+
+    def __init__(self) -> None:
+        self._kept: dict[_Place, bytes] = {}
+        self._lock = threading.Lock()
+
+    def get(self, place: _Place) -> bytes | None:
+        with self._lock:
+            return self._kept.get(place)
+
+    def put(self, place: _Place, told: bytes) -> None:
+        with self._lock:
+            self._kept[place] = told
+            while len(self._kept) > _KEPT:
+                del self._kept[next(iter(self._kept))]
+
+
+_OPENED: Final = _Opened()
+
+
 def _opened(keys: tuple[str, ...], sealed: str) -> bytes:
-    return _box(keys).decrypt(sealed)
+    told = _OPENED.get((keys, sealed))
+    if told is None:
+        told = _box(keys).decrypt(sealed)
+        _OPENED.put((keys, sealed), told)
+    return told
 
 
 @lru_cache(maxsize=8)

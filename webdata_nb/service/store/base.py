@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -10,6 +10,7 @@ from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.records import (
     NOTHING,
+    NOWHERE,
     Batch,
     IdempotencyKey,
     Job,
@@ -126,8 +127,13 @@ class Store(Protocol):
     async def snapshots(self, job_id: str) -> dict[str, bytes]:
         """Return what the job froze for itself, such as robots files."""
 
-    async def published(self, account_id: str | None = None) -> list[Job]:
-        """Return the jobs with visible rows, of one account or of all, oldest first."""
+    async def published(
+        self, account_id: str | None = None, *, beyond: Mapping[str, int] = NOWHERE
+    ) -> list[Job]:
+        """Return the jobs with visible rows, of one account or of all, oldest first.
+
+        Those alone that have more of them than `beyond` says of their ids.
+        """
 
     async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
         """Return which URLs are visible from position `start`, without their content."""

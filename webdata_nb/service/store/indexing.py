@@ -53,8 +53,13 @@ class Indexer:
         async with self._one_at_a_time:
             if await busy():
                 return False
-            for job in await self._store.published(account_id):
-                start, upto = -1, await self._index.cursor(job.id)
+            cursors = await self._index.cursors()
+            jobs = await self._store.published(account_id, beyond=cursors)
+            empty = {job.id: job.published for job in jobs if not _has_pages(job.request)}
+            if empty:
+                await self._index.pass_over(empty)
+            for job in jobs:
+                start, upto = -1, empty.get(job.id, cursors.get(job.id, 0))
                 while start < upto < job.published:
                     if await busy():
                         return False
@@ -80,6 +85,11 @@ class Indexer:
 
 def _documents(rows: Sequence[Unindexed]) -> list[Document]:
     return [document for row in rows if (document := _document(row))]
+
+
+def _has_pages(request: Mapping[str, Any]) -> bool:
+    """Whether a job visits pages: a search may only find them."""
+    return bool(request.get("formats", True))
 
 
 def _is_private(request: Mapping[str, Any]) -> bool:

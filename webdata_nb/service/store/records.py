@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from webdata_nb.contract.replies import Receipt
@@ -112,6 +113,8 @@ class Batch:
 
 
 NOTHING: Final = Batch()
+# No job's rows are known yet.
+NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -21,6 +21,7 @@ from webdata_nb.service.store.holds import Book, settle_job
 from webdata_nb.service.store.queries import queries
 from webdata_nb.service.store.records import (
     NOTHING,
+    NOWHERE,
     Batch,
     Entry,
     IdempotencyKey,
@@ -226,10 +227,18 @@ class SqliteStore(Database):
         """See `Store.snapshots`."""
         return {row["name"]: row["body"] for row in await self.read("snapshots", job_id=job_id)}
 
-    async def published(self, account_id: str | None = None) -> list[Job]:
+    async def published(
+        self, account_id: str | None = None, *, beyond: Mapping[str, int] = NOWHERE
+    ) -> list[Job]:
         """See `Store.published`."""
-        found = await self.read("published", account_id=account_id)
-        return [_job(row, self.vault) for row in found]
+
+        def ask(connection: sqlite3.Connection) -> list[Job]:
+            found = connection.execute(_Q["published"], {"account_id": account_id}).fetchall()
+            ids = [row["id"] for row in found if row["published"] > beyond.get(row["id"], 0)]
+            rows = (connection.execute(_Q["job_as_it_is"], {"id": job_id}) for job_id in ids)
+            return [_job(row, self.vault) for each in rows for row in each]
+
+        return await self.ask(ask)
 
     async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
         """See `Store.listed`."""

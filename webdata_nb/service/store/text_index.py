@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +89,22 @@ class TextIndex:
             return int(row[0]) if row else 0
 
         return await self._run(ask)
+
+    async def cursors(self) -> dict[str, int]:
+        """Return every job's cursor."""
+        return await self._run(
+            lambda: dict(self._connection.execute("SELECT job_id, position FROM cursor").fetchall())
+        )
+
+    async def pass_over(self, cursors: Mapping[str, int]) -> None:
+        """Note that rows of some jobs, below these positions, have nothing to index."""
+
+        def change() -> None:
+            with self._connection as c:
+                c.execute("BEGIN")
+                c.executemany("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursors.items())
+
+        await self._run(change)
 
     async def add(
         self, account_id: str, job_id: str, documents: Sequence[Document], *, upto: int

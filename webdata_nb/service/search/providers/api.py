@@ -23,7 +23,6 @@ from webdata_nb.service.search.providers.base import (
 )
 
 _TAGS: Final = re.compile(r"<[^<>]{0,500}>")
-_SPACES: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,11 @@ def text(value: Any) -> str:
     """Return plain text on one line: marks of HTML and escapes undone."""
     if not isinstance(value, str):
         return ""
-    return _SPACES.sub(" ", html.unescape(_TAGS.sub("", value))).strip()
+    if "<" in value:
+        value = _TAGS.sub("", value)
+    if "&" in value:
+        value = html.unescape(value)
+    return " ".join(value.split())
 
 
 # What the statuses of HTTP mean where a provider says nothing else of them.

@@ -117,7 +117,7 @@ SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
 
 -- name: published
 -- Jobs with rows that a text index may hold, of one account or of all.
-SELECT * FROM job WHERE published > 0 AND expired_at IS NULL
+SELECT id, published FROM job WHERE published > 0 AND expired_at IS NULL
   AND (:account_id IS NULL OR account_id = :account_id)
 ORDER BY created_at, id;
 
