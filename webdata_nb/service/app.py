@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any, Final
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
-from webdata_nb.contract.local import NO_CREATIVES, Creatives
+from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
@@ -95,6 +95,8 @@ SWEEP_EVERY_S: Final = 600.0
 GRACE_S: Final = 3
 # How long a scrape of the metrics may wait for the store.
 SCRAPE_S: Final = 5.0
+# Sessions whose settings are kept as jobs take them.
+LEASES_KNOWN: Final = 64
 
 
 class Background:
@@ -141,12 +143,21 @@ class LeasedSettings:
 
     lifetime: Lifetime
     creatives: Creatives = NO_CREATIVES
+    _told: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = field(
+        default_factory=dict, repr=False
+    )
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
         """See `Sessions.context_of`."""
         bound = self.lifetime.settings_of(lease_id)
-        # Creatives are no jobs: their token has no business in the database.
-        return bound.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
+        known = self._told.get(lease_id)
+        if known is None or known[0] is not bound:
+            # Creatives are no jobs: their token has no business in the database.
+            told = bound.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
+            known = self._told[lease_id] = bound, told
+            while len(self._told) > LEASES_KNOWN:
+                del self._told[next(iter(self._told))]
+        return known[1]
 
     def creatives_of(self, lease_id: str | None) -> Creatives:
         """See `Sessions.creatives_of`."""

@@ -35,6 +35,7 @@ from webdata_nb.service.errors import ServiceError
 
 log = logging.getLogger("webdata_nb.service")
 
+_UNBOUND: Final = SessionSettings()
 _LOCK_WAIT_S: Final = 5.0  # a client's look at the lock holds it for a moment
 
 
@@ -235,7 +236,7 @@ class Lifetime:
 
     def settings_of(self, lease_id: str | None) -> SessionSettings:
         """Return the settings bound to a lease, or empty ones."""
-        return self._settings.get(lease_id or "", SessionSettings())
+        return self._settings.get(lease_id or "", _UNBOUND)
 
     async def watch(
         self, active_jobs: Callable[[], Awaitable[int]], stop: Callable[[], None]

@@ -289,6 +289,23 @@ async def test_the_list_of_engines_says_who_rests(town: Town) -> None:
     assert answer["engines"][0]["resting_s"] == 0
 
 
+async def test_a_session_that_chooses_anew_is_served_so_at_once(town: Town) -> None:
+    for name, count in (("searxng", 1), ("marginalia", 2)):
+        town.stubs[name].served = pages(town.site, count)
+    access = {
+        "searxng": town.access("searxng", "/s"),
+        "marginalia": town.access("marginalia", "/m"),
+    }
+    for name in ("searxng", "marginalia", "searxng"):
+        await town.bind(every(name), access)
+        reply = await town.search(formats=[])
+        assert (reply["provider_used"], reply["providers_usable"]) == (name, [name])
+    # An address alone makes another provider of the same name.
+    other = {"searxng": {"url": town.site.at("/nowhere")}}
+    await town.bind(every("searxng"), other)
+    assert (await town.search(formats=[]))["status"] == "failed"
+
+
 async def test_an_unknown_provider_is_told_where_the_list_is_asked_for(town: Town) -> None:
     await town.bind({"engine_one": ["nowhere"]}, {})
     answer = await town.api.get("/v1/engines", headers=LEASE, status=422)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import orjson
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
@@ -17,11 +18,17 @@ from webdata_nb.service.extract import Extractions, Extractor, model_access
 from webdata_nb.service.search import run as search
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
+from webdata_nb.service.search.chain import Link
+from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.endpoint import identity
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.work.ways import Way, Ways
+
+# Sessions whose providers are kept open between their searches.
+_KEPT: Final = 32
+_Place = tuple[Way, bytes, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Engines:
     spool: Spool
     breakers: Breakers = field(default_factory=Breakers)
     extractions: Extractions = field(default_factory=Extractions)
+    _tools: dict[_Place, search.Tools] = field(default_factory=dict, repr=False)
 
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end; raises what its engine raises."""
@@ -59,9 +67,20 @@ class Engines:
     def _search(
         self, session: Mapping[str, Any], way: Way, extractor: Extractor | None
     ) -> search.Tools:
+        told = orjson.dumps([session.get("engines"), session.get("providers")])
+        place = way, told, ddgs.installed()
+        if (tools := self._tools.get(place)) is None:
+            tools = self._tools[place] = self._opened(session, way)
+            while len(self._tools) > _KEPT:
+                del self._tools[next(iter(self._tools))]
+        return tools if extractor is None else replace(tools, extractor=extractor)
+
+    def _opened(self, session: Mapping[str, Any], way: Way) -> search.Tools:
         chosen = choice(self.operator, session)
-        open_ = partial(self.catalog.open, chosen=chosen, fetcher=way.apis, near=way.near)
-        return search.Tools(way.visitor, chosen.entries(), open_, self.breakers, extractor)
+        entries = tuple(chosen.entries())
+        links = [Link(entry.engine, entry.provider) for entry in entries if entry.usable]
+        providers = self.catalog.open(links, chosen, way.apis, way.near)
+        return search.Tools(way.visitor, entries, lambda _links: providers, self.breakers)
 
     def _extractor(
         self, wanted: Extract | None, session: Mapping[str, Any], way: Way
