@@ -1,0 +1,133 @@
+"""Changes that share a transaction: each whole or not at all, and none of them lost."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from webdata_nb.service.store.writer import Writer
+
+Change = Callable[[sqlite3.Connection], int]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "some.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript("PRAGMA journal_mode=wal; CREATE TABLE t (n INTEGER UNIQUE)")
+    connection.close()
+    return path
+
+
+@pytest.fixture
+async def writer(path: Path) -> AsyncIterator[Writer]:
+    opened = Writer(partial(sqlite3.connect, path, isolation_level=None, check_same_thread=False))
+    yield opened
+    await opened.close()
+
+
+def add(*numbers: int) -> Change:
+    def change(connection: sqlite3.Connection) -> int:
+        for number in numbers:
+            connection.execute("INSERT INTO t VALUES (?)", (number,))
+        return numbers[-1]
+
+    return change
+
+
+def stored(path: Path) -> list[int]:
+    connection = sqlite3.connect(path)
+    try:
+        return [row[0] for row in connection.execute("SELECT n FROM t ORDER BY n")]
+    finally:
+        connection.close()
+
+
+async def together(writer: Writer, *changes: Change) -> list[int | BaseException]:
+    """Run changes in one group: they wait behind one that is under way."""
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection) -> int:
+        begun.set()
+        go.wait(30)
+        return add(0)(connection)
+
+    first = asyncio.create_task(writer.run(slow))
+    await asyncio.to_thread(begun.wait, 30)
+    tasks = [asyncio.create_task(writer.run(change)) for change in changes]
+    await asyncio.sleep(0)  # each has put its change into the queue
+    go.set()
+    assert await first == 0
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_change_that_fails_leaves_its_neighbours_alone(writer: Writer, path: Path) -> None:
+    told = await together(writer, add(1), add(2, 1), add(3), add(4, 4), add(5))
+    assert [each if isinstance(each, int) else type(each) for each in told] == [
+        1,
+        sqlite3.IntegrityError,
+        3,
+        sqlite3.IntegrityError,
+        5,
+    ]
+    assert stored(path) == [0, 1, 3, 5]
+
+
+async def test_a_change_alone_is_whole_or_not_at_all(writer: Writer, path: Path) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        await writer.run(add(1, 1))
+    assert await writer.run(add(2)) == 2
+    assert stored(path) == [2]
+
+
+async def test_a_group_in_doubt_is_told_to_all_of_it(writer: Writer, path: Path) -> None:
+    def broken(_connection: sqlite3.Connection) -> int:
+        raise sqlite3.OperationalError("disk is full")
+
+    told = await together(writer, add(1), broken, add(2))
+    assert [str(each) for each in told] == ["disk is full"] * 3
+    assert stored(path) == [0]
+
+
+async def test_several_loops_are_each_told_of_their_own(writer: Writer, path: Path) -> None:
+    def elsewhere(number: int) -> int:
+        return asyncio.run(writer.run(add(number)))
+
+    told = await asyncio.gather(
+        *(asyncio.to_thread(elsewhere, number) for number in (1, 2, 3)), writer.run(add(4))
+    )
+    assert told == [1, 2, 3, 4]
+    assert stored(path) == [1, 2, 3, 4]
+
+
+async def test_a_caller_that_leaves_is_not_missed(
+    writer: Writer, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection) -> int:
+        begun.set()
+        go.wait(30)
+        return add(1)(connection)
+
+    async def leave() -> None:
+        tasks = [asyncio.create_task(writer.run(change)) for change in (slow, add(2), add(1))]
+        await asyncio.to_thread(begun.wait, 30)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(task.cancelled() for task in tasks)
+
+    await leave()
+    go.set()
+    await writer.run(add(3))
+    assert stored(path) == [1, 2, 3]
+    gc.collect()
+    assert "never retrieved" not in caplog.text
