@@ -184,7 +184,7 @@ class Options:
     llm: dict[str, Provider] = field(default_factory=dict)
     creatives_source: str | None = None
     creatives_terms: str | None = None
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None
     user_agent: str | None = None
 
@@ -253,7 +253,7 @@ class Settings:
     llm: dict[str, Provider] = field(default_factory=dict)
     creatives_source: str | None = None
     creatives_terms: str | None = None
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None
     user_agent: str | None = None
 

@@ -1,8 +1,13 @@
-"""Random lives of two accounts' jobs, with kills and restarts: what must hold, holds throughout."""
+"""Random lives of two accounts' jobs, with kills and restarts: what must hold, holds throughout.
+
+A run has 15 lives of 40 events; `STORE_LIVES=300 python -m pytest tests/stores/test_lives.py` has
+300 of 50.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Coroutine
@@ -34,6 +39,7 @@ T = TypeVar("T")
 TERMS = {"a": Terms("team", 12, 3), "b": Terms("team", 30, 2)}
 LEASE_S = 10.0
 DAY = 86_400.0
+LIVES = int(os.environ.get("STORE_LIVES", "15"))
 ENDS = (JobStatus.COMPLETED, JobStatus.FAILED)
 
 
@@ -292,8 +298,8 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(
-    max_examples=15,
-    stateful_step_count=40,
+    max_examples=LIVES,
+    stateful_step_count=40 if LIVES < 100 else 50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -67,7 +67,10 @@ class Accounts:
 
         def change(connection: sqlite3.Connection) -> None:
             if connection.execute(_Q["account_named"], {"name": name}).fetchone():
-                raise NoSuchAccount(f"there is an account named {name!r} already")
+                raise NoSuchAccount(
+                    f"there is an account named {name!r} already; `webdata keys create --account "
+                    f"{name}` makes another key for it"
+                )
             connection.execute(_Q["add_account"], {"id": account_id, "name": name, "now": now,
                                                    **_terms(terms)})  # fmt: skip
             Book(connection, account_id, now)

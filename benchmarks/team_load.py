@@ -1,0 +1,222 @@
+"""A team's service under load: what has to be exact, and what slow clients cost the others.
+
+A service runs as a process of its own; clients talk to it over sockets. Three parts:
+
+``starts``: 200 starts at once by an account with credit for ten, 20 rounds. Ten are accepted each
+time, 190 are told 429, and the ledger ends at nothing.
+
+``cap``: 50 clients start 20 searches each, for an account that may have eight under way. Nobody
+is told more than eight, all 1,000 are accepted in the end, and no answer is a 5xx.
+
+``slow``: 800 connections send a byte of a header now and then. All are closed within 15 s, and
+the median of a normal request's time, against that of the same requests while nobody is slow, is
+printed; clients and service share the processors, so that it says more about them than about the
+service.
+
+Run it from the checkout, with the `test` extra; it takes about two minutes::
+
+    python -m benchmarks.team_load
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from tests.openapi.served import Served, team
+from tests.test_cli import Shell
+from webdata_nb.contract import paths
+
+AT_ONCE, CREDITS, ROUNDS = 200, 10, 20
+CLIENTS, STARTS, CAP = 50, 20, 8
+SLOW, CLOSED_S, DRIP_S = 800, 15.0, 0.5
+DISCOVERY: Final = {"query": "q", "formats": []}
+_PATIENCE_S: Final = 120.0
+_OK, _OVER, _BROKEN = 200, 429, 500
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was measured, and what of it is wrong."""
+
+    wrong: list[str] = field(default_factory=list)
+
+    def expect(self, what: str, found: object, wanted: object) -> None:
+        """Print a figure; note it where it is not the one wanted."""
+        fine = found == wanted
+        print(f"  {what}: {found}{'' if fine else f', not {wanted}'}", flush=True)
+        if not fine:
+            self.wrong.append(what)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account of a running service, and a client of it."""
+
+    http: httpx.AsyncClient
+    shell: Shell
+    name: str
+
+    async def usage(self) -> Any:
+        """Wait until nothing is under way; return what was used."""
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                usage = (await self.http.get(paths.USAGE)).raise_for_status().json()
+                if not usage["active"]:
+                    return usage
+                await asyncio.sleep(0.05)
+
+    async def top_up(self, credits_: int) -> None:
+        """Buy credits, as an operator would."""
+        words = ("keys", "topup", "--account", self.name, str(credits_))
+        await asyncio.to_thread(self.shell.run, *words)
+
+
+def account(served: Served, home: Path, name: str, *terms: str) -> Account:
+    """Make an account with a key."""
+    shell = Shell(home)
+    key = shell.run("keys", "create", "--name", name, *terms).stdout.strip()
+    # A connection for each request: one that was kept might be closed as it is used again.
+    limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
+    http = httpx.AsyncClient(
+        base_url=served.url,
+        headers={"Authorization": f"Bearer {key}"},
+        limits=limits,
+        trust_env=False,
+        timeout=_PATIENCE_S,
+    )
+    return Account(http, shell, name)
+
+
+async def starts(served: Served, home: Path, verdict: Verdict) -> None:
+    """Race for credits."""
+    print(f"{AT_ONCE} starts at once with credit for {CREDITS}, {ROUNDS} rounds")
+    racing = account(served, home, "racing", "--monthly", "0", "--concurrency", "1000")
+    rounds: Counter[tuple[int, int]] = Counter()
+    async with racing.http:
+        for _ in range(ROUNDS):
+            await racing.top_up(CREDITS)
+            answers = await asyncio.gather(
+                *[racing.http.post(paths.SEARCH, json=DISCOVERY) for _ in range(AT_ONCE)]
+            )
+            told = Counter(answer.status_code for answer in answers)
+            rounds[told[_OK], told[_OVER]] += 1
+            bare = sum("Retry-After" not in each.headers for each in answers if each.is_error)
+            if bare:
+                verdict.wrong.append("a 429 without Retry-After")
+            usage = await racing.usage()
+    verdict.expect("rounds by (accepted, refused)", dict(rounds), {(CREDITS, 190): ROUNDS})
+    left = (usage["topup"], usage["reserved"], usage["used"])
+    verdict.expect("left, held, used", left, (0.0, 0.0, float(CREDITS * ROUNDS)))
+
+
+async def cap(served: Served, home: Path, verdict: Verdict) -> None:
+    """Compete for places."""
+    print(f"{CLIENTS} clients with {STARTS} starts each against a cap of {CAP}")
+    capped = account(served, home, "capped", "--plan", "unlimited", "--concurrency", str(CAP))
+    told: Counter[int] = Counter()
+    most = 0
+
+    async def client() -> None:
+        nonlocal most
+        begun = 0
+        while begun < STARTS:
+            answer = await capped.http.post(paths.SEARCH, json=DISCOVERY)
+            told[answer.status_code] += 1
+            begun += answer.status_code == _OK
+            if answer.status_code != _OK:
+                most = max(most, int(answer.headers["X-Concurrency-Active"]))
+                await asyncio.sleep(0.05)
+
+    async with capped.http:
+        async with asyncio.timeout(10 * _PATIENCE_S):
+            await asyncio.gather(*[client() for _ in range(CLIENTS)])
+        usage = await capped.usage()
+    print(f"  answers: {dict(told)}")
+    verdict.expect("most under way", most, CAP)
+    verdict.expect("accepted", told[_OK], CLIENTS * STARTS)
+    verdict.expect("5xx", sum(n for status, n in told.items() if status >= _BROKEN), 0)
+    verdict.expect("used", usage["used"], float(CLIENTS * STARTS))
+
+
+async def slow(served: Served, home: Path, verdict: Verdict) -> None:
+    """Drip headers, beside somebody who does not."""
+    print(f"{SLOW} connections with slow headers")
+    normal = account(served, home, "normal", "--plan", "unlimited")
+    host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
+    async with normal.http:
+        idle, _ = await paced(normal.http, lambda: asyncio.sleep(CLOSED_S / 2))
+        busy, ends = await paced(
+            normal.http, lambda: asyncio.gather(*[drip(host, port) for _ in range(SLOW)])
+        )
+    verdict.expect("closed within 15 s", sum(end <= CLOSED_S for end in ends), SLOW)
+    verdict.expect("answered well meanwhile", busy.count(-1.0), 0)
+    ratio = statistics.median(busy) / statistics.median(idle)
+    print(f"  the last was closed after {max(ends):.1f} s; {len(busy)} others were served")
+    print(f"  a normal request: {1000 * statistics.median(idle):.1f} ms, meanwhile x {ratio:.2f}")
+
+
+async def paced(
+    http: httpx.AsyncClient, work: Callable[[], Awaitable[Any]]
+) -> tuple[list[float], Any]:
+    """Ask ten times a second while `work` goes on; return the times, -1 for a bad answer."""
+    working = asyncio.ensure_future(work())
+    times: list[float] = []
+    while not working.done():
+        began = time.perf_counter()
+        answer = await http.get(paths.USAGE)
+        times.append(time.perf_counter() - began if answer.is_success else -1.0)
+        await asyncio.wait([working], timeout=0.1)
+    return times, working.result()
+
+
+async def drip(host: str | None, port: int | None) -> float:
+    """Send a header that never ends; return the seconds until the connection was closed."""
+    reader, writer = await asyncio.open_connection(host, port)
+    began = time.monotonic()
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+    closed = asyncio.ensure_future(reader.read())
+    while not closed.done():
+        with suppress(OSError):
+            writer.write(b"x")
+        await asyncio.wait([closed], timeout=DRIP_S)
+    seconds = time.monotonic() - began
+    with suppress(OSError):
+        closed.exception()
+        writer.close()
+        await writer.wait_closed()
+    return seconds
+
+
+PARTS: Final = {"starts": starts, "cap": cap, "slow": slow}
+
+
+def main() -> int:
+    """Run the chosen parts."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", choices=PARTS, help="one part alone")
+    chosen = parser.parse_args().only
+    verdict = Verdict()
+    with tempfile.TemporaryDirectory() as folder, team(Path(folder)) as served:
+        for name, part in PARTS.items():
+            if chosen in {None, name}:
+                asyncio.run(part(served, Path(folder), verdict))
+    print("exact" if not verdict.wrong else f"WRONG: {', '.join(verdict.wrong)}")
+    return bool(verdict.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

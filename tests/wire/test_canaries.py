@@ -1,0 +1,207 @@
+"""No secret of a notebook is in anything that it, or its local service, shows or writes."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.canaries import Canaries, files
+from tests.service.creatives.stubs import MetaStub
+from tests.service.extract.stub_model import StubModel
+from tests.service.search.stubs import Result, stubs
+from tests.site.server import Site
+from tests.wire_service import Script, WireService, search_rows
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.client.client import Client
+from webdata_nb.errors import WebdataError
+from webdata_nb.functions import (
+    Session,
+    connect,
+    crawl_df,
+    crawl_job,
+    creatives_df,
+    engines_df,
+    export_df,
+    jobs_df,
+    record,
+    replay,
+    search_df,
+    search_job,
+    why,
+)
+from webdata_nb.settings import options
+
+PAGE = "<title>Shop</title><main><h1>Ant</h1><p>name: Ant</p><p>Words enough to be read.</p></main>"
+KINDS = ("header", "cookie", "webhook_secret", "webhook_url", "brave", "llm", "creatives", "proxy")
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+stop = synced(local.stop)
+
+
+@pytest.fixture
+def canaries() -> Canaries:
+    return Canaries(*KINDS, "key")
+
+
+@pytest.fixture
+def proxy() -> Iterator[Site]:
+    with Site() as running:
+        running.under("http://shop.test/", PAGE)
+        yield running
+
+
+@pytest.fixture
+def home(
+    tmp_path: Path,
+    site: Site,
+    proxy: Site,
+    canaries: Canaries,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Path]:
+    """Set everything up that has a key, by variables, and give the folder of all that is kept."""
+    monkeypatch.setattr("tests.service.search.stubs.KEY", canaries["brave"])
+    monkeypatch.setattr("tests.service.creatives.stubs.TOKEN", canaries["creatives"])
+    engine = stubs()["brave"]
+    engine.served = [Result("http://shop.test/", "Shop", "")]
+    secret = {
+        "WEBDATA_HOME": str(tmp_path),
+        "WEBDATA_ENGINE_ONE": "brave",
+        "WEBDATA_BRAVE_URL": engine.on(site),
+        "WEBDATA_BRAVE_KEY": canaries["brave"],
+        "WEBDATA_LLM_CUSTOM_URL": StubModel(site, "/llm/v1").url,
+        "WEBDATA_LLM_CUSTOM_KEY": canaries["llm"],
+        "WEBDATA_LLM_CUSTOM_MODEL": "m",
+        "WEBDATA_CREATIVES_SOURCE": "meta_ad_library",
+        "WEBDATA_META_AD_LIBRARY_URL": MetaStub(site, count=2).home,
+        "WEBDATA_META_AD_LIBRARY_KEY": canaries["creatives"],
+        "WEBDATA_PROXY": proxy.url.replace("//", f"//ann:{canaries.plain('proxy')}@").rstrip("/"),
+        "WEBDATA_LOG": "debug",
+    }
+    for name, value in secret.items():
+        monkeypatch.setenv(name, value)
+    yield tmp_path
+    stop(settings.current())
+
+
+class Shown:
+    """What is shown of objects, in every way in which Python and a notebook show them."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, bytes] = {}
+
+    def add(self, name: str, thing: Any) -> None:
+        texts = [repr(thing), str(thing), f"{thing}"]
+        texts += [repr(getattr(thing, "attrs", "")), repr(getattr(thing, "__dict__", ""))]
+        for method in ("_repr_html_", "_repr_mimebundle_", "to_csv"):
+            if callable(show := getattr(thing, method, None)):
+                texts.append(str(show()))
+        self.texts[name] = "\n".join(texts).encode()
+
+    def failure(self, name: str, call: Callable[[], Any]) -> None:
+        """Run what fails, and add the error with its traceback and all that it holds."""
+        with pytest.raises(WebdataError) as caught:
+            call()
+        error = caught.value
+        self.add(name, error)
+        lines = traceback.format_exception(error)
+        self.texts[f"{name}, its traceback"] = "".join([*lines, repr(vars(error))]).encode()
+
+
+def secrets_of(canaries: Canaries) -> dict[str, Any]:
+    return {
+        "headers": {"X-Key": canaries["header"]},
+        "cookies": {"sid": canaries.plain("cookie")},
+    }
+
+
+def test_a_notebook_and_its_local_service(
+    home: Path, site: Site, proxy: Site, canaries: Canaries, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    shown, visit = Shown(), secrets_of(canaries)
+    hook: dict[str, Any] = {
+        "webhook_url": f"{site.at('/hook')}?key={canaries.plain('webhook_url')}",
+        "webhook_secret": canaries["webhook_secret"],
+    }
+    extract: Any = {"schema": SCHEMA}
+    with connect() as session, record(home / "tape"):
+        pages = crawl_df(
+            "http://shop.test/", scrape_options={**visit, "extract": extract}, max_pages=2
+        )
+        found = search_df("ants", extract=extract, **visit)
+        ads = creatives_df(MetaStub.advertiser, max_rows=2)
+        begun = search_job("again", **visit, **hook)
+        frames = {"pages": pages, "found": found, "ads": ads, "again": begun.df()}
+        crawled = crawl_job("http://shop.test/", max_pages=1, **hook)
+        crawled.wait()
+        frames |= {"jobs": jobs_df(), "engines": engines_df(), "why": why(pages, "http://x.test/")}
+        frames["exported"] = export_df(begun.job_id)
+        for name, thing in frames.items():
+            shown.add(name, thing)
+        for name, thing in {"job": begun, "crawl": crawled, "session": session}.items():
+            shown.add(name, thing)
+        shown.failure("wrong", lambda: creatives_df("AR1"))
+        shown.failure("refused", lambda: search_df("q", headers={"X Y": canaries["header"]}))
+        shown.failure("cookie", lambda: search_df("q", cookies={"a": f"{canaries['cookie']};"}))
+        shown.failure("late", lambda: search_df("soon", timeout=0.000001, **visit))
+        shown.add("settings", settings.current())
+        shown.add("options", options)
+    with replay(home / "tape"):
+        shown.add("replayed", search_df("ants", extract=extract, **visit))
+    # Each of them was in use.
+    assert list(pages["extract"]) == list(found["extract"]) == [{"name": "Ant"}]
+    assert len(ads) == 2
+    assert all("Proxy-Authorization" in hit.headers for hit in proxy.requests)
+    assert {canaries["header"]} <= {hit.headers.get("X-Key") for hit in proxy.requests}
+    assert site.hits(f"/hook?key={canaries.plain('webhook_url')}")
+    open_ = files(home)
+    stop(settings.current())
+    closed = files(home)
+    for kept in (open_, closed):
+        names = " ".join(kept)
+        assert all(each in names for each in ("jobs.sqlite", ".parquet", "tape/", ".log"))
+        # A URL is not sealed in the service's store (decision 25).
+        assert canaries.traces(kept, but=("webhook_url",)) == []
+        outside = {name: data for name, data in kept.items() if "jobs.sqlite" not in name}
+        assert canaries.traces(outside) == []
+    assert canaries.traces(shown.texts) == []
+    assert canaries.traces({"log": caplog.text.encode()}) == []
+
+
+def test_a_notebook_and_a_service_elsewhere(
+    tmp_path: Path,
+    canaries: Canaries,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The bearer key, in everything that a session shows and keeps, and where a start fails."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
+    monkeypatch.setenv("WEBDATA_API_KEY", canaries.plain("key"))
+    shown, visit = Shown(), secrets_of(canaries)
+    with WireService() as service:
+        service.search = Script(search_rows(2))
+        monkeypatch.setattr("tests.wire_service.KEY", canaries.plain("key"))
+        with connect(base_url=service.url) as session, record(tmp_path / "tape"):
+            shown.add("found", session.search_df("q", **visit))
+            shown.add("job", session.search_job("again", **visit))
+            shown.add("session", session)
+            shown.add("settings", settings.current())
+        assert {each.headers["authorization"] for each in service.asked} == {
+            f"Bearer {canaries.plain('key')}"
+        }
+        shown.add("client", Client(service.url, canaries.plain("key")))
+        with Session(base_url=service.url, api_key=f"not-{canaries.plain('key')}") as wrong:
+            shown.failure("401", lambda: wrong.search_df("other"))
+        # A session is pickled with its key, as decided: for another process of the same person.
+        assert canaries.plain("key").encode() in pickle.dumps(wrong)
+    shown.failure("gone", lambda: search_df("nobody there", **visit))
+    written = {**files(tmp_path), **shown.texts, "log": caplog.text.encode()}
+    assert any("parquet" in name for name in written)
+    assert canaries.traces(written) == []
