@@ -45,7 +45,7 @@ from urllib.parse import urlsplit
 import platformdirs
 
 from webdata_nb.contract import variables
-from webdata_nb.contract.fields import ENGINES, http_url, user_agent
+from webdata_nb.contract.fields import ENGINES, http_url, proxy_url, user_agent
 from webdata_nb.contract.local import SOURCES
 
 _APP: Final = "webdata"
@@ -383,6 +383,8 @@ def _checked(chosen: dict[str, Any]) -> Settings:
             "api_key": _secret(chosen.get("api_key")),
             "ttl": _ttl(chosen.get("ttl")),
             "user_agent": _user_agent(chosen.get("user_agent")),
+            "proxy": _proxy(chosen.get("proxy")),
+            "ca_bundle": _ca_bundle(chosen.get("ca_bundle")),
             "engines": _known_engines(chosen["engines"]),
             "creatives_source": _source(chosen.get("creatives_source")),
         }
@@ -423,6 +425,25 @@ def _user_agent(value: str | None) -> str | None:
         return None if value is None else user_agent(value)
     except ValueError as error:
         raise ValueError(f"user_agent (WEBDATA_USER_AGENT) {error}") from None
+
+
+def _proxy(value: str | None) -> str | None:
+    try:
+        return None if value is None else proxy_url(value)
+    except ValueError as error:
+        raise ValueError(f"proxy (WEBDATA_PROXY) {error}") from None
+
+
+def _ca_bundle(value: str | None) -> str | None:
+    """Return the bundle as a path that means the same in the service's folder."""
+    path = _folder(value)
+    if path is None:
+        return None
+    if not path.is_file():
+        raise ValueError(
+            f"ca_bundle (WEBDATA_CA_BUNDLE) must be a file of certificates (PEM): {path} is none"
+        )
+    return str(path)
 
 
 def _source(name: str | None) -> str | None:

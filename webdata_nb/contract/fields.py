@@ -129,6 +129,24 @@ def user_agent(value: str) -> str:
     return value
 
 
+def proxy_url(value: str) -> str:
+    """Return `value` if it is the URL of a proxy; no message repeats it, or its password.
+
+    Raises
+    ------
+    ValueError
+        It is none that can be gone through.
+    """
+    try:
+        there = urlsplit(value)
+        fine = there.scheme in {"http", "https"} and bool(there.hostname) and there.port != 0
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ValueError("must be a proxy's URL: http://host:port or https://host:port")
+    return value
+
+
 def http_url(value: str) -> str:
     """Return `value` if it is an absolute http or https URL with a host."""
     if len(value) > limits.URL_LENGTH:
@@ -293,6 +311,7 @@ HttpUrl = Annotated[
     str, AfterValidator(http_url), _told(format="uri", minLength=1, maxLength=limits.URL_LENGTH)
 ]
 UserAgent = Annotated[str, AfterValidator(user_agent)]
+ProxyUrl = Annotated[str, AfterValidator(proxy_url)]
 Query = Annotated[
     str,
     AfterValidator(_query),

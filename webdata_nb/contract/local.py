@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from webdata_nb.contract.fields import Engine, Flag, Strict, UserAgent
+from webdata_nb.contract.fields import Engine, Flag, ProxyUrl, Strict, UserAgent
 
 SERVICE: Final = "webdata_nb"
 # Raised when a client and a service that differ in it would misunderstand each other.
@@ -142,7 +142,7 @@ class SessionSettings(Strict):
     providers: dict[str, Access] = Field(default_factory=dict)
     llm: dict[str, ModelAccess] = Field(default_factory=dict)
     creatives: Creatives = NO_CREATIVES
-    proxy: Annotated[str | None, Field(repr=False)] = None
+    proxy: Annotated[ProxyUrl | None, Field(repr=False)] = None
     ca_bundle: str | None = None
     user_agent: UserAgent | None = None
 

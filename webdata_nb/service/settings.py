@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -113,16 +112,18 @@ class Upstream:
     @classmethod
     def checked(cls, *, proxy: str | None, ca_bundle: str | None) -> Upstream:
         """Return a way that can be taken; raises `BadSetting`, without the URL or its password."""
-        if proxy is not None and not _is_proxy(proxy):
-            raise BadSetting("--proxy (WEBDATA_PROXY) takes http://host:port or https://host:port")
+        try:
+            checked = None if proxy is None else fields.proxy_url(proxy)
+        except ValueError as error:
+            raise BadSetting(f"--proxy (WEBDATA_PROXY) {error}") from None
         if ca_bundle is None:
-            return cls(proxy)
+            return cls(checked)
         if not _has_certificates(Path(ca_bundle)):
             raise BadSetting(
                 "--ca-bundle (WEBDATA_CA_BUNDLE) takes a file of certificates in PEM form, which "
                 f"{ca_bundle} is not"
             )
-        return cls(proxy, str(Path(ca_bundle).absolute()))
+        return cls(checked, str(Path(ca_bundle).absolute()))
 
     def of(self, context: Mapping[str, Any]) -> tuple[str | None, str | None]:
         """Return proxy and CA bundle for a job with this context."""
@@ -278,14 +279,6 @@ def _has_certificates(file: Path) -> bool:
     try:
         return b"-----BEGIN CERTIFICATE-----" in file.read_bytes()
     except OSError:
-        return False
-
-
-def _is_proxy(text: str) -> bool:
-    try:
-        split = urlsplit(text)
-        return split.scheme in {"http", "https"} and bool(split.hostname) and split.port != 0
-    except ValueError:
         return False
 
 
