@@ -16,8 +16,9 @@ Peers start their clock after their imports as well. Rounds are interleaved, and
 goes first changes; the figures are medians. Memory is the proportional share (PSS) of all processes
 of ours together: this one, the service and its workers, the highest of samples through all rounds.
 
-A last line is the same crawl of 400 pages from a server that takes 50 ms for each answer,
-against the time that this latency alone takes with ten at a time.
+A last line is the same crawl of 900 pages from a server that takes 50 ms for each answer, against
+the time that this latency alone takes with ten at a time. Before it stands how near a bare fetcher
+comes, which does nothing with as many pages but read them: what it misses is the server's.
 
 Run it from the checkout, with the `test` extra, nginx, wget and the three packages installed; the
 peers are installed into an environment of their own, kept for the next run in `--peers`::
@@ -28,6 +29,7 @@ peers are installed into an environment of their own, kept for the next run in `
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import subprocess
@@ -41,6 +43,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
+import aiohttp
 import psutil
 
 from benchmarks.crawl_vs_wget import Measure, mirrored, own_service, rest
@@ -63,17 +66,16 @@ FLOORS: Final = {
     ("crawl_df, main content", "crawlberg"): 2.0,
 }
 MEMORY_MB: Final = 500
-LATE_PAGES: Final = 400
 LATENCY_S: Final = 0.05
 LATENCY_SHARE: Final = 1.15
 
 
-def crawled(url: str, pages: int = PAGES, **scrape_options: Any) -> float:
+def crawled(url: str, **scrape_options: Any) -> float:
     """Return pages a second of `crawl_df`, DataFrame included."""
     begun = time.perf_counter()
     frame = crawl_df(
         url,
-        max_pages=pages,
+        max_pages=PAGES,
         concurrency=CONCURRENCY,
         scrape_options=scrape_options,
         cache=False,
@@ -81,9 +83,9 @@ def crawled(url: str, pages: int = PAGES, **scrape_options: Any) -> float:
     )
     elapsed = time.perf_counter() - begun
     good = int((frame["success"] & frame["markdown"].notna()).sum())
-    if len(frame) != pages or good < 0.97 * pages:
+    if len(frame) != PAGES or good < 0.97 * PAGES:
         raise SystemExit(frame.attrs["webdata"]["line"])
-    return pages / elapsed
+    return PAGES / elapsed
 
 
 def ran(python: Path, script: str, url: str) -> float:
@@ -127,13 +129,47 @@ def documentation() -> Iterator[Path]:
 
 
 def late(site: Site) -> None:
-    """Recipe: the Python documentation, each answer after `LATENCY_S`."""
-    root = find("python-docs")
-    if root is None:
-        raise SystemExit("python3-doc is needed")
-    for file in root.rglob("*.html"):
-        site.page(f"/{file.relative_to(root)}", file.read_text("utf-8"), delay=LATENCY_S)
-    site.page("/", (root / "index.html").read_text("utf-8"), delay=LATENCY_S)
+    """Recipe: the same documentation, each answer after `LATENCY_S`."""
+    with documentation() as root:
+        for path in late_paths(root):
+            site.page(path, Path(root, path[1:]).read_bytes(), delay=LATENCY_S)
+        site.page("/", Path(root, "index.html").read_bytes(), delay=LATENCY_S)
+
+
+def late_paths(root: Path) -> list[str]:
+    """Return the paths of all pages but the front page."""
+    files = (file for name in SETS for file in sorted(Path(root, name).rglob("*.html")))
+    return [f"/{file.relative_to(root).as_posix()}" for file in files]
+
+
+async def bare(url: str) -> float:
+    """Return pages a second of a fetcher that drops what it fetches."""
+    with documentation() as root:
+        paths = iter(late_paths(root)[:PAGES])
+    connector = aiohttp.TCPConnector(limit=CONCURRENCY)
+    async with aiohttp.ClientSession(url, connector=connector) as session:
+
+        async def fetch() -> None:
+            for path in paths:
+                async with session.get(path) as answer:
+                    await answer.read()
+
+        begun = time.perf_counter()
+        await asyncio.gather(*(fetch() for _ in range(CONCURRENCY)))
+        return PAGES / (time.perf_counter() - begun)
+
+
+def latency(pids: tuple[int, ...], count: int) -> float:
+    """Print how near the latency's floor a bare fetcher comes; return the same of `crawl_df`."""
+    floor = CONCURRENCY / LATENCY_S
+    ours, nothing = [], []
+    with SiteProcess("benchmarks.crawl_vs_peers:late") as slow:
+        for _ in range(count):
+            rest(pids)
+            nothing.append(floor / asyncio.run(bare(slow.url)))
+            ours.append(floor / crawled(slow.url, **WHOLE))
+    print(f"50 ms an answer, bare fetcher: {statistics.median(nothing):.2f} times the floor")
+    return statistics.median(ours)
 
 
 class Memory:
@@ -221,12 +257,7 @@ def main() -> int:
             results = rounds(contestants, given.rounds, pids)
         good = verdict(results)
         print(f"memory of ours together: {memory.peak_mb:.0f} MB (ceiling {MEMORY_MB})")
-        rest(pids)
-        with SiteProcess("benchmarks.crawl_vs_peers:late") as slow:
-            pages = statistics.median(
-                crawled(slow.url, LATE_PAGES, **WHOLE) for _ in range(given.rounds)
-            )
-    share = CONCURRENCY / LATENCY_S / pages
+        share = latency(pids, given.rounds)
     print(f"50 ms an answer: {share:.2f} times what latency alone takes (at most {LATENCY_SHARE})")
     return int(not good or memory.peak_mb > MEMORY_MB or share > LATENCY_SHARE)
 
