@@ -31,6 +31,8 @@ Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 _MISFIT: Final = object()
 _CHUNK: Final = 128
+# Bytes of a batch that are worth the millisecond in which Arrow gives memory back.
+_LARGE: Final = 1_000_000
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 _INT16: Final = (-(2**15), 2**15 - 1)
@@ -72,7 +74,11 @@ def batch(table: TableName, rows: Sequence[Row]) -> Batch:
         columns.append(column)
     kept = [dumps(extra[place]) if place in extra else None for place in range(len(rows))]
     columns.append(pa.array(kept, schemas.TEXT))
-    return Batch(pa.table(columns, schema=schema), objects)
+    made = pa.table(columns, schema=schema)
+    if made.nbytes >= _LARGE:
+        # Arrays grow by doubling; the pool would keep what they grew out of.
+        pa.default_memory_pool().release_unused()
+    return Batch(made, objects)
 
 
 def _turned(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Values]:

@@ -8,12 +8,14 @@ so it may be killed at any time.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import pickle
 import signal
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -22,6 +24,8 @@ from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
+# Pages after which a worker's memory is what it needs, and not what its largest page needed.
+GIVE_BACK_EVERY: Final = 16
 SIZE: Final = struct.Struct("!I")
 Job = tuple[Source, ScrapeOptions, bool]
 # A page's data, or the kind and the text of its failure.
@@ -50,6 +54,7 @@ def answer(job: Job) -> Answer:
 def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
     """Answer page after page; a page that takes too long ends the process."""
     timer = getattr(signal, "setitimer", None)
+    give_back, done = memory_return(), 0
     while len(head := pages.read(SIZE.size)) == SIZE.size:
         body = pages.read(SIZE.unpack(head)[0])
         if timer is not None:
@@ -57,6 +62,9 @@ def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
             timer(signal.ITIMER_PROF, cpu_seconds)
         answers.write(packed(answer(pickle.loads(body))))  # noqa: S301 - from our own parent
         answers.flush()
+        done += 1
+        if done % GIVE_BACK_EVERY == 0:
+            give_back()
 
 
 def limit_memory(extra: int) -> None:
@@ -77,6 +85,15 @@ def calm_collector() -> None:
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
+
+
+def memory_return() -> Callable[[], object]:
+    """Return what has the C library give back what pages have left, where it keeps it (glibc)."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return lambda: None
+    return lambda: trim(0)
 
 
 def main() -> None:
