@@ -18,7 +18,7 @@ from zlib import crc32
 from webdata_nb.service.errors import LeaseLost
 
 # Of all jobs together. Beyond it a page holds its place until it is stored.
-MOST_BYTES: Final = 64 * 1024 * 1024
+MOST_BYTES: Final = 32 * 1024 * 1024
 # A larger file is written on a thread, so that the event loop does not wait for it.
 AT_ONCE: Final = 1024 * 1024
 _SUM: Final = 4
