@@ -26,6 +26,13 @@ sources = some.builds(
 )
 
 
+PAGE = Arrived(
+    "http://x/",
+    Source("http://x/", "http://x/", 200, None, b"<p>", (), datetime(2026, 1, 1, tzinfo=UTC)),
+    0.1,
+)
+
+
 @given(
     some.builds(
         Arrived,
@@ -45,4 +52,11 @@ def test_a_sites_cookies_are_not_written(source: Source) -> None:
     told = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
     record = encode(Arrived("http://x/", told, 0.1))
     assert b"secret" not in record
-    assert decode(record).source.headers == (("etag", "1"),)
+    came = decode(record)
+    assert came is not None
+    assert came.source.headers == (("etag", "1"),)
+
+
+@given(some.binary(max_size=60) | some.just(encode(PAGE).replace(b'"elapsed_s"', b'"seconds__"')))
+def test_what_another_release_wrote_is_no_page(record: bytes) -> None:
+    assert decode(record) is None

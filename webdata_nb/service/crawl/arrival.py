@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -37,8 +38,14 @@ def encode(came: Arrived) -> bytes:
     return b"".join((sizes, head, source.body, came.screenshot or b""))
 
 
-def decode(record: bytes) -> Arrived:
-    """Return the page of a record."""
+def decode(record: bytes) -> Arrived | None:
+    """Return the page of a record; None where another release wrote it, in another form."""
+    with suppress(KeyError, TypeError, ValueError, struct.error):
+        return _decoded(record)
+    return None
+
+
+def _decoded(record: bytes) -> Arrived:
     head, body = _SIZES.unpack_from(record)
     end = _SIZES.size + head
     known = orjson.loads(record[_SIZES.size : end])

@@ -187,7 +187,7 @@ class _Crawl:
         record = await self._spool.take(target.ordinal)
         if record is not None:
             came = arrival.decode(record)
-            if came.url == target.url:
+            if came is not None and came.url == target.url:
                 return came
             self._spool.drop(target.ordinal)
         return await self._outing.fetch(target)

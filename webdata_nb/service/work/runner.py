@@ -80,7 +80,7 @@ class LocalRunner:
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOP_S)
-            self._forget(job_id)
+        self._forget(job_id)
         self._hub.changed(job_id)
 
     async def close(self) -> None:
