@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.scraped import Scraped
 
 BASE: Final = "http://docs.test/"
-_OPTIONS: Final = ScrapeOptions(formats=("markdown",), only_main_content=False, sketched=True)
+_OPTIONS: Final = ScrapeOptions(
+    formats=("markdown",),
+    only_main_content=False,
+    facts=frozenset({"metadata", "sketch", "shape"}),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
-_OPTIONS: Final = ScrapeOptions(sketched=True)
+_OPTIONS: Final = ScrapeOptions(facts=frozenset({"metadata", "sketch", "shape"}))
 _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 

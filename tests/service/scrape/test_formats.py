@@ -18,6 +18,19 @@ def test_only_what_was_asked_for_appears() -> None:
     assert scraped("<p>x", "raw_html").formats == {"raw_html": "<p>x"}
 
 
+def test_facts_nobody_asked_for_are_not_made() -> None:
+    page = '<title>T</title><h1>Words</h1><p>of a <a href="/x">page</a>'
+    bare = scraped(page, facts=frozenset())
+    assert (bare.title, bare.outlinks[0].anchor) == ("T", "page")
+    assert (bare.metadata, bare.quality, bare.sketch, bare.shape) == ({}, {}, b"", b"")
+    facts = frozenset({"metadata", "quality", "sketch", "shape"})
+    whole = scraped(page, facts=facts)
+    assert whole.metadata["content_hash"] == whole.content_hash != ""
+    assert whole.quality["word_count"] > 0
+    assert whole.sketch == whole.shape != b""
+    assert whole.formats == bare.formats
+
+
 def test_links_are_absolute_unique_and_in_order() -> None:
     page = (
         '<a href="b.html">b</a><a href="/a#x">a</a><a href="b.html">again</a><a href="#top">top</a>'

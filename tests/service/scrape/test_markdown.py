@@ -76,6 +76,11 @@ def test_a_table_for_layout_becomes_blocks() -> None:
     assert written.endswith("Side")
 
 
+def test_lists_side_by_side_in_a_table_are_lists() -> None:
+    lists = "<td><ul><li><a href=/a>A</a></ul><td><ul><li><b>B</b></ul>"
+    assert markdown(f"<table><tr>{lists}</table>") == "- [A](http://site.test/a)\n* **B**"
+
+
 def test_a_table_of_code_and_line_numbers_is_the_code() -> None:
     table = (
         '<table class="highlighttable"><tr><td class="linenos"><pre>1\n2</pre></td>'

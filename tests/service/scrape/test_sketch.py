@@ -28,6 +28,8 @@ def test_a_shape_masks_what_counts_on() -> None:
     assert shape("Month 3", march) == shape("Month 11", march.replace("March", "November"))
     assert sketch("Month 3", march) != sketch("Month 11", march)
     assert shape("Hats", "3 hats") != shape("Bags", "3 bags")
+    assert shape("Page 9", "at 9:30") == shape("Page 10", "at 12:05")
+    assert shape("P", "\u0661\u0662 \uff15") == shape("P", "7 8")
 
 
 def test_a_text_without_words_is_like_no_other() -> None:

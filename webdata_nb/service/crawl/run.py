@@ -26,7 +26,7 @@ from webdata_nb.service.errors import JobFailed, PageError
 from webdata_nb.service.extract import Extractor
 from webdata_nb.service.scrape.look import markdown_mode, page_formats
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions
+from webdata_nb.service.scrape.source import Fact, ScrapeOptions
 from webdata_nb.service.scrape.visit import Arrived, Visit, Visitor
 from webdata_nb.service.store.base import JobContext, Spool
 from webdata_nb.service.store.records import Batch, Entry, Seen
@@ -68,6 +68,10 @@ class Stored:
     result: Result
 
 
+_FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
+_FACETED: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
+
+
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
     """Return what every page of the crawl is asked for."""
     wanted = request.scrape_options
@@ -78,7 +82,7 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOp
         markdown_mode=markdown_mode(wanted.format_options),
         include_tags=wanted.include_tags,
         exclude_tags=wanted.exclude_tags,
-        sketched=request.filter_faceted_urls,
+        facts=_FACETED if request.filter_faceted_urls else _FACTS,
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.parser import ROOTS, Element, drop_all
+from webdata_nb.service.scrape.parser import ROOTS, Element
 from webdata_nb.service.scrape.tags import HEADINGS, UNSEEN
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.links import Anchor
+    from webdata_nb.service.scrape.links import Anchors
 
 SHORTEST_PART = 8
 """Words from which a hidden element with links, headings or items is a part of the page."""
@@ -23,15 +23,20 @@ _TITLED = frozenset({*HEADINGS, "dt", "caption", "p", "span", "figcaption"})
 _OPENABLE = ("mailto:", "tel:", "sms:", "ftp:", "geo:")
 
 
-def clean(content: Element, parts: dict[str, list[Element]], anchors: list[Anchor]) -> None:
+def clean(content: Element, parts: dict[str, list[Element]], anchors: Anchors) -> list[int]:
     """Take out of `content` what is not shown, and the marks by which headings are linked.
 
     A menu, a tab or a dialog is hidden until it is asked for, and many pages hide all they have
     until a script runs. So a hidden element goes only while it is no part of the page in its own
-    right: a message, a trap for robots, a label.
+    right: a message, a trap for robots, a label. Returns the places of the marks in `anchors`.
     """
     unseen = [each for tag in UNSEEN for each in parts.get(tag, ())]
-    unseen += (each[0] for each in anchors if len(each[3]) <= 1 and _is_permalink(each))
+    marks = [
+        place
+        for place, text in enumerate(anchors.texts)
+        if len(text) <= 1 and _is_permalink(anchors.elements[place], anchors.hrefs[place], text)
+    ]
+    unseen += map(anchors.elements.__getitem__, marks)
     for each in content.select(_STYLED):
         style = _squeeze(each.attr("style") or "")
         if "white-space:pre" in style:
@@ -41,12 +46,15 @@ def clean(content: Element, parts: dict[str, list[Element]], anchors: list[Ancho
     for each in parts.get("dialog", ()):
         if each.attr("open") is None and not _is_part(each):
             unseen.append(each)
-    drop_all(unseen)
+    for each in unseen:
+        each.decompose()
+    return marks
 
 
-def make_absolute(anchors: list[Anchor]) -> None:
+def make_absolute(anchors: Anchors) -> None:
     """Write the absolute form of each link into the tree; take off what cannot be opened."""
-    for link, href, target, _ in anchors:
+    columns = anchors.elements, anchors.hrefs, anchors.targets
+    for link, href, target in zip(*columns, strict=True):
         if target is not None:
             if target != href:
                 link.attrs["href"] = target
@@ -74,12 +82,11 @@ def _is_part(hidden: Element) -> bool:
     return words > SHORTEST_TEXT or hidden.select_one(_STRUCTURE) is not None
 
 
-def _is_permalink(anchor: Anchor) -> bool:
+def _is_permalink(link: Element, href: str | None, text: str) -> bool:
     """Tell whether a link is only the mark by which its own heading can be linked."""
-    link, href, _, text = anchor
-    parent = link.parent
     if not href or href[0] != "#":
         return False
+    parent = link.parent
     if not isinstance(parent, Element) or parent.tag not in _TITLED:
         return False
     return text in _PERMALINK_SIGNS or not (text.strip() or len(link))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.scrape.cleaning import clean, make_absolute
-from webdata_nb.service.scrape.links import Anchor, Links, anchors_of
+from webdata_nb.service.scrape.links import Anchors, Links, anchors_of
 from webdata_nb.service.scrape.main_content import main_content
 from webdata_nb.service.scrape.parser import body_of, by_tag, drop_all, element
 from webdata_nb.service.scrape.tags import READ
@@ -34,13 +34,13 @@ class Content:
     parts
         Its elements that formats look at, by tag; some may have been dropped since.
     anchors
-        Its links, as they were before cleaning.
+        Its links, as they were before cleaning, without the marks by which headings are linked.
     """
 
     element: Element
     rung: str
     parts: dict[str, list[Element]]
-    anchors: list[Anchor]
+    anchors: Anchors
 
 
 def find_content(
@@ -70,7 +70,8 @@ def find_content(
         content = _survey(found.element, found.rung, reading.links)
     else:
         content = _whole(reading, document)
-    clean(content.element, content.parts, content.anchors)
+    marks = clean(content.element, content.parts, content.anchors)
+    content = replace(content, anchors=content.anchors.without(marks))
     make_absolute(content.anchors)
     return content
 

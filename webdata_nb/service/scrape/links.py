@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from itertools import compress, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from webdata_nb.service.scrape.parser import collapse
+from webdata_nb.service.scrape.parser import Element, collapse
 from webdata_nb.service.web.urls import Joiner, canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from webdata_nb.service.scrape.parser import Element
+    from collections.abc import Iterable, Sequence
 
 ANCHOR_LIMIT = 200
 """Characters of link text kept with an outlink."""
@@ -30,17 +30,55 @@ _QUERY = rf"(?:\?[{_INSIDE}/?-]*+)?+"
 _RELATIVE = rf"[{_START}][{_START}.~+-]*+{_PATH}{_QUERY}"
 _FROM_ROOT = rf"/(?:[{_START}][{_INSIDE}-]*+{_PATH})?+{_QUERY}"
 _HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)+[a-z]{2,}"
-_BELOW = re.compile(rf"\n({_RELATIVE})(?=\n)")
-_ABOVE = re.compile(rf"\n((?:\.\./)++)({_RELATIVE})(?=\n)")
-_ROOTED = re.compile(rf"\n({_FROM_ROOT})(?=\n)")
-_WHOLE = re.compile(rf"\n(https?://{_HOST}{_FROM_ROOT})(?=\n)")
+_PLAIN = re.compile(
+    rf"\n(?:((?:\.\./)*+)({_RELATIVE})|({_FROM_ROOT})|(https?://{_HOST}{_FROM_ROOT}))(?=\n)"
+)
+_NO_PAGE = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _SITE = re.compile(r"https?://[^/]*")
 _LONGEST = 2000  # characters of a link that is joined so
 
 
-Anchor: TypeAlias = "tuple[Element, str | None, str | None, str]"
-"""A link read once for several steps: the ``a`` element, its href as written, its target in
-absolute form (None when it leads to no web page), and its text as written."""
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """The links of a part of a page, read once for several steps: a column for each fact.
+
+    Attributes
+    ----------
+    elements
+        The ``a`` elements, in document order.
+    hrefs
+        Their hrefs as written, None where there is none.
+    targets
+        Where they lead, in absolute form; None where that is no web page.
+    pages
+        The same without fragment; None for a place in the page itself too.
+    texts
+        Their texts as written.
+    """
+
+    elements: list[Element]
+    hrefs: list[str | None]
+    targets: list[str | None]
+    pages: list[str | None]
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def without(self, places: Sequence[int]) -> Anchors:
+        """Return the links but for those at `places`."""
+        if not places:
+            return self
+        keep = bytearray(b"\x01") * len(self)
+        for place in places:
+            keep[place] = 0
+        return Anchors(
+            list(compress(self.elements, keep)),
+            list(compress(self.hrefs, keep)),
+            list(compress(self.targets, keep)),
+            list(compress(self.pages, keep)),
+            list(compress(self.texts, keep)),
+        )
 
 
 class Outlink(NamedTuple):
@@ -65,7 +103,8 @@ class Links(dict[str | None, str | None]):
     """Hrefs of one page and their absolute forms, each resolved once.
 
     A dictionary that fills itself, so that looking up a repeated link stays in C. Links that lead
-    to no web page (``mailto:``, ``javascript:``, malformed ones) have None.
+    to no web page (``mailto:``, ``javascript:``, malformed ones) have None. Of those looked up,
+    `pages` has the same without fragment, None where that is a place in the page itself.
 
     Parameters
     ----------
@@ -82,100 +121,117 @@ class Links(dict[str | None, str | None]):
         self._joiner: Joiner | None = None  # made for the first link that needs it
         self[None] = None  # what has no href leads nowhere
         self[""] = self["#"] = self.base
+        self.pages: dict[str | None, str | None] = {None: None, "": None, "#": None}
         found = _SITE.match(self.base)
         self._site = found[0] if found is not None else ""
         self._folders = self.base.partition("?")[0][len(self._site) :].split("/")[:-1]
 
     def __missing__(self, href: str | None) -> str | None:
-        absolute = self._resolve(href or "")
+        page, mark, fragment = (href or "").partition("#")
+        absolute = self[page] if mark else self._resolve(page)
+        self.pages[href] = absolute if page else None
+        if absolute is not None and fragment:
+            absolute = f"{absolute}#{_ODD.sub(_encode, fragment)}"
         self[href] = absolute
         return absolute
 
     def learn(self, hrefs: Iterable[str | None]) -> None:
         """Resolve those of many links that are plainly written; others wait until looked up."""
-        new = {href for href in set(hrefs).difference(self) if href and len(href) <= _LONGEST}
-        into = [href for href in new if "#" in href]
-        split = [href.partition("#") for href in into]
-        self._learn_pages({*new.difference(into), *(page for page, _, _ in split)})
-        fragments = "".join([fragment for _, _, fragment in split])
+        new = cast("set[str]", set(hrefs).difference(self))
+        if max(map(len, new), default=0) > _LONGEST:
+            new = {href for href in new if len(href) <= _LONGEST}
+        here = [href for href in new if href[0] == "#"]
+        away = list(new.difference(here))
+        split = [href.partition("#") for href in away]
+        known = self._joined({page for page, _, _ in split})
+        self.pages.update(known)
+        fragments = "".join([*here, *(fragment for _, _, fragment in split)])
         if fragments.isascii() and not fragments.encode().translate(None, _NOT_ODD):
-            for href, (page, _, fragment) in zip(into, split, strict=True):
-                absolute = self[page]
-                self[href] = f"{absolute}#{fragment}" if absolute and fragment else absolute
+            self.update(zip(here, map(self.base.__add__, here), strict=True))
+            for href, (page, mark, fragment) in zip(away, split, strict=True):
+                if mark and page in known:
+                    self.pages[href] = absolute = known[page]
+                    known[href] = f"{absolute}#{fragment}" if fragment else absolute
+        self.update(known)
 
-    def _learn_pages(self, pages: set[str]) -> None:
-        lines = "\n{}\n".format("\n".join(pages))
-        for plain, sign, start in ((_BELOW, "", self._above(0)), (_ROOTED, "/", self._site)):
-            if f"\n{sign}" in lines:
-                found = plain.findall(lines)
-                self.update(zip(found, map(start.__add__, found), strict=True))
-        if "\nhttp" in lines:
-            found = _WHOLE.findall(lines)
-            self.update(zip(found, found, strict=True))
-        if "\n../" in lines:
-            found = _ABOVE.findall(lines)
-            above = {up: self._above(up.count("/")) for up in {up for up, _ in found}}
-            self.update((up + rest, above[up] + rest) for up, rest in found)
+    def _joined(self, pages: set[str]) -> dict[str, str]:
+        """Return those of `pages` that are plainly written, and their absolute forms."""
+        found: dict[str, str] = {}
+        above: dict[str, str] = {}
+        for up, below, rooted, whole in _PLAIN.findall("\n{}\n".format("\n".join(pages))):
+            if below:
+                if up not in above:
+                    above[up] = self._above(up.count("/"))
+                found[up + below if up else below] = above[up] + below
+            elif rooted:
+                found[rooted] = self._site + rooted
+            else:
+                found[whole] = whole
+        return found
 
     def _above(self, levels: int) -> str:
         """Return the folder so many levels above the base's own, the root at most."""
         folders = self._folders
         return f"{self._site}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
 
-    def _resolve(self, href: str) -> str | None:
-        page, mark, fragment = href.partition("#")
-        if mark:
-            absolute = self[page]
-        else:
-            if self._joiner is None:
-                self._joiner = Joiner(self.base)
-            absolute = self._joiner.join(page)
-        if absolute is None or not fragment:
-            return absolute
-        if _ODD.search(fragment):
-            fragment = _ODD.sub(_encode, fragment)
-        return f"{absolute}#{fragment}"
+    def _resolve(self, page: str) -> str | None:
+        if _NO_PAGE.match(page):
+            return None
+        if self._joiner is None:
+            self._joiner = Joiner(self.base)
+        return self._joiner.join(page)
 
 
 def _encode(found: re.Match[str]) -> str:
     return _ENCODED.get(found[0], "")
 
 
-def anchors_of(elements: Iterable[Element], links: Links) -> list[Anchor]:
-    """Read the links of a page."""
+def anchors_of(
+    elements: Iterable[Element], links: Links, also: Iterable[str | None] = ()
+) -> Anchors:
+    """Read the links of a page; `also` are URLs that other steps will look up."""
     found = list(elements)
-    hrefs = [each.attr("href") for each in found]
-    links.learn(hrefs)
-    targets = map(links.__getitem__, hrefs)
-    return list(zip(found, hrefs, targets, [each.text for each in found], strict=True))
+    hrefs = list(map(Element.attr, found, repeat("href")))
+    links.learn([*hrefs, *also])
+    targets = list(map(links.__getitem__, hrefs))
+    pages = list(map(links.pages.get, hrefs))
+    return Anchors(found, hrefs, targets, pages, [each.text for each in found])
 
 
 _OUTLINK: Final = partial(tuple.__new__, Outlink)  # what Outlink(*fields) comes to, in C alone
 
 
-def outlinks(anchors: Iterable[Anchor]) -> tuple[Outlink, ...]:
+def outlinks(anchors: Anchors) -> tuple[Outlink, ...]:
     """Collect where the links of a page lead, unique by URL, in document order."""
-    found: dict[str, tuple[str, str, bool]] = {}
-    for element, href, target, text in anchors:
-        if target is None or not href or href[0] == "#":
-            continue
-        url = target.partition("#")[0] if "#" in target else target
-        known = found.get(url)
-        if known is None:
-            rel = element.attr("rel")
+    found: dict[str | None, tuple[str, str, bool]] = {}
+    settled = True
+    for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
+        if url not in found and url is not None:
+            label = " ".join(text.split()) or _drawn(link)
+            if len(label) > ANCHOR_LIMIT:
+                label = label[:ANCHOR_LIMIT].rstrip()
+            rel = link.attr("rel")
             nofollow = rel is not None and "nofollow" in rel.lower().split()
-            found[url] = url, _label(element, text), nofollow
-        elif known[2] or not known[1]:
-            rel = element.attr("rel") if known[2] else None
-            nofollow = rel is not None and "nofollow" in rel.lower().split()
-            found[url] = url, known[1] or _label(element, text), nofollow
+            found[url] = url, label, nofollow
+            settled = settled and not nofollow and label != ""
+    if not settled:
+        _settle(found, anchors)
     return tuple(map(_OUTLINK, found.values()))
 
 
-def _label(link: Element, text: str) -> str:
-    """Return a link's text, or what a text browser would show in its place."""
-    label = " ".join(text.split())
-    if not label:
-        image = link if link.tag == "area" else link.select_one("img[alt]")
-        label = collapse((image.attr("alt") or "") if image is not None else "")
-    return label if len(label) <= ANCHOR_LIMIT else label[:ANCHOR_LIMIT].rstrip()
+def _settle(found: dict[str | None, tuple[str, str, bool]], anchors: Anchors) -> None:
+    """Let later links to a page speak where its first has no text, or says nofollow."""
+    for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
+        if url is not None:
+            _, label, nofollow = found[url]
+            if nofollow or not label:
+                label = label or " ".join(text.split()) or _drawn(link)
+                label = label[:ANCHOR_LIMIT].rstrip()
+                rel = link.attr("rel") if nofollow else None
+                found[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
+
+
+def _drawn(link: Element) -> str:
+    """Return what a text browser shows in the place of a link without text."""
+    image = link if link.tag == "area" else link.select_one("img[alt]")
+    return collapse((image.attr("alt") or "") if image is not None else "")

@@ -58,9 +58,9 @@ def metadata(reading: Reading, rung: str) -> dict[str, Any]:
     head = reading.head
     data = LinkedData(json_ld(head.json_ld)) if head.json_ld else _NO_DATA
     return {
-        "title": _title(head),
+        "title": title_of(head),
         "description": _cut(head.meta(*_DESCRIPTION) or data.text("description")),
-        "language": _language(head, reading.source),
+        "language": declared_language(head, reading.source),
         "canonical": canonical_url(head, reading.links),
         "author": _cut(_author(head, data)),
         "published": _published(head, data),
@@ -90,12 +90,12 @@ def transfer(source: Source) -> dict[str, Any]:
     }
 
 
-def _title(head: Head) -> str | None:
+def title_of(head: Head) -> str | None:
     """Return the page's title, else the one it gives to those that share it, else its heading."""
     return _cut(head.title or head.meta(*_TITLE) or head.heading)
 
 
-def _language(head: Head, source: Source) -> str | None:
+def declared_language(head: Head, source: Source) -> str | None:
     """Return the language the page declares, as a BCP 47 tag."""
     declared = head.language or head.meta(*_LANGUAGE)
     if declared is None:

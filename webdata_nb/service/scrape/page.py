@@ -14,10 +14,10 @@ from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.content import Content, find_content
 from webdata_nb.service.scrape.documents import Kind, kind_of, read_document
 from webdata_nb.service.scrape.formats import CONTENT, WHOLE
-from webdata_nb.service.scrape.head import robots
-from webdata_nb.service.scrape.links import Anchor, Outlink, anchors_of
+from webdata_nb.service.scrape.head import canonical_url, robots
+from webdata_nb.service.scrape.links import Anchors, Outlink, anchors_of
 from webdata_nb.service.scrape.links import outlinks as collect_outlinks
-from webdata_nb.service.scrape.metadata import metadata
+from webdata_nb.service.scrape.metadata import declared_language, metadata, title_of
 from webdata_nb.service.scrape.parser import to_text
 from webdata_nb.service.scrape.quality import quality, visible_length
 from webdata_nb.service.scrape.reading import read
@@ -63,24 +63,29 @@ def _check_formats(options: ScrapeOptions) -> None:
 
 
 def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) -> Scraped:
+    head, facts = reading.head, options.facts
     leads = collect_outlinks(_leading(reading)) if outlinks else ()
     searched = options.only_main_content or options.markdown_mode == "article"
-    visible = visible_length(reading) if searched else None
+    visible = visible_length(reading) if searched and "quality" in facts else None
     made = {name: WHOLE[name](reading) for name in options.formats if name in WHOLE}
     content, text = _make_content(reading, options, made)
-    described = metadata(reading, content.rung)
+    title, language = title_of(head), declared_language(head, reading.source)
+    described = metadata(reading, content.rung) if "metadata" in facts else {}
+    judged = (
+        quality(content, text, visible=visible, language=language) if "quality" in facts else {}
+    )
     return Scraped(
-        title=described["title"],
+        title=title,
         formats={name: made[name] for name in options.formats},
         metadata=described,
-        quality=quality(content, text, visible=visible, language=described["language"]),
+        quality=judged,
         outlinks=leads,
-        canonical=described["canonical"],
-        robots=robots(reading.head, reading.source),
-        content_hash=reading.content_hash,
+        canonical=canonical_url(head, reading.links),
+        robots=robots(head, reading.source),
+        content_hash=described.get("content_hash", ""),
         text=text,
-        sketch=sketch(described["title"], text) if options.sketched else b"",
-        shape=shape(described["title"], text) if outlinks else b"",
+        sketch=sketch(title, text) if "sketch" in facts else b"",
+        shape=shape(title, text) if "shape" in facts else b"",
     )
 
 
@@ -94,12 +99,12 @@ def _scrape_document(
     formats = scraped.formats
     if kind == "text" and text is not None and "markdown" in formats:
         formats = formats | {"markdown": text}
-    described = scraped.metadata | {"rung": kind}
+    described = scraped.metadata and scraped.metadata | {"rung": kind}
     keep = text if text is not None and kind != "feed" else scraped.text
     return replace(scraped, formats=formats, metadata=described, text=keep)
 
 
-def _leading(reading: Reading) -> list[Anchor]:
+def _leading(reading: Reading) -> Anchors:
     """Return the links of the page, those of image maps in their place among them."""
     if "area" not in reading.parts:
         return reading.anchors

@@ -72,7 +72,7 @@ def quality(
         The fields that the module describes; ratios are rounded to three digits.
     """
     words = text.count(" ") + 1 if text else 0
-    linked = sum(len(anchor[3]) for anchor in content.anchors)
+    linked = sum(map(len, content.anchors.texts))
     whole = visible is None or content.rung == "page"
     shown = max(1, len(text) if whole else len(content.element.text))
     links = min(1.0, linked / shown)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.scrape.head import Head, read_head
-from webdata_nb.service.scrape.links import Anchor, Links, anchors_of
+from webdata_nb.service.scrape.links import Anchors, Links, anchors_of
 from webdata_nb.service.scrape.parser import by_tag, parse
 from webdata_nb.service.scrape.tags import READ
 from webdata_nb.service.scrape.xhtml import closed, is_xhtml
-from webdata_nb.service.web.charset import sniff
+from webdata_nb.service.web.charset import sniff, to_text
 
 if TYPE_CHECKING:
     from webdata_nb.service.scrape.parser import Document, Element
@@ -39,18 +39,20 @@ class Reading:
         What the page declares about itself.
     links
         Its links, resolved against its base.
-    content_hash
-        SHA-256 of the body, the first 32 hex digits.
     """
 
     source: Source
     charset: Charset | None
     document: Document
     parts: dict[str, list[Element]]
-    anchors: list[Anchor]
+    anchors: Anchors
     head: Head
     links: Links
-    content_hash: str
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the body, the first 32 hex digits."""
+        return hashlib.sha256(self.source.body).hexdigest()[:32]
 
 
 def read(source: Source) -> Reading:
@@ -58,7 +60,7 @@ def read(source: Source) -> Reading:
     charset = sniff(source.body, source.content_type)
     xhtml = is_xhtml(source.body, source.content_type)
     body = closed(source.body) if xhtml else source.body
-    return _read(source, parse(body, charset.name), charset)
+    return _read(source, parse(to_text(body, charset)), charset)
 
 
 def read_as(source: Source, page: str, charset: Charset | None) -> Reading:
@@ -80,11 +82,6 @@ def _read(source: Source, document: Document, charset: Charset | None) -> Readin
     parts = by_tag(document, READ)
     head = read_head(parts)
     links = Links(source.final_url, head.base_href)
-    anchors = anchors_of(parts.get("a", ()), links)
-    digest = content_hash(source.body)
-    return Reading(source, charset, document, parts, anchors, head, links, digest)
-
-
-def content_hash(body: bytes) -> str:
-    """Return SHA-256 of `body`, the first 32 hex digits."""
-    return hashlib.sha256(body).hexdigest()[:32]
+    others = [head.canonical, *(image.attr("src") for image in parts.get("img", ()))]
+    anchors = anchors_of(parts.get("a", ()), links, also=others)
+    return Reading(source, charset, document, parts, anchors, head, links)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """A page as data.
+    """A page as data; what was not asked for is empty.
 
     Attributes
     ----------
@@ -20,9 +20,9 @@ class Scraped:
     formats
         The formats asked for, by the contract's names; values are JSON.
     metadata
-        As described in ``metadata``.
+        As described in ``metadata``; where ``"metadata"`` is among the facts asked for.
     quality
-        As described in ``quality``.
+        As described in ``quality``; where ``"quality"`` is among them.
     outlinks
         Where the whole page leads, unique by URL, in document order.
     canonical
@@ -30,13 +30,13 @@ class Scraped:
     robots
         Which of noindex, nofollow and none the page says to crawlers.
     content_hash
-        SHA-256 of the body, the first 32 hex digits.
+        SHA-256 of the body, the first 32 hex digits; with the metadata.
     text
         The content as text, for full-text search.
     sketch
-        Title and text as ``sketch.sketch`` gives them; empty unless asked for.
+        Title and text as ``sketch.sketch`` gives them; where ``"sketch"`` is among the facts.
     shape
-        The same as ``sketch.shape`` gives them; empty where no outlinks were asked for.
+        The same as ``sketch.shape`` gives them; where ``"shape"`` is among them.
     """
 
     title: str | None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.scrape.parser import check_selector
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+Fact: TypeAlias = Literal["metadata", "quality", "sketch", "shape"]
+"""What is told of a page beside its title, formats and outlinks; each is described in `Scraped`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,8 @@ class ScrapeOptions:
         CSS selectors: when given, only what matches is content.
     exclude_tags
         CSS selectors: what matches is never content.
-    sketched
-        Sketch the text, to find pages with the same one.
+    facts
+        What else is wanted of the page; what is not is left out and costs nothing.
     """
 
     formats: tuple[str, ...] = ("markdown",)
@@ -76,7 +80,7 @@ class ScrapeOptions:
     markdown_mode: str | None = None
     include_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
-    sketched: bool = False
+    facts: frozenset[Fact] = frozenset({"metadata", "quality"})
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:

@@ -67,6 +67,8 @@ def _is_layout(table: Element, rows: list[Row]) -> bool:
         return True
     if max((len(row.cells) for row in rows), default=0) < 2:  # noqa: PLR2004 - one column
         return True
+    if len(rows) == 1 and table.select_one("ul,ol,dl") is not None:
+        return True  # lists set side by side
     return table.select_one(_BLOCKS) is not None
 
 

@@ -66,6 +66,7 @@ class _Search:
             formats=asked if self._extractor is None else self._extractor.formats(asked),
             only_main_content=request.only_main_content,
             markdown_mode=markdown_mode(request.format_options),
+            facts=frozenset({"metadata"}),
         )
 
     async def discover(self) -> Batch:

@@ -26,14 +26,15 @@ from webdata_nb.service.scrape.tags import HEADINGS, LISTS, NOT_TEXT
 from webdata_nb.service.scrape.tidying import tidy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.links import Anchor, Links
+    from webdata_nb.service.scrape.links import Anchors, Links
     from webdata_nb.service.scrape.reading import Reading
 
 _TITLES = frozenset({*HEADINGS, "summary", "dt"})
 _LINK = frozenset({"a"})
+_MOST_HEADINGS = 1000  # each climbs to the top of the page, which is quick but has no bound
 
 
 def markdown(reading: Reading, content: Content) -> str:
@@ -43,7 +44,7 @@ def markdown(reading: Reading, content: Content) -> str:
     _prepare_fields(parts)
     _prepare_images(parts.get("img", ()), reading.links)
     _prepare_links(content.anchors)
-    _move_links_into(each for tag in HEADINGS for each in parts.get(tag, ()))
+    _move_links_into([each for tag in HEADINGS for each in parts.get(tag, ())])
     prepare_fences(parts.get("pre", ()))
     prepare_tables(parts.get("table", ()))
     _nest_lists(parts.get("ul", ()))
@@ -91,9 +92,9 @@ def _prepare_images(images: Iterable[Element], links: Links) -> None:
             image.attrs["alt"] = collapse(alt)
 
 
-def _prepare_links(anchors: list[Anchor]) -> None:
+def _prepare_links(anchors: Anchors) -> None:
     """Give a link without text its label, or drop it: nobody could click it."""
-    for link, href, _, text in anchors:
+    for link, href, text in zip(anchors.elements, anchors.hrefs, anchors.texts, strict=True):
         if href is None or (text and not text.isspace()) or link.select_one("img") is not None:
             continue
         label = collapse(link.attr("aria-label") or link.attr("title") or "")
@@ -103,8 +104,10 @@ def _prepare_links(anchors: list[Anchor]) -> None:
             unwrap([link])
 
 
-def _move_links_into(headings: Iterable[Element]) -> None:
+def _move_links_into(headings: Sequence[Element]) -> None:
     """Turn a link around a heading into a heading around a link: Markdown has no other."""
+    if len(headings) <= _MOST_HEADINGS:
+        headings = [each for each in headings if each.closest("a") is not None]
     for heading in headings:
         link = above(heading, _LINK, levels=6)
         if link is not None and link.attr("href") is not None:
