@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.source import Fact
 
 CEILINGS: Final = {"asked": 0.42, "row": 0.55, "main": 0.15}
-"""The most of each peer's CPU time that ours may take. The aim for ``asked`` is 0.3 and not reached:
-parsing and writing alone come to 0.2 (``docs/decisions/0007``)."""
+"""The most of each peer's CPU time that ours may take. The aim for ``asked`` is 0.3 and not
+reached: parsing and writing alone come to 0.2 (``docs/decisions/0007``)."""
 PAGES: Final = 60
 ROUNDS: Final = {"asked": 15, "row": 15, "main": 3}
 BYTES: Final = (20_000, 90_000)

@@ -76,6 +76,29 @@ def test_a_table_for_layout_becomes_blocks() -> None:
     assert written.endswith("Side")
 
 
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("<p>a<br><br>b", "a\n\nb"),
+        ("<p>a<br> <br>\n<br>b<br>c", "a\n\nb  \nc"),
+        ("<ul><li>a<br><br>b</ul>", "- a\n\n  b"),
+        ("<div><p>a</p><br>b<br></div>", "a\n\nb"),
+        ("<div><br>a<span><br><br>b</span></div>", "a\n\nb"),
+        ("<table><tr><td>a<br><br>b<td>c</table>", "| a<br><br>b | c |\n| --- | --- |"),
+        ("<p><a href=/x>a<br>b</a>", "[a  \nb](http://site.test/x)"),
+    ],
+)
+def test_line_breaks_in_a_row_set_paragraphs_apart(page: str, written: str) -> None:
+    assert markdown(page) == written
+
+
+def test_a_link_that_is_drawn_has_the_name_of_its_drawing() -> None:
+    drawn = "<a href=/x><svg><title>Home</title></svg></a>"
+    assert markdown(drawn) == "[Home](http://site.test/x)"
+    assert markdown(f"{drawn}<p>text") == "[Home](http://site.test/x)\n\ntext"
+    assert markdown(f"<a href=/x><svg><style>{'.a{b:c}' * 20}</style></svg></a><p>text") == "text"
+
+
 def test_lists_side_by_side_in_a_table_are_lists() -> None:
     lists = "<td><ul><li><a href=/a>A</a></ul><td><ul><li><b>B</b></ul>"
     assert markdown(f"<table><tr>{lists}</table>") == "- [A](http://site.test/a)\n* **B**"

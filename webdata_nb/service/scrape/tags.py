@@ -24,6 +24,6 @@ LISTS = frozenset({"ul", "ol"})
 
 READ = frozenset(
     {*DECLARING, *UNSEEN, *NOT_TEXT, *HEADINGS, *LISTS, "a", "area"}
-    | {"pre", "table", "img", "button", "input", "dialog"}
+    | {"pre", "table", "img", "br", "button", "input", "dialog"}
 )
 """Every tag that some step looks for: a page is walked once for all of them."""

@@ -9,12 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARK = re.compile(r"( *)(?:[-*+]|\d{1,9}[.)]|(#{1,6}))$")
+_LAST = re.compile(r" *(?:[-*+]|\d{1,9}[.)]|#{1,6}) *$")
 _NEXT = re.compile(r"[ \n]*\n( *)(?=[^ \n])")
 # The writer spells out a wide or unbreakable space at the edge of a text. What a page says itself
 # is told apart: its own "&" would have been escaped.
 _SPACES = r"(?:(?<!\\)&#(?:160|819[2-9]|820[0-3]|823[29]|8287|12288);[ \xa0]*+){1,20}+"
 _AT_THE_END = re.compile(rf"(?<![ \xa0])[ \xa0]*+{_SPACES}$", re.MULTILINE)
 _AT_THE_START = re.compile(rf"^([ >]*){_SPACES}(?=\S)", re.MULTILINE)
+# Beside a mark of emphasis it stays: a space there would end what the mark begins.
+_WITHIN = re.compile(rf"(?<![*_~`\\]){_SPACES}(?![*_~`])")
+_CLOSING = re.compile(rf"(?<=[^\s*_~\\]){_SPACES}(?=(?:\*{{1,3}}|~~)(?:\s|$))")
+_NOTHING = re.compile(r"^[ \xa0]+$", re.MULTILINE)
 _BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
 _BLANKS = re.compile(r"\n\n\n+")
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
@@ -26,11 +31,12 @@ def tidy(markdown: str) -> str:
     An item whose first line is empty must not be followed by a blank one: a reader would end the
     item there.
     """
-    # What an item that lost its first line leaves, and the reference of a space (a character
+    # What an item or a heading without text leaves, and the reference of a space (a character
     # alone is found much faster than two).
-    if " \n\n" not in markdown and ("&" not in markdown or "&#" not in markdown):
-        return markdown
-    return "".join(_tidied(markdown)).strip("\n")
+    if " \n" in markdown or "\n\n\n" in markdown or ("&" in markdown and "&#" in markdown):
+        markdown = "".join(_tidied(markdown)).strip("\n")
+    last = markdown.rfind("\n") + 1
+    return markdown[:last].rstrip() if _LAST.match(markdown, last) else markdown
 
 
 def _tidied(markdown: str) -> Iterator[str]:
@@ -61,12 +67,21 @@ def _code(markdown: str) -> Iterator[tuple[int, int]]:
 def _tidy_prose(text: str) -> str:
     if "&#" in text:
         text = _AT_THE_START.sub("\\1\xa0", _AT_THE_END.sub(_end, text))
+        text = "\n".join(map(_spaced, text.split("\n")))
     cuts = list(_cuts(text))
     if cuts:
         ends = [0, *(end for _, end in cuts)]
         starts = [*(start for start, _ in cuts), len(text)]
         text = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+    text = _NOTHING.sub("", text)
     return _BLANKS.sub("\n\n", text) if "\n\n\n" in text else text
+
+
+def _spaced(line: str) -> str:
+    """Write the spaces of a line as themselves, save where it holds code, which may mean them."""
+    if "&#" not in line or "`" in line:
+        return line
+    return _WITHIN.sub("\xa0", _CLOSING.sub("", line))
 
 
 def _end(found: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webdata_nb.service.scrape.breaks import prepare_breaks
 from webdata_nb.service.scrape.emphasis import CONVERTERS, FALLBACKS
 from webdata_nb.service.scrape.fences import prepare_fences
 from webdata_nb.service.scrape.formats.images import plain_source
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.links import Anchors, Links
     from webdata_nb.service.scrape.reading import Reading
 
+_DRAWN = ("svg", "noscript", "object", "video", "canvas", "button", "select")
+_LONGEST_LABEL = 100
 _TITLES = frozenset({*HEADINGS, "summary", "dt"})
 _LINK = frozenset({"a"})
 _MOST_HEADINGS = 1000  # each climbs to the top of the page, which is quick but has no bound
@@ -43,8 +46,9 @@ def markdown(reading: Reading, content: Content) -> str:
     drop_all(each for tag in NOT_TEXT for each in parts.get(tag, ()))
     _prepare_fields(parts)
     _prepare_images(parts.get("img", ()), reading.links)
-    _prepare_links(content.anchors)
+    _prepare_links(content.anchors, drawn=any(tag in parts for tag in _DRAWN))
     _move_links_into([each for tag in HEADINGS for each in parts.get(tag, ())])
+    prepare_breaks(parts.get("br", ()))
     prepare_fences(parts.get("pre", ()))
     prepare_tables(parts.get("table", ()))
     _nest_lists(parts.get("ul", ()))
@@ -92,16 +96,29 @@ def _prepare_images(images: Iterable[Element], links: Links) -> None:
             image.attrs["alt"] = collapse(alt)
 
 
-def _prepare_links(anchors: Anchors) -> None:
-    """Give a link without text its label, or drop it: nobody could click it."""
+def _prepare_links(anchors: Anchors, *, drawn: bool) -> None:
+    """Give a link without text its label, or drop it: nobody could click it.
+
+    Where links may be `drawn`, one whose text was in what is taken out of the page, as the title of
+    a picture is, has that for its label.
+    """
     for link, href, text in zip(anchors.elements, anchors.hrefs, anchors.texts, strict=True):
-        if href is None or (text and not text.isspace()) or link.select_one("img") is not None:
+        if href is None or (text and not text.isspace() and not (drawn and _is_drawn(link))):
             continue
-        label = collapse(link.attr("aria-label") or link.attr("title") or "")
+        if link.select_one("img") is not None:
+            continue
+        label = collapse(link.attr("aria-label") or link.attr("title") or text)
+        label = label if len(label) <= _LONGEST_LABEL else ""
         if label and above(link, HEADINGS) is None:
             link.append(Text(label))
         else:
             unwrap([link])
+
+
+def _is_drawn(link: Element) -> bool:
+    """Tell whether nothing of a link's text is left."""
+    text = link.text
+    return not text or text.isspace()
 
 
 def _move_links_into(headings: Sequence[Element]) -> None:

@@ -1,0 +1,89 @@
+"""Line breaks that stand for more: a run sets paragraphs apart, one behind a block is nothing.
+
+Markdown's hard break is for one line after another. Where there is no line to end, the writer puts
+a backslash on a line of its own, which readers show as such.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.service.scrape.parser import Element, Text, above
+from webdata_nb.service.scrape.tags import HEADINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from webdata_nb.service.scrape.parser import Node
+
+# A paragraph cannot end within these.
+_KEPT: Final = frozenset(
+    {*HEADINGS, "a", "b", "strong", "i", "em", "del", "s", "strike", "u", "ins", "mark", "q"}
+    | {"td", "th", "pre", "code", "dt", "summary", "label", "sub", "sup"}
+)
+_BLOCKS: Final = frozenset(
+    {
+        *HEADINGS,
+        "p",
+        "div",
+        "section",
+        "article",
+        "main",
+        "header",
+        "footer",
+        "aside",
+        "nav",
+        "body",
+    }
+    | {"ul", "ol", "li", "dl", "dd", "table", "pre", "blockquote", "figure", "figcaption", "hr"}
+    | {"form", "fieldset", "details", "address", "center"}
+)
+
+_LEVELS: Final = 8
+
+
+def prepare_breaks(breaks: Iterable[Element]) -> None:
+    """Turn a run of line breaks, and one that follows a block, into an empty block."""
+    idle: set[Node] = set()  # those that turned out to do nothing
+    for each in breaks:
+        if each.parent is None:
+            continue
+        first = _follows_block(each, idle)
+        if above(each, _KEPT) is not None:
+            if first:  # the writer takes long over such ones within each other
+                each.tag = "wbr"
+                idle.add(each)
+            continue
+        again = list(_breaks_after(each))
+        for other in again:
+            other.decompose()
+        if again or first:
+            each.tag = "div"
+
+
+def _breaks_after(first: Element) -> Iterator[Element]:
+    """Give the line breaks that follow with nothing but white space between."""
+    node = first.next_sibling
+    while node is not None:
+        if isinstance(node, Element):
+            if node.tag != "br":
+                return
+            yield node
+        elif isinstance(node, Text) and node.data.strip():
+            return
+        node = node.next_sibling
+
+
+def _follows_block(each: Element, idle: set[Node]) -> bool:
+    """Tell whether a line break stands first in a block, or right behind one."""
+    for _ in range(_LEVELS):
+        node = each.previous_sibling
+        while isinstance(node, Text) and not node.data.strip():
+            node = node.previous_sibling
+        beside = each.parent if node is None else node
+        if not isinstance(beside, Element):
+            return False
+        if node is not None or beside.tag in _BLOCKS:
+            return beside.tag in _BLOCKS or beside in idle
+        each = beside
+    return False
