@@ -164,6 +164,20 @@ def test_text_repeated_for_another_width_of_screen_stands_once() -> None:
     assert text == "Cards Five words and then some Closing"
 
 
+def test_the_terms_tables_and_notes_of_a_text_are_its_own() -> None:
+    text, rung = text_and_rung(
+        f'<article>{PARAGRAPH * 3}<dl><dt class="sig sig-object">bisect(a, x)<dd>{PARAGRAPH}</dl>'
+        '<table><tr><td><p><a href="#n">Neither</a></p><td><p>Negation</p>'
+        '<tr><td><p><a href="#o">Either</a></p><td><p>Alternative</p></table>'
+        f'{PARAGRAPH}<aside role="note" class="footnote">Noted below.</aside></article>'
+        "<aside>Elsewhere</aside>"
+    )
+    assert rung == "article"
+    for kept in ("bisect(a, x)", "Neither", "Negation", "Either", "Alternative", "Noted below."):
+        assert kept in text
+    assert "Elsewhere" not in text
+
+
 def test_cleaning_takes_only_what_is_never_content() -> None:
     body = clean_page(
         parse(

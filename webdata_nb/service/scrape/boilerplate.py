@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.outline import Block, Outline
     from webdata_nb.service.scrape.page_kind import Kind
 
-_NEVER_BY_NAME: Final = words_of("body main article h1 p td tr tbody code pre em strong a")
+_NEVER_BY_NAME: Final = words_of("body main article h1 p td tr tbody dt code pre em strong a")
 _FIRM: Final = OVERLAY | FOOTER | SIGN_UP | SIDEBAR | RELATED | SHARING | ASIDE
 _NAMED: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN)
 _HIDDEN_FOR_GOOD: Final = OVERLAY | NAVIGATION | SIGN_UP | SIDEBAR
+_NOTES: Final = frozenset({"note", "doc-footnote", "doc-endnote", "doc-endnotes"})
 _A_SENTENCE = 15
 _FEW_WORDS = 60
 _LONG_PROSE = 200
@@ -109,12 +110,18 @@ def _is_furniture(block: Block, scale: Scale) -> bool:
 def _is_boilerplate(block: Block, scale: Scale) -> bool:
     tag = block.tag
     if tag == "aside":
-        return block.words < 0.75 * scale.words and not block.has_h1
+        return block.words < 0.75 * scale.words and not block.has_h1 and not _is_note(block)
     if tag == "header":
         return not (block.has_h1 and block.words < _HEADLINE_WORDS) and _at_most(block, 0.4, scale)
     if tag == "form":
         return block.words < 0.3 * scale.words and block.prose < _FORM_PROSE
     return tag not in _NEVER_BY_NAME and _is_named(block, scale)
+
+
+def _is_note(aside: Block) -> bool:
+    """Tell whether an aside holds notes that the text refers to."""
+    role, name = aside.element.attr("role"), aside.element.attr("class")
+    return role in _NOTES or (name is not None and "footnote" in name.lower())
 
 
 def _is_named(block: Block, scale: Scale) -> bool:

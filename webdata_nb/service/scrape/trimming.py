@@ -89,10 +89,20 @@ def trim_pointers(outline: Outline, region: Block) -> None:
     for leaf in _only_texts(outline, region, _POINTER_WORDS):
         block = leaf.block
         only_link = leaf.link_words >= leaf.words and block.tag in _POINTER_TAGS
+        if only_link and _is_in_row(block):
+            continue
         if only_link or (
             leaf.link_words and block.tag != "li" and _POINTER.match(leaf.text) is not None
         ):
             block.dropped = True
+
+
+def _is_in_row(block: Block) -> bool:
+    """Tell whether a block stands in a cell of a table, beside cells with text."""
+    cell = block.parent
+    if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
+        return False
+    return cell.words < cell.parent.words
 
 
 def trim_repeats(outline: Outline, region: Block) -> None:
