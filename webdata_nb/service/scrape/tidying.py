@@ -19,7 +19,6 @@ _AT_THE_START = re.compile(rf"^([ >]*){_SPACES}(?=\S)", re.MULTILINE)
 # Beside a mark of emphasis it stays: a space there would end what the mark begins.
 _WITHIN = re.compile(rf"(?<![*_~`\\]){_SPACES}(?![*_~`])")
 _CLOSING = re.compile(rf"(?<=[^\s*_~\\]){_SPACES}(?=(?:\*{{1,3}}|~~)(?:\s|$))")
-_NOTHING = re.compile(r"^[ \xa0]+$", re.MULTILINE)
 _BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
 _BLANKS = re.compile(r"\n\n\n+")
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
@@ -65,7 +64,7 @@ def _code(markdown: str) -> Iterator[tuple[int, int]]:
 
 
 def _tidy_prose(text: str) -> str:
-    if "&#" in text:
+    if "&" in text and "&#" in text:
         text = _AT_THE_START.sub("\\1\xa0", _AT_THE_END.sub(_end, text))
         text = "\n".join(map(_spaced, text.split("\n")))
     cuts = list(_cuts(text))
@@ -73,7 +72,6 @@ def _tidy_prose(text: str) -> str:
         ends = [0, *(end for _, end in cuts)]
         starts = [*(start for start, _ in cuts), len(text)]
         text = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-    text = _NOTHING.sub("", text)
     return _BLANKS.sub("\n\n", text) if "\n\n\n" in text else text
 
 
@@ -93,12 +91,17 @@ def _end(found: re.Match[str]) -> str:
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """Find what to cut for each line that holds only a mark: the line, or blank ones after it."""
+    """Find what to cut: the spaces of a blank line; for each that holds only a mark, the line.
+
+    Where what the mark is for follows, the blank lines between go instead.
+    """
     at = -1
     while (at := text.find(" \n", at + 1)) >= 0:
         line = text.rfind("\n", 0, at) + 1
         bare = _MARK.match(text, line, at)
         if bare is None:
+            if not text[line:at].strip(" \xa0"):
+                yield line, at + 1
             continue
         following = _NEXT.match(text, at + 1)
         if bare[2] or following is None or len(following[1]) <= len(bare[1]):

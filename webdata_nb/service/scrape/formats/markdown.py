@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.links import Anchors, Links
     from webdata_nb.service.scrape.reading import Reading
 
-_DRAWN = ("svg", "noscript", "object", "video", "canvas", "button", "select")
+_DRAWN = ("svg", "object", "button")
 _LONGEST_LABEL = 100
 _TITLES = frozenset({*HEADINGS, "summary", "dt"})
 _LINK = frozenset({"a"})
