@@ -163,3 +163,20 @@ def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
     assert events.terminal_event_a(status) == name
     assert events.terminal_event_b("crawl") == "crawl.completed"
     assert events.terminal_event_b("search") == "search.completed"
+
+
+@pytest.mark.parametrize(
+    ("told", "cost", "reserved"),
+    [
+        ({}, None, None),
+        ({"credits": 2, "credits_reserved": "unlimited"}, 2.0, "unlimited"),
+        ({"credits": 2.5, "credits_reserved": 10}, 2.5, 10.0),
+        ({"credits": {"used": 2}, "credits_reserved": "some"}, None, None),
+        ({"credits": True, "credits_reserved": [1]}, None, None),
+    ],
+)
+def test_credits_are_taken_where_they_are_figures(
+    told: dict[str, object], cost: float | None, reserved: object
+) -> None:
+    reply = replies.CrawlStatus.model_validate({"job_id": "j", "status": "running", **told})
+    assert (reply.credits, reply.credits_reserved) == (cost, reserved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.display.pace import WINDOW_S, Pace
-from webdata_nb.display.view import View, counts, duration, sentence
+from webdata_nb.display.view import Inputs, View, counts, duration, pace, sentence
 
 LOOKS: Final = st.lists(
     st.tuples(st.floats(0.01, 20.0), st.integers(0, 50)), min_size=1, max_size=60
@@ -94,3 +95,31 @@ def test_the_pace_is_never_negative_and_its_memory_is_bounded(
         assert pace.rate is None or pace.rate > 0
         assert len(pace.seen) <= WINDOW_S + 3
         assert pace.seen[-1] == (at, completed)
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (View("x", 2, credits=1.0), "1 credit"),
+        (View("x", 2, reserved=10.0), "10 credits held"),
+        (View("x", 2, credits=4.0, reserved=10.0), "4 of 10 credits"),
+        (View("x", 2, credits=4.0, reserved=10.0, ending="done"), "4 credits"),
+        (View("x", 2, reserved=10.0, ending="left"), ""),
+        (View("x", 2, credits=4.0, unlimited=True), "unlimited credits"),
+        (View("x", 2), ""),
+    ],
+)
+def test_credits_are_told_as_far_as_they_are_known(view: View, words: str) -> None:
+    assert pace(view) == words
+
+
+def test_several_inputs_and_a_guess_are_told_as_such() -> None:
+    view = View("x", None, completed=50, likely=200, unit="pages", inputs=Inputs(12, 3, 1))
+    assert counts(view) == "3/12 inputs (1 failed), 50 of about 200 pages"
+    assert view.share == 0.25
+    assert counts(replace(view, ending="cancelled")) == "3/12 inputs (1 failed), 50 pages"
+    known = View("x", 10, status="pending", name="j1")
+    assert sentence(known) == "pending, 0/10 rows, 0 s"
+    assert sentence(replace(known, ending="lost")) == (
+        "0/10 rows, 0 s, the service could not be asked"
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from starlette.responses import JSONResponse
 
+from benchmarks import cache_together
 from tests.functions.receipts import SITE, told
 from tests.wire.waiting import until
 from tests.wire_service import KEY, Script, WireService, crawl_rows
@@ -150,3 +151,17 @@ def test_no_answer_of_a_service_that_recovers_is_stale(service: WireService) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(crawl_df(SITE, ttl=0, stale_if_error=True)) == 2
+
+
+def test_four_processes_on_one_question_fail_at_nothing_and_download_once() -> None:
+    told, jobs, _ = cache_together.measure(0.5, 4)
+    assert told.failed == ()
+    assert (told.frames, jobs) == (1, 1)
+    assert told.reads >= 4
+
+
+def test_nobody_fails_at_what_another_process_replaces() -> None:
+    told, jobs = cache_together.measure_refreshed(0.5, 4)
+    assert told.failed == ()
+    assert told.frames == 1
+    assert 1 <= jobs <= told.calls[0] + 1

@@ -170,4 +170,6 @@ def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: 
             if outcome.startswith(_FAILED)
         },
         elapsed=reply.time_taken if reply.time_taken is not None else elapsed_s,
+        credits=reply.credits,
+        credits_reserved=reply.credits_reserved,
     )

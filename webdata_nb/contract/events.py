@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from webdata_nb.contract.states import JobKind, JobStatus
 
@@ -29,6 +30,20 @@ class Event(BaseModel):
 UNLIMITED: Final = "unlimited"
 
 
+def _credits(told: Any) -> float | None:
+    """Take what is a figure: the contract has no such field, so a service may mean another."""
+    is_figure = isinstance(told, int | float) and not isinstance(told, bool)
+    return float(told) if is_figure and math.isfinite(told) else None
+
+
+def _reserved(told: Any) -> float | str | None:
+    return UNLIMITED if told == UNLIMITED else _credits(told)
+
+
+Credits = Annotated[float | None, BeforeValidator(_credits)]
+Reserved = Annotated[float | Literal["unlimited"] | None, BeforeValidator(_reserved)]
+
+
 class Progress(Event):
     """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind.
 
@@ -44,8 +59,8 @@ class Progress(Event):
     failed: dict[str, int] = Field(default_factory=dict)
     elapsed: float = 0.0
     message: str = ""
-    credits: float | None = None
-    credits_reserved: float | Literal["unlimited"] | None = None
+    credits: Credits = None
+    credits_reserved: Reserved = None
 
 
 class PageDone(Event):

@@ -17,6 +17,7 @@ from pydantic import (
     WrapValidator,
 )
 
+from webdata_nb.contract.events import Credits, Reserved
 from webdata_nb.contract.states import JobKind, JobStatus
 
 
@@ -140,7 +141,8 @@ class CrawlPage(PageFields):
 class SearchStatus(Reply):
     """GET /v1/search/{job_id}; `time_taken` is seconds.
 
-    `providers_usable` and `providers_unusable` (with what each one lacks) are ours.
+    `providers_usable` and `providers_unusable` (with what each one lacks) are ours, and so are
+    `credits`, what the job cost once it has ended, and `credits_reserved`, held for it until then.
     """
 
     success: bool = True
@@ -162,6 +164,8 @@ class SearchStatus(Reply):
     result_expired: bool | None = None
     retention_hours: float | None = None
     expired_at: datetime | None = None
+    credits: Credits = None
+    credits_reserved: Reserved = None
 
 
 class SearchStart(StartReply):
@@ -171,7 +175,7 @@ class SearchStart(StartReply):
 
 
 class CrawlStatus(Reply):
-    """GET /v1/crawl/{job_id}; `receipt` and `error` are ours."""
+    """GET /v1/crawl/{job_id}; `receipt`, `error`, `credits` and `credits_reserved` are ours."""
 
     success: bool = True
     job_id: str
@@ -185,6 +189,8 @@ class CrawlStatus(Reply):
     error: str | None = None
     time_taken: float | None = None
     receipt: Receipt | None = None
+    credits: Credits = None
+    credits_reserved: Reserved = None
 
 
 class StoredFile(Reply):

@@ -209,16 +209,12 @@ class Listener:
 
 def _credits(progress: Progress) -> dict[str, Any]:
     """Return what the job has cost and what is held for it; the contract need not tell."""
-    held = getattr(progress, "credits_reserved", None)
+    held = progress.credits_reserved
     return {
-        "credits": _figure(getattr(progress, "credits", None)),
-        "reserved": _figure(held),
+        "credits": progress.credits,
+        "reserved": held if isinstance(held, float) else None,
         "unlimited": held == UNLIMITED,
     }
-
-
-def _figure(told: object) -> float | None:
-    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else None
 
 
 def _ending(kind: type[BaseException] | None, status: str, *, leaves: bool) -> Ending:

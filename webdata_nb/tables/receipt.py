@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
+from webdata_nb.contract.events import UNLIMITED
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.tables import extractions
 from webdata_nb.tables.rows import Row, dumps
@@ -36,6 +37,7 @@ class Outcome:
     total: int | None
     job_s: float | None = None
     credits: float | None = None
+    reserved: float | str | None = None
     engines: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -61,6 +63,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
+        reserved=reply.credits_reserved,
         extraction=extractions.of_rows(rows),
         engines={
             "engine_requested": reply.engine_requested,
@@ -76,8 +79,9 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
 
 def _credits(reply: SearchStatus | CrawlStatus) -> float | None:
     """Return what the job cost, where a service tells: the contract has no field for it."""
-    told = reply.model_extra or {}
-    found = next((told[name] for name in ("credits", "credits_used") if name in told), None)
+    if reply.credits is not None:
+        return reply.credits
+    found = (reply.model_extra or {}).get("credits_used")
     known = isinstance(found, int | float) and not isinstance(found, bool)
     return float(found) if known and found is not None else None
 
@@ -95,6 +99,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
+        reserved=reply.credits_reserved,
         extraction=extractions.of_table(rows),
         counts=told.counts if told else {},
         examples=told.examples if told else {},
@@ -175,6 +180,7 @@ def attrs(
             "failed": outcome.failed,
         },
         "credits": outcome.credits,
+        "credits_reserved": outcome.reserved,
         "receipt": {
             "counts": dict(outcome.counts),
             "examples": {
@@ -261,6 +267,7 @@ def of_runs(
             "ok": sum(attrs["counts"]["ok"] for attrs in known),
             "failed": sum(attrs["counts"]["failed"] for attrs in known) + failed,
         },
+        "credits": _spent(known),
         "timings": {
             "elapsed_s": round(elapsed, 3),
             "started_at": _iso(started_at),
@@ -276,6 +283,13 @@ def of_runs(
     }
     as_read: dict[str, Any] = orjson.loads(dumps(told))
     return as_read
+
+
+def _spent(known: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return what fresh answers cost together, where a service told."""
+    fresh = [attrs.get("credits") for attrs in known if attrs.get("cache") != "hit"]
+    told = [each for each in fresh if each is not None]
+    return sum(told) if told else None
 
 
 _ENGINES: Final = (
@@ -301,6 +315,8 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
     if failed := extractions.sentence(outcome.extraction):
         parts.append(failed)
+    if outcome.credits is not None and outcome.reserved != UNLIMITED:
+        parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
     parts.append(f"{elapsed_s:.1f} s")
     return "; ".join(parts)
 

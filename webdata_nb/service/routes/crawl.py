@@ -73,6 +73,7 @@ def _envelope(look: Look, page: int, count: int) -> dict[str, Any]:
         "page": page,
         "per_page": count,
         "time_taken": seconds(job),
+        **job.cost,
         "error": job.error,
         "receipt": look.receipt.model_dump(),
     }

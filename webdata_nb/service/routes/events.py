@@ -102,6 +102,7 @@ async def _progress(desk: Desk, job: Job) -> dict[str, Any]:
         "total": job.expected,
         "failed": failed,
         "elapsed": job.elapsed(time.time()) or 0.0,
+        **job.cost,
     }
 
 

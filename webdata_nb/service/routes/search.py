@@ -130,5 +130,6 @@ def _envelope(job: Job) -> dict[str, object]:
         "total_results": job.published,
         "completed_results": job.completed,
         "time_taken": seconds(job),
+        **job.cost,
         "error": job.error,
     }

@@ -58,8 +58,10 @@ class Book:
         self.account, fresh = account(row, now)
         self._write(self.account.balance, fresh, None)
 
-    def place(self, hold_id: str, charges: Sequence[Charge], *, until: float | None = None) -> None:
-        """Count one more job or call, and hold what it may cost.
+    def place(
+        self, hold_id: str, charges: Sequence[Charge], *, until: float | None = None
+    ) -> int | None:
+        """Count one more job or call, hold what it may cost, and return that; None: no limit.
 
         Raises `ConcurrencyReached` or `CreditsUsedUp`, and then changes nothing.
         """
@@ -85,6 +87,7 @@ class Book:
             {"id": hold_id, "account_id": account_id, "until": until, **_hold(hold)},
         )
         self.write(lines, hold_id)
+        return None if terms.monthly is None else needed
 
     def settle(self, hold_id: str, charges: Sequence[Charge]) -> None:
         """End a hold and take what was used; a hold that is gone already stays settled."""
@@ -137,8 +140,8 @@ class Book:
             self.settle(row["id"], ())
 
 
-def settle_job(connection: sqlite3.Connection, row: sqlite3.Row, now: float) -> None:
-    """Settle a job that has just ended, by the rows that clients can see."""
+def settle_job(connection: sqlite3.Connection, row: sqlite3.Row, now: float) -> int:
+    """Settle a job that has just ended, by the rows that clients can see; return its credits."""
     values = {"job_id": row["id"]}
     counts = {
         each["charged"]: each["n"]
@@ -147,6 +150,9 @@ def settle_job(connection: sqlite3.Connection, row: sqlite3.Row, now: float) -> 
     kind: JobKind = row["kind"]
     charges = tariff.spent(kind, JobStatus(row["state"]), counts, any_row=row["published"] > 0)
     Book(connection, row["account_id"], now).settle(row["id"], charges)
+    cost = sum(charge.credits for charge in charges)
+    connection.execute(_Q["set_job_credits"], {"id": row["id"], "credits": cost})
+    return cost
 
 
 def _hold(hold: Hold) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from webdata_nb.contract.events import UNLIMITED
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
@@ -30,7 +31,8 @@ class Job:
     """A job as stored; `context` is what its starter's session handed over.
 
     `locked` where no key opens its secrets any more: `request` and `context` lack them.
-    `expired_at` is set once its rows are being cleared away.
+    `expired_at` is set once its rows are being cleared away. `reserved` credits are held while it
+    runs, none where its account is `unlimited`; `credits` is what it cost, known from its end on.
     """
 
     id: str
@@ -51,6 +53,15 @@ class Job:
     outcome: Mapping[str, Any]
     locked: bool = False
     expired_at: float | None = None
+    reserved: int | None = None
+    unlimited: bool = False
+    credits: int | None = None
+
+    @property
+    def cost(self) -> dict[str, Any]:
+        """What replies tell of its credits."""
+        held = UNLIMITED if self.unlimited else self.reserved
+        return {"credits": self.credits, "credits_reserved": held}
 
     @property
     def expected(self) -> int:

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -80,11 +81,12 @@ class SqliteStore(Database):
         def change(connection: sqlite3.Connection) -> tuple[Job, bool]:
             if key is not None and (earlier := _replayed(connection, job, key, now)):
                 return _found(connection, job.account_id, earlier, self.vault), False
-            Book(connection, job.account_id, now).place(job.id, job.most)
-            connection.execute(_Q["add_job"], values)
+            reserved = Book(connection, job.account_id, now).place(job.id, job.most)
+            held: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
+            connection.execute(_Q["add_job"], values | held)
             if key is not None:
                 connection.execute(_Q["remember_key"], _key_values(job, key, now))
-            return fresh, True
+            return replace(fresh, **held), True
 
         return await self.change(change)
 
@@ -303,9 +305,9 @@ def _receipt(connection: sqlite3.Connection, job_id: str, examples: int) -> Rece
 def _ended(connection: sqlite3.Connection, row: sqlite3.Row, vault: Vault, now: float) -> Job:
     """Do what belongs to the end of a job, in the transaction that ended it."""
     job = _job(row, vault)
-    settle_job(connection, row, now)
+    cost = settle_job(connection, row, now)
     outbox.ended(connection, job, now)
-    return job
+    return replace(job, credits=cost)
 
 
 def _whole(job: Job, batch: Batch) -> tuple[bytes, ...]:
@@ -476,4 +478,7 @@ def _job(row: sqlite3.Row, vault: Vault) -> Job:
         outcome=orjson.loads(row["outcome"]),
         locked=locked,
         expired_at=row["expired_at"],
+        reserved=row["reserved"],
+        unlimited=bool(row["unlimited"]),
+        credits=row["credits"],
     )

@@ -46,6 +46,10 @@ WHERE account_id = :account_id AND (until IS NULL OR until >= :now);
 SELECT charged, COUNT(*) AS n FROM entry
 WHERE job_id = :job_id AND position IS NOT NULL AND success GROUP BY charged;
 
+-- name: set_job_credits
+-- What a job did cost, in the transaction that settles it.
+UPDATE job SET credits = :credits WHERE id = :id;
+
 -- name: used
 -- What was charged since a moment, by operation.
 SELECT platform, operation, SUM(units) AS units, SUM(credits) AS credits FROM ledger

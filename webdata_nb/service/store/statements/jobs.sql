@@ -1,7 +1,10 @@
 -- name: add_job
 -- A job is durable before it is answered.
-INSERT INTO job (id, account_id, kind, state, subject, request, context, sealed, created_at)
-VALUES (:id, :account_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now);
+INSERT INTO job (
+  id, account_id, kind, state, subject, request, context, sealed, created_at, reserved, unlimited
+) VALUES (
+  :id, :account_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now, :reserved, :unlimited
+);
 
 -- name: idempotent
 -- The start that an earlier request made under this key, within its day.
