@@ -4,7 +4,7 @@
     python -m benchmarks.kernel_matrix 7.2.0      # others
 
 Each version gets an environment of its own, which sees the libraries of this one behind its own;
-the tests of `tests/notebooks/test_kernel.py` then run against its kernel.
+the tests of the panel, of calls and of jobs, then run against its kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 VERSIONS: Final = ("7.4.0", "7.3.0", "6.31.0")
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
-TESTS: Final = "tests/notebooks/test_kernel.py"
+TESTS: Final = ("tests/notebooks/test_kernel.py", "tests/notebooks/test_job_panel.py")
 
 
 def environment(version: str, folder: Path) -> str:
@@ -43,7 +43,7 @@ def passed(version: str) -> bool:
         found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
         print(f"ipykernel {found}", flush=True)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
             cwd=CHECKOUT,
             env=os.environ | {"TESTED_KERNEL_PYTHON": python},
             check=False,

@@ -81,6 +81,8 @@ def test_the_panel_moves_and_leaves_plain_html_behind(kernel: Kernel, service: W
 
 def test_a_click_ends_the_job_while_its_cell_blocks(kernel: Kernel, service: WireService) -> None:
     cell = under_way(kernel, service, CRAWL)
+    [bar] = cell.widgets("IntProgressModel")
+    kernel.until(lambda: {"value": 3} in cell.updates.get(bar, []))
     click(kernel, cell)
     kernel.until(lambda: cell.ended)
     assert states(service) == ["cancelled"]
