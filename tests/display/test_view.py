@@ -106,6 +106,7 @@ def test_the_pace_is_never_negative_and_its_memory_is_bounded(
         (View("x", 2, credits=4.0, reserved=10.0, ending="done"), "4 credits"),
         (View("x", 2, reserved=10.0, ending="left"), ""),
         (View("x", 2, credits=4.0, unlimited=True), "unlimited credits"),
+        (View("x", 2, credits=4.0, unlimited=True, ending="done"), ""),
         (View("x", 2), ""),
     ],
 )

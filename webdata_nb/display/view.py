@@ -122,7 +122,7 @@ def pace(view: View) -> str:
 def _credits(view: View) -> list[str]:
     """Return what it costs and what is held for it, as far as the service tells."""
     if view.unlimited:
-        return ["unlimited credits"]
+        return ["unlimited credits"] if view.ending is None else []
     if view.ending is None and view.reserved is not None:
         used = "" if view.credits is None else f"{view.credits:g} of "
         return [f"{used}{view.reserved:g} credits{'' if view.credits is not None else ' held'}"]
