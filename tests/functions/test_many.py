@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import multiprocessing
+import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 from tests.functions.receipts import SITE, told
+from tests.functions.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
+from webdata_nb.bridge import PORTAL
 from webdata_nb.contract import paths
 from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault
 from webdata_nb.functions import Session, connect, crawl_df, creatives_df, search_df
@@ -183,6 +186,9 @@ def test_a_full_plan_makes_inputs_queue(service: WireService, connected: Session
     assert len(df) == 9
 
 
+SEVERAL = ["a", "b", "c", "d", "e", "f"]
+
+
 def pool(kind: str) -> Executor:
     if kind == "threads":
         return concurrent.futures.ThreadPoolExecutor(2)
@@ -210,6 +216,92 @@ def test_an_executor_gives_the_same_frame(
     failed = connected.search_df(["x", "y"], executor=executor)
     assert failed["success"].tolist() == [False, False]
     assert failed["error"].str.contains("422").all()
+
+
+class Cluster(Executor):
+    """Runs what it is given elsewhere, as a cluster does: nothing of it is told to its futures.
+
+    What goes there and what comes back is pickled, and a future that is cancelled says so although
+    its work goes on.
+    """
+
+    def __init__(self) -> None:
+        self._pool = concurrent.futures.ThreadPoolExecutor(2)
+
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[Any]:
+        told: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        work = pickle.dumps((fn, args, kwargs))
+
+        def run() -> None:
+            function, given, named = pickle.loads(work)
+            result = pickle.dumps(function(*given, **named))
+            if not told.cancelled():
+                told.set_result(pickle.loads(result))
+
+        self._pool.submit(run)
+        return told
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+@pytest.mark.parametrize("on_cancel", ["raise", "partial"])
+@pytest.mark.parametrize("kind", ["threads", "processes", "cluster"])
+async def test_an_executor_hears_of_a_cancellation(
+    service: WireService, connected: Session, kind: str, on_cancel: Any
+) -> None:
+    with Cluster() if kind == "cluster" else pool(kind) as executor:
+        service.search = Script(search_rows(2), running=True)
+        calling = connected.asearch_df(SEVERAL, executor=executor, on_cancel=on_cancel)
+        task = asyncio.create_task(calling)
+        await until(lambda: len(service.jobs) == 2 and service.polled.is_set())
+        task.cancel()
+        if on_cancel == "raise":
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert set((await task)["query"]) <= set(SEVERAL)
+        # Whoever had begun ends his job; whoever had not never begins.
+        await until(lambda: all(job.cancelled for job in service.jobs.values()))
+        assert len(service.jobs) == 2
+        # The executor is free again, and nothing of the call is left.
+        service.search = Script(search_rows(2))
+        again = await connected.asearch_df(SEVERAL, executor=executor)
+        assert again["success"].all()
+        assert len(again) == 2 * len(SEVERAL)
+        assert len(service.jobs) == 2 + len(SEVERAL)
+
+
+def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) -> None:
+    service.crawl = Script(crawl_rows(2), running=True)
+    with pool("processes") as executor:
+        thread = interrupt_when_running(service)
+        df = connected.crawl_df([SITE, SITE + "b"], executor=executor, on_cancel="partial")
+        thread.join()
+    # The rows so far, of those that had some.
+    assert told(df)["status"] == "partial"
+    assert df["success"].all()
+    assert {job.status for job in service.jobs.values()} == {"cancelled"}
+
+
+def test_one_input_that_ends_the_call_ends_the_others(
+    service: WireService, connected: Session, executor: Executor
+) -> None:
+    service.crawl = Script(crawl_rows(2), running=True)
+
+    def broken(path: str, _query: dict[str, str]) -> Response | None:
+        asked = service.asked[-1].body or {}
+        bad = path == paths.CRAWL and asked.get("url") == SITE + "bad"
+        if bad and not service.polled.is_set():  # not before the other one runs
+            return JSONResponse({"detail": "full"}, 429, {"Retry-After": "1"})
+        return JSONResponse({"detail": "a bad day"}, 422) if bad else None
+
+    service.fault = broken
+    with pytest.raises(Exception, match="a bad day"):
+        connected.crawl_df([SITE, SITE + "bad"], executor=executor, on_error="raise")
+    PORTAL.run(until(lambda: all(job.cancelled for job in service.jobs.values())))
 
 
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])

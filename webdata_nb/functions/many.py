@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from webdata_nb.bridge import PORTAL
 from webdata_nb.display.view import UNITS
 from webdata_nb.errors import (
     AuthError,
@@ -21,7 +20,7 @@ from webdata_nb.errors import (
     LocalServiceError,
     WebdataError,
 )
-from webdata_nb.functions import arguments, budget
+from webdata_nb.functions import arguments, budget, workers
 from webdata_nb.functions.answer import answer, gained
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import salvage
@@ -30,15 +29,15 @@ from webdata_nb.functions.inputs import Input, combined
 from webdata_nb.functions.overview import Overview
 from webdata_nb.functions.result import Result, delivered
 from webdata_nb.functions.showing import shown
+from webdata_nb.functions.workers import Outcome, Run
 from webdata_nb.tables import receipt, stacked
+from webdata_nb.tables.demand import Demand
 from webdata_nb.tables.stacked import Part
 
 if TYPE_CHECKING:
     import pandas as pd
 
 OnError = Literal["row", "raise"]
-Outcome = Result | WebdataError
-
 # Inputs under way at a time; the service's own cap is the limiter's matter.
 ABREAST: Final = 16
 # A service that dies is started again by the next input that looks for it.
@@ -91,8 +90,7 @@ async def answers(
 async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.DataFrame:
     """Run every input and return their rows as one frame."""
     began = datetime.now(UTC)
-    run = _on_executor(spread.executor) if spread.executor is not None else _here
-    outcomes, interrupted = await _gathered(inputs, call, run, spread)
+    outcomes, interrupted = await _outcomes(inputs, call, spread)
     parts = [_part(each, got, call) for each, got in zip(inputs, outcomes, strict=True)]
     if spread.row_each:
         parts = [_with_a_row(part, got) for part, got in zip(parts, outcomes, strict=True)]
@@ -107,7 +105,18 @@ async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.Da
 
 # ------------------------------------------------------------------------------------- running
 
-Run = Callable[[Ask, Call], Awaitable[Outcome]]
+
+async def _outcomes(
+    inputs: Sequence[Input], call: Call, spread: Spread
+) -> tuple[list[Outcome | None], bool]:
+    if spread.executor is None:
+        return await _gathered(inputs, call, _here, spread)
+    demand = await asyncio.to_thread(Demand.raised, call.settings.cache_dir)
+    try:
+        handed = workers.spread(spread.executor, _here, demand)
+        return await _gathered(inputs, call, handed, spread)
+    finally:
+        demand.met()
 
 
 async def _gathered(
@@ -178,19 +187,6 @@ async def _here(ask: Ask, call: Call) -> Outcome:
     if trouble is not None and result.table.num_rows == 0 and not isinstance(trouble, JobCancelled):
         return trouble
     return result
-
-
-def _on_executor(executor: Executor) -> Run:
-    async def run(ask: Ask, call: Call) -> Outcome:
-        return await asyncio.wrap_future(executor.submit(_work, ask, call))
-
-    return run
-
-
-def _work(ask: Ask, call: Call) -> Outcome:
-    """Run one input in another thread or process; whatever it returns pickles."""
-    outcome = PORTAL.run(_here(ask, call))
-    return outcome if isinstance(outcome, WebdataError) else replace(outcome, objects={})
 
 
 # ------------------------------------------------------------------------------------- stacking

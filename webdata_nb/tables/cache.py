@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from webdata_nb import settings
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import eviction, frame, receipts, schemas, snapshots, tickets, turns
+from webdata_nb.tables import demand, eviction, frame, receipts, schemas, snapshots, tickets, turns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,7 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
         raise InvalidArgument(f"op must be one of {', '.join(OPS)}, or None for all")
     if older_than is not None and older_than < 0:
         raise InvalidArgument("older_than must be a number of seconds, 0 or more")
-    for room in (snapshots, tickets, turns):
+    for room in (snapshots, tickets, turns, demand):
         room.sweep(path())
     return sum(
         eviction.remove(file)
