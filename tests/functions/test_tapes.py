@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,23 @@ import pytest
 import webdata_nb
 from tests.functions.receipts import SECRET, SITE, told
 from tests.wire_service import KEY, Script, WireService, crawl_rows, search_rows
-from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded, OfflineError
+from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded
 from webdata_nb.functions import (
+    advertisers_df,
     crawl_df,
+    crawl_job,
+    engines_df,
+    estimate,
+    export_df,
     jobs_df,
     record,
     replay,
     search_df,
     search_job,
     to_parquet,
+    usage_df,
+    weights_df,
+    why,
 )
 from webdata_nb.settings import options
 
@@ -61,9 +70,83 @@ def test_a_recording_replays_without_a_service(
         assert crawl_df([SITE, SITE + "b"]).equals(both)
         with pytest.raises(NotRecorded, match="record the notebook again"):
             search_df("b")
-        for call in (jobs_df, lambda: search_job("a")):
-            with pytest.raises(OfflineError, match="nothing was sent"):
+        for call in (jobs_df, lambda: search_job("a"), lambda: webdata_nb.job("x")):
+            with pytest.raises(NotRecorded, match="record the notebook again"):
                 call()
+    assert len(service.asked) == before
+
+
+@pytest.mark.usefixtures("connected")
+def test_listings_replay(
+    service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search_df("a")
+    calls: list[Callable[[], pd.DataFrame]] = [
+        jobs_df,
+        weights_df,
+        usage_df,
+        engines_df,
+        lambda: advertisers_df("fulmar"),
+    ]
+    with record(tmp_path):
+        first = [call() for call in calls]
+        bound = estimate(crawl_df, SITE, max_pages=5)
+    elsewhere(monkeypatch, tmp_path)
+    before = len(service.asked)
+    with replay(tmp_path):
+        again = [call() for call in calls]
+        assert estimate(crawl_df, SITE, max_pages=5) == bound
+        with pytest.raises(NotRecorded, match="jobs"):
+            jobs_df(limit=3)
+        with pytest.raises(NotRecorded, match="other"):
+            advertisers_df("other")
+    assert len(service.asked) == before
+    for one, other in zip(first, again, strict=True):
+        assert len(one)
+        assert one.equals(other)
+        assert one.dtypes.equals(other.dtypes)
+        assert told(other)["cache"] == "replay"
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    """Go on as on another machine: no key, no cache, no service."""
+    monkeypatch.setenv("WEBDATA_CACHE", str(place / "elsewhere"))
+    monkeypatch.setenv("WEBDATA_HOME", str(place / "elsewhere"))
+    webdata_nb.connect()
+
+
+@pytest.mark.usefixtures("connected")
+def test_jobs_replay(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.has_receipts = True
+    folder = tmp_path / "tape"
+    with record(folder):
+        begun = crawl_job(SITE, max_pages=3)
+        crawled = begun.df()
+        searched = search_job("a").arrow()
+        uncollected = search_job("never collected")
+        cause = why(crawled, crawled["url"][0])
+    elsewhere(monkeypatch, tmp_path)
+    before = len(service.asked)
+    with replay(folder):
+        again = crawl_job(SITE, max_pages=3)
+        assert again.job_id == begun.job_id
+        assert again.wait() == again.status == "completed"
+        assert (again.progress.completed, again.progress.total) == (3, 3)
+        assert again.df().equals(crawled)
+        assert again.df().dtypes.equals(crawled.dtypes)
+        assert webdata_nb.job(begun.job_id).kind == "crawl"
+        assert export_df(begun.job_id).equals(crawled)
+        assert search_job("a").arrow().equals(searched)
+        # The whole receipt is in the recording as well.
+        assert why(again.df(), crawled["url"][0]) == cause
+        with pytest.raises(NotRecorded, match=uncollected.job_id):
+            search_job("never collected").df()
+        for refused in (again.cancel, again.retry, lambda: list(again.events())):
+            with pytest.raises(NotRecorded, match="nothing was sent"):
+                refused()
+        # What is replayed costs nothing, and asks for no price.
+        with pytest.raises(NotRecorded, match="record the notebook again"):
+            crawl_df(SITE, max_pages=3, budget=0)
     assert len(service.asked) == before
 
 

@@ -9,11 +9,15 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.functions import arguments
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call
-from webdata_nb.functions.listings import asked, framed
+from webdata_nb.functions.listings import listed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
+    from webdata_nb.client.client import Client
+    from webdata_nb.contract.replies import Reply
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
 
@@ -79,8 +83,12 @@ async def aadvertisers_df(
     if most > limits.ADVERTISERS[1]:
         raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}")
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    reply = await asked(call, lambda client: client.advertisers(query.strip(), limit=most))
-    return await framed("advertisers", reply.advertisers, call)
+    wanted = query.strip()
+
+    async def ask(client: Client) -> Sequence[Reply]:
+        return (await client.advertisers(wanted, limit=most)).advertisers
+
+    return await listed("advertisers", {"query": wanted, "limit": most}, call, ask)
 
 
 advertisers_df = blocking(aadvertisers_df)

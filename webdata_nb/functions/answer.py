@@ -66,12 +66,11 @@ async def gained(ask: Ask, call: Call) -> Result:
     asked = tape.question(ask.op, ask.params(local=True))
     if (folder := call.settings.replay) is not None:
         played = await asyncio.to_thread(tape.get, folder, asked, ask.subject, ask.shown)
-        path, table, attrs = played
-        return Result(table, {**attrs, "cache": "replay", "file": str(path)})
+        return Result.played(*played)
     result = await _gained(ask, call)
     if (folder := call.settings.record) is not None and result.whole:
-        table, attrs = result.table, result.attrs
-        await asyncio.to_thread(tape.put, folder, asked, ask.subject, table, attrs)
+        keep = partial(tape.put, cached=result.receipt_of)
+        await asyncio.to_thread(keep, folder, asked, ask.subject, result.table, result.attrs)
     return result
 
 

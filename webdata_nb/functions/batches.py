@@ -229,11 +229,8 @@ class _Reading:
         ask = tally.each.ask
         asked = tape.question(ask.op, ask.params(local=True))
         if (folder := call.settings.replay) is not None:
-            path, table, attrs = await asyncio.to_thread(
-                tape.get, folder, asked, ask.subject, ask.shown
-            )
-            tally.kept = {**attrs, "cache": "replay", "file": str(path)}
-            for part in self._slices(table):
+            played = await asyncio.to_thread(tape.get, folder, asked, ask.subject, ask.shown)
+            for part in self._of_result(tally, Result.played(*played)):
                 yield part
             return
         folder = call.settings.record

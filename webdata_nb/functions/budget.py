@@ -17,6 +17,7 @@ from webdata_nb.contract.requests import (
 from webdata_nb.errors import InvalidArgument, OverBudget
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.call import Call
+from webdata_nb.functions.listings import recorded
 from webdata_nb.functions.memory import Memory
 
 # Files that the service downloads of one creative at most, beside its preview.
@@ -137,7 +138,7 @@ async def check(asks: Sequence[Ask], call: Call, budget: float | None) -> None:
     InvalidArgument
         The request sets no bound of its own.
     """
-    if budget is None:
+    if budget is None or call.settings.replay is not None:  # what is replayed costs nothing
         return
     estimate = await estimated(asks, call)
     if estimate.credits is None:
@@ -155,9 +156,10 @@ async def estimated(asks: Sequence[Ask], call: Call) -> Estimate:
     asked = await asyncio.to_thread(_unanswered, asks, call)
     if not asked:
         return priced([], {}, cached=len(asks))
-    async with call.connection.client(call.settings) as client:
-        catalog = await client.weights()
-    weights = {(each.platform, each.operation): each.weight for each in catalog}
+    catalog, _ = await recorded("weights", {}, call, lambda client: client.weights())
+    names = ("platform", "operation", "weight")
+    told = zip(*(catalog[name].to_pylist() for name in names), strict=True)
+    weights = {(platform, operation): weight for platform, operation, weight in told}
     local = call.connection.scope(call.settings).local
     return priced(asked, weights, cached=len(asks) - len(asked), local=local)
 

@@ -19,7 +19,7 @@ from webdata_nb.display import state
 from webdata_nb.display.progress import Listener
 from webdata_nb.display.view import UNITS
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.functions import arguments, running
+from webdata_nb.functions import arguments, running, taped
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
 from webdata_nb.functions.memory import Memory
@@ -111,6 +111,9 @@ class Job:
         """
         if not self._last.status.terminal:
             call = Call.of(session=self._connection)
+            if call.settings.replay is not None:
+                self._note(await taped.progress(call.settings.replay, self._ticket))
+                return self._last
             async with self._connection.client(call.settings) as client:
                 reply = await client.status(self.kind, self.job_id)
             elapsed = reply.time_taken or 0.0
@@ -165,6 +168,8 @@ class Job:
             As in `search_df`.
         """
         call = Call.of(session=self._connection, timeout=timeout, progress=progress)
+        if call.settings.replay is not None:
+            return (await self.apoll()).status.value
         return await self._ended(call, self._shown(call))
 
     wait = synced(await_)
@@ -374,6 +379,15 @@ class Job:
         return self.adf().__await__()
 
     async def _collected(self, call: Call) -> Result:
+        """Return the rows, from a recording or into one where there is one."""
+        if call.settings.replay is not None:
+            return await taped.ended(call.settings.replay, self._ticket)
+        result = await self._gathered(call)
+        if call.settings.record is not None and result.whole:
+            await taped.note_end(call.settings.record, self._ticket, result)
+        return result
+
+    async def _gathered(self, call: Call) -> Result:
         """Return the rows, from the file of an earlier collection or from the service."""
         memory = Memory.of(self._ticket.question, call)
         kept = await asyncio.to_thread(self._kept, memory)

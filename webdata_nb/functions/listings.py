@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from webdata_nb.client import paging
 from webdata_nb.contract import limits
@@ -13,18 +13,17 @@ from webdata_nb.functions import arguments
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.patience import within
-from webdata_nb.tables import frame, rows, schemas
+from webdata_nb.tables import frame, rows, schemas, tape
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from webdata_nb.client.client import Client
     from webdata_nb.contract.replies import Reply
     from webdata_nb.session import Connection
     from webdata_nb.tables.frame import DtypeBackend
     from webdata_nb.tables.schemas import TableName
-
-T = TypeVar("T")
 
 
 async def ajobs_df(
@@ -82,8 +81,9 @@ async def ajobs_df(
     """
     newest = arguments.whole("limit", limit, least=1)
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    jobs = await asked(call, lambda client: paging.all_jobs(client, newest=newest))
-    return await framed("jobs", jobs, call)
+    return await listed(
+        "jobs", {"limit": newest}, call, lambda client: paging.all_jobs(client, newest=newest)
+    )
 
 
 jobs_df = blocking(ajobs_df)
@@ -133,8 +133,7 @@ async def aweights_df(
     1.0
     """
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    weights = await asked(call, lambda client: client.weights())
-    return await framed("weights", weights, call)
+    return await listed("weights", {}, call, lambda client: client.weights())
 
 
 weights_df = blocking(aweights_df)
@@ -194,8 +193,7 @@ async def aengines_df(
     'local'
     """
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    listed = await asked(call, lambda client: client.engines())
-    return await framed("engines", listed, call)
+    return await listed("engines", {}, call, lambda client: client.engines())
 
 
 engines_df = blocking(aengines_df)
@@ -256,32 +254,50 @@ async def ausage_df(
     True
     """
     call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    usage = await asked(call, lambda client: client.usage())
-    return await framed("usage", [usage], call)
+    return await listed("usage", {}, call, _usage)
 
 
 usage_df = blocking(ausage_df)
 
 
-async def asked(call: Call, ask: Callable[[Client], Awaitable[T]]) -> T:
-    """Ask the service that `call` names; raises what `within` and the client do."""
+async def _usage(client: Client) -> list[Reply]:
+    return [await client.usage()]
+
+
+async def listed(
+    table: TableName,
+    params: Mapping[str, Any],
+    call: Call,
+    ask: Callable[[Client], Awaitable[Sequence[Reply]]],
+) -> pd.DataFrame:
+    """Return what `ask` lists as a frame; raises what `within` and the client do."""
+    shown = schemas.shown(table)
+    found, attrs = await recorded(table, params, call, ask)
+    return await asyncio.to_thread(
+        frame.build, found, shown=shown, attrs=attrs, dtype_backend=call.dtype_backend
+    )
+
+
+async def recorded(
+    table: TableName,
+    params: Mapping[str, Any],
+    call: Call,
+    ask: Callable[[Client], Awaitable[Sequence[Reply]]],
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Return a listing and what it tells of itself, from a recording or into one."""
+    question, subject = tape.question(table, params), str(params.get("query", ""))
+    if (folder := call.settings.replay) is not None:
+        names = schemas.SCHEMAS[table].names
+        path, found, attrs = await asyncio.to_thread(tape.get, folder, question, subject, names)
+        return found, {**attrs, "cache": "replay", "file": str(path)}
     async with call.connection.client(call.settings) as client:
-        reply: T = await within(call.timeout_s, ask(client))
-    return reply
-
-
-async def framed(table: TableName, replies: Sequence[Reply], call: Call) -> pd.DataFrame:
-    """Return the replies of a listing as a frame."""
-    listed = [reply.model_dump(mode="json") for reply in replies]
-    attrs: dict[str, Any] = {
+        replies = await within(call.timeout_s, ask(client))
+    found = rows.to_table(table, [reply.model_dump(mode="json") for reply in replies])
+    attrs = {
         "kind": table,
         "service": call.connection.scope(call.settings).service,
         "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
-    return await asyncio.to_thread(
-        frame.build,
-        rows.to_table(table, listed),
-        shown=schemas.shown(table),
-        attrs=attrs,
-        dtype_backend=call.dtype_backend,
-    )
+    if (folder := call.settings.record) is not None:
+        await asyncio.to_thread(tape.put, folder, question, subject, found, attrs)
+    return found, attrs

@@ -47,8 +47,10 @@ def record(folder: str | Path) -> Tape:
     """Store the answer of every later call in a folder, for `replay`.
 
     Holds from now on, in all threads of this process, to the end of a `with` block or to
-    `stop()`; `options.record` and WEBDATA_RECORD do the same. Answers of the cache are recorded as
-    well. A call whose job did not end well is not recorded.
+    `stop()`; `options.record` and WEBDATA_RECORD do the same. Recorded are the frames of all
+    functions, listings such as `jobs_df` among them, streams that were read to their end, and jobs
+    with the rows that were collected of them. Answers of the cache are recorded as well. A call
+    whose job did not end well is not recorded.
 
     Parameters
     ----------
@@ -83,7 +85,8 @@ def replay(folder: str | Path) -> Tape:
 
     Holds as `record` does; `options.replay` and WEBDATA_REPLAY do the same. The n-th time a call
     is made it gets the n-th answer that was recorded. A call that was not recorded raises
-    NotRecorded.
+    NotRecorded, as does what acts on a job (`cancel`, `retry`, `events` and the service's own
+    exports); nothing is ever sent.
 
     Parameters
     ----------

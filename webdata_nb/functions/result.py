@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, WebdataError
@@ -41,6 +42,17 @@ class Result:
     def kept(cls, found: Snapshot, state: str = "hit") -> Result:
         """Return what a cached file holds."""
         return cls(found.table, {**found.attrs, "cache": state, "file": str(found.path)})
+
+    @classmethod
+    def played(cls, path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> Result:
+        """Return what a recording holds."""
+        return cls(table, {**attrs, "cache": "replay", "file": str(path)})
+
+    @property
+    def receipt_of(self) -> Path | None:
+        """The cached file that the whole receipt lies beside, where there is one."""
+        file = self.attrs.get("file")
+        return None if file is None else Path(file)
 
     def without(self, before: Snapshot | None) -> Result:
         """Return the rows whose creative the earlier answer did not have."""

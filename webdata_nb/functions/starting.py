@@ -10,7 +10,7 @@ from webdata_nb.bridge import synced
 from webdata_nb.client import waiting
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import NotFound
-from webdata_nb.functions import arguments, running
+from webdata_nb.functions import arguments, running, taped
 from webdata_nb.functions.ask import Ask
 from webdata_nb.functions.blocking import blocking
 from webdata_nb.functions.call import Call, OnCancel, OnIncomplete
@@ -191,12 +191,17 @@ crawl_job = synced(acrawl_job)
 
 
 async def _started(ask: Ask, call: Call) -> Job:
-    memory = Memory.of_ask(ask, call)
-    async with call.connection.client(call.settings) as client:
-        job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
+    memory, played = Memory.of_ask(ask, call), call.settings.replay
+    if played is not None:
+        job_id = await taped.started(played, ask)
+    else:
+        async with call.connection.client(call.settings) as client:
+            job_id = (await within(call.timeout_s, running.start(client, ask))).job_id
+    if call.settings.record is not None:
+        await taped.note_start(call.settings.record, ask, job_id)
     public = ask.public
     ticket = Ticket(job_id, ask.op, ask.subject, memory.question.digest, ask.shown, public)
-    return await asyncio.to_thread(started, ticket, call.connection, remember=True)
+    return await asyncio.to_thread(started, ticket, call.connection, remember=played is None)
 
 
 async def ajob(
@@ -241,6 +246,9 @@ async def ajob(
     call = Call.of(session=session, timeout=timeout)
     named = checked_id(job_id)
     scope = call.connection.scope(call.settings)
+    if call.settings.replay is not None:
+        played = await taped.found(call.settings.replay, named, scope.service)
+        return started(played, call.connection, remember=False)
     known = await asyncio.to_thread(Memory.remembered, named, call)
     async with call.connection.client(call.settings) as client:
         finding = _found(client, named, known)
@@ -325,7 +333,7 @@ async def aexport_df(
         out=out,
     )
     known = await asyncio.to_thread(Memory.remembered, checked_id(job_id), call)
-    if known is None or not cache:
+    if known is None or not cache or call.settings.replay is not None:
         found = await ajob(job_id, session=session, timeout=timeout)
     else:
         found = started(known, call.connection, remember=False)

@@ -11,13 +11,14 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from webdata_nb.errors import NotRecorded
-from webdata_nb.tables import parquet
+from webdata_nb.tables import parquet, receipts
 from webdata_nb.tables.parquet import Document
 from webdata_nb.tables.schemas import TableName
 from webdata_nb.tables.snapshots import Question
@@ -54,9 +55,15 @@ def question(op: TableName, params: Mapping[str, Any]) -> Question:
 
 
 def put(
-    folder: Path, asked: Question, subject: str, table: pa.Table, attrs: Mapping[str, Any]
+    folder: Path,
+    asked: Question,
+    subject: str,
+    table: pa.Table,
+    attrs: Mapping[str, Any],
+    *,
+    cached: Path | None = None,
 ) -> Path:
-    """Record an answer.
+    """Record an answer, and the whole receipt that lies beside the `cached` one.
 
     Raises
     ------
@@ -68,11 +75,14 @@ def put(
     if number == 1:
         for old in _files(folder, asked):
             old.unlink(missing_ok=True)
+            receipts.beside(old).unlink(missing_ok=True)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", subject).strip("-")[:_SLUG].lower()
     path = folder / f"{asked.op}-{slug}-{asked.digest[:16]}-{number:03d}.parquet"
     own = {"digest": asked.digest}
     told = {**attrs, "file": None}
     parquet.write_atomically(path, parquet.encode(table, own=own, attrs=told))
+    if cached is not None and receipts.beside(cached).is_file():
+        parquet.write_atomically(receipts.beside(path), receipts.beside(cached).read_bytes())
     return path
 
 
@@ -97,6 +107,15 @@ def get(
         return path, document.read(columns), document.attrs
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise NotRecorded(f"the recorded answer {path} cannot be read: {error}") from None
+
+
+def attrs(folder: Path, asked: Question) -> dict[str, Any] | None:
+    """Return what the first answer to a question tells of itself, with `shown`, its columns."""
+    for path in _files(folder, asked):
+        with suppress(OSError, ValueError, KeyError, pa.ArrowException):
+            document = Document(path.read_bytes())
+            return {**document.attrs, "shown": document.schema.names}
+    return None
 
 
 def _files(folder: Path, asked: Question) -> list[Path]:
