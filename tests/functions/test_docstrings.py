@@ -1,0 +1,172 @@
+"""What docstrings say of columns, defaults and allowed values is what there is."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+import pandas as pd
+import pytest
+from pydantic import BaseModel
+
+from webdata_nb import errors, functions
+from webdata_nb.contract import fields
+from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+from webdata_nb.display import progress
+from webdata_nb.functions import call, many, overloads
+from webdata_nb.tables import frame, schemas
+from webdata_nb.tables.schemas import TableName
+
+FRAMES: dict[Callable[..., Any], TableName] = {
+    functions.search_df: "search",
+    functions.crawl_df: "crawl",
+    functions.creatives_df: "creatives",
+    functions.advertisers_df: "advertisers",
+    functions.jobs_df: "jobs",
+    functions.weights_df: "weights",
+    functions.engines_df: "engines",
+    functions.usage_df: "usage",
+}
+REQUESTS: dict[Callable[..., Any], type[BaseModel]] = {
+    functions.search_df: SearchRequest,
+    functions.crawl_df: CrawlRequest,
+    functions.creatives_df: CreativesRequest,
+}
+
+TYPES: dict[str, Any] = {
+    "Engine": fields.Engine,
+    "Format": fields.Format,
+    "Strategy": fields.Strategy,
+    "OnCancel": call.OnCancel,
+    "OnIncomplete": call.OnIncomplete,
+    "OnError": many.OnError,
+    "DtypeBackend": frame.DtypeBackend,
+}
+
+
+def section(function: object, name: str) -> str:
+    """Return one section of a docstring."""
+    doc = inspect.getdoc(function) or ""
+    found = re.search(rf"(?m)^{name}\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", doc, re.DOTALL)
+    return found[1] if found else ""
+
+
+def parameters(function: object) -> dict[str, str]:
+    """Return what is said of each parameter."""
+    told: dict[str, str] = {}
+    names: list[str] = []
+    for line in section(function, "Parameters").splitlines():
+        if line and not line.startswith(" "):
+            names = line.split(", ")
+        else:
+            told |= {name: f"{told.get(name, '')} {line.strip()}" for name in names}
+    return told
+
+
+def columns(function: object) -> Iterator[tuple[str, str]]:
+    """Give the columns of the table in "Returns", with their dtypes."""
+    lines = section(function, "Returns").splitlines()
+    rules = [place for place, line in enumerate(lines) if re.fullmatch(r"\s*=+( =+)+", line)]
+    assert len(rules) == 3, "there must be one table"
+    spans = [match.span() for match in re.finditer("=+", lines[rules[0]])]
+    for line in lines[rules[1] + 1 : rules[2]]:
+        names, dtype = (line[start:end].strip() for start, end in spans[:2])
+        meaning = line[spans[2][0] :]
+        also = re.findall(r"as is `(\w+)`", meaning)
+        yield from ((name, dtype) for name in [*names.split(", "), *also])
+
+
+@pytest.mark.parametrize(("function", "table"), FRAMES.items(), ids=FRAMES.values())
+def test_the_columns_told_are_those_of_the_schema(
+    function: Callable[..., Any], table: TableName
+) -> None:
+    empty = frame.build(schemas.SCHEMAS[table].empty_table())
+    there = {name: str(dtype) for name, dtype in empty.dtypes.items()}
+    assert dict(columns(function)) == there
+
+
+def test_every_frame_function_is_looked_at() -> None:
+    named = {name for name in functions.__all__ if name.endswith("_df") and name[0] != "a"}
+    known = {function.__name__ for function in FRAMES}
+    # Theirs are those of another function, or are shown by tests of their own.
+    others = {"export_df", "history_df", "scrape_df", "links_df", "images_df", "headings_df"}
+    assert (named | {"advertisers_df"}) - others == known
+
+
+@pytest.mark.parametrize(
+    ("function", "made"),
+    [
+        (functions.links_df, {"url": ["http://a.test/"], "links": [["http://b.test/"]]}),
+        (functions.images_df, {"url": ["http://a.test/"], "images": [[{"src": "/a.png"}]]}),
+        (functions.headings_df, {"url": ["http://a.test/"], "headings": [[{"level": 1}]]}),
+    ],
+)
+def test_derived_columns_are_named(function: Callable[..., Any], made: dict[str, Any]) -> None:
+    told = section(function, "Returns")
+    for name in function(pd.DataFrame(made)).columns:
+        assert re.search(rf"\b{name}\b", told), name
+
+
+def options() -> list[tuple[Callable[..., Any], str]]:
+    return [
+        (function, name)
+        for function, model in REQUESTS.items()
+        for name in parameters(function)
+        if name in model.model_fields
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), options(), ids=lambda each: getattr(each, "__name__", each)
+)
+def test_defaults_told_are_those_of_the_contract(function: Callable[..., Any], name: str) -> None:
+    field = REQUESTS[function].model_fields[name]
+    if field.is_required():
+        return
+    default = field.get_default(call_default_factory=True)
+    if default is None or default == () or isinstance(default, BaseModel):
+        return  # nothing unless it is given
+    written = json.dumps(default) if isinstance(default, str | tuple | list) else str(default)
+    told = re.findall(r"(\S+) \(([^)]*\bdefault\b[^)]*)\)", parameters(function)[name])
+    assert told, f"the default is {written}"
+    words = " ".join(itertools.chain(*told))
+    assert re.search(rf"(?<!\w){re.escape(written)}(?!\w)", words), f"the default is {written}"
+
+
+@pytest.mark.parametrize(
+    ("function", "known"),
+    [
+        (functions.search_df, overloads.SearchOptions),
+        (functions.crawl_df, overloads.CrawlOptions),
+        (functions.creatives_df, overloads.CreativesOptions),
+    ],
+    ids=["search", "crawl", "creatives"],
+)
+def test_allowed_words_are_told(function: Callable[..., Any], known: Any) -> None:
+    told = parameters(function)
+    looked_at = 0
+    for name, hint in {**overloads.TableOptions.__annotations__, **known.__annotations__}.items():
+        for word in words_of(str(hint)):
+            assert f'"{word}"' in told[name], (name, word)
+            looked_at += 1
+    assert looked_at >= 9
+    for kind in progress.KINDS:
+        assert f'"{kind}"' in told["progress"]
+
+
+def words_of(hint: str) -> set[str]:
+    """Return the words that the types named in an annotation allow."""
+    named = [types for name, types in TYPES.items() if re.search(rf"\b{name}\b", hint)]
+    return {word for types in named for word in get_args(types)}
+
+
+@pytest.mark.parametrize("name", functions.__all__)
+def test_the_errors_told_exist(name: str) -> None:
+    heads = [line for line in section(getattr(functions, name), "Raises").splitlines() if line]
+    for each in ", ".join(line for line in heads if not line.startswith(" ")).split(", "):
+        assert not each or hasattr(errors, each) or hasattr(builtins, each), each
