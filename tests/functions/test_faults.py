@@ -26,7 +26,7 @@ from tests.client.fake import (
 from tests.functions.receipts import SITE
 from webdata_nb import connect
 from webdata_nb.errors import IncompleteResult
-from webdata_nb.functions import Session
+from webdata_nb.functions import Session, harvest
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "500": lambda: status(500),
@@ -78,8 +78,8 @@ async def test_a_fault_that_stays_is_never_a_short_frame(
     faulty.on("GET crawl", well, *[on_page_two] * 30)
     with pytest.raises(IncompleteResult) as raised:
         await session.acrawl_df(SITE, max_pages=250)
-    assert (raised.value.expected, raised.value.arrived) == (250, 100)
-    assert len(raised.value.frame) == 100
+    assert (raised.value.expected, raised.value.arrived) == (250, 50)
+    assert len(raised.value.frame) == 50
 
 
 async def test_polling_a_thousand_rows_downloads_them_once(
@@ -89,8 +89,8 @@ async def test_polling_a_thousand_rows_downloads_them_once(
     assert len(df) == 1000
     asked = [each.query for each in faulty.requests("GET crawl")]
     assert [query for query in asked if query.get("include_data") == "false"]
-    pages = [query["page"] for query in asked if query.get("per_page") == "100"]
-    assert pages == [str(page) for page in range(1, 11)]
+    pages = [query["page"] for query in asked if query.get("per_page") == f"{harvest.ROWS}"]
+    assert pages == [str(page) for page in range(1, 1000 // harvest.ROWS + 1)]
 
 
 WRITER = """

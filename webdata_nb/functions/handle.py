@@ -168,13 +168,13 @@ class Job:
             As in `search_df`.
         """
         call = Call.of(session=self._connection, timeout=timeout, progress=progress)
-        if call.settings.replay is not None:
-            return (await self.apoll()).status.value
         return await self._ended(call, self._shown(call))
 
     wait = synced(await_)
 
     async def _ended(self, call: Call, shown: AbstractAsyncContextManager[Listener]) -> str:
+        if call.settings.replay is not None:
+            return (await self.apoll()).status.value
         async with shown as listener:
             listener.report(self._last)
             async with self._connection.client(call.settings) as client:
