@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+import webdata_nb
 from tests.functions.receipts import SECRET, SITE
 from tests.wire_service import WireService
 from webdata_nb.errors import (
@@ -125,3 +127,27 @@ def test_a_wrong_variable_is_named_like_a_wrong_argument(
     with pytest.raises(InvalidArgument, match=f"{name}|progress"):
         crawl_df(SITE)
     assert service.asked == []
+
+
+def test_the_blocking_name_is_the_one_that_complains() -> None:
+    with pytest.raises(TypeError, match=r"^search_df\(\) takes 1 positional argument"):
+        search_df("q", 5)  # type: ignore[call-overload]
+    with pytest.raises(
+        TypeError, match=r"^crawl_df\(\) got an unexpected keyword argument 'pages'"
+    ):
+        crawl_df(SITE, pages=5)  # type: ignore[call-overload]
+
+
+def test_what_is_no_frame_is_refused(tmp_path: Path) -> None:
+    wrong: Any = 5
+    for call in (
+        webdata_nb.links_df,
+        webdata_nb.images_df,
+        webdata_nb.headings_df,
+        webdata_nb.tables,
+        lambda df: webdata_nb.to_parquet(df, tmp_path / "x.parquet"),
+    ):
+        with pytest.raises(InvalidArgument, match="DataFrame"):
+            call(wrong)
+    with pytest.raises(InvalidArgument, match="older_than"):
+        webdata_nb.cache.clear(older_than="a day")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from webdata_nb.bridge import synced
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 NOTEBOOKS: Final = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
+# What a cell shows that compares a frame with one that was kept: where it came from, and whether
+# both are equal.
+PROMISED: Final = {"01_quickstart": ["hit"], "05_batch_research": ["hit", "replay"]}
 stop = synced(local.stop)
 
 
@@ -66,6 +70,11 @@ def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
     pages = ["".join(output.get("data", {}).get("text/html", [])) for output in outputs]
     assert any("✓ " in page for page in pages)
     assert not any("<script" in page for page in pages)
+    # What the text says of the cache, of recordings and of comparisons is so.
+    values = ["".join(output.get("data", {}).get("text/plain", [])) for output in outputs]
+    assert [value for value in values if re.match(r"\('\w+', (True|False)\)$", value)] == [
+        f"('{state}', True)" for state in PROMISED.get(path.stem, [])
+    ]
     # Pictures are part of the notebook, never an address.
     assert all(page.count("<img") == page.count('src="data:image/png;base64,') for page in pages)
     drawn = sum("image/png" in output.get("data", {}) for output in outputs)

@@ -97,7 +97,8 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
     """
     if op is not None and op not in OPS:
         raise InvalidArgument(f"op must be one of {', '.join(OPS)}, or None for all")
-    if older_than is not None and older_than < 0:
+    number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
+    if older_than is not None and not (number and older_than >= 0):
         raise InvalidArgument("older_than must be a number of seconds, 0 or more")
     for room in (snapshots, tickets, turns, demand):
         room.sweep(path())

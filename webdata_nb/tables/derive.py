@@ -196,6 +196,7 @@ def tables(
 
 
 def _source(df: pd.DataFrame, wanted: str | None) -> str:
+    frame.require(df)
     if wanted is not None and wanted not in _SOURCES:
         raise InvalidArgument(f"source must be one of {', '.join(map(repr, _SOURCES))}, or None")
     there = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
@@ -283,6 +284,7 @@ def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[st
 
 
 def _listed(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
+    frame.require(df)
     if column not in df.columns:
         raise InvalidArgument(f'df has no column {column}: ask for it, formats=["{column}"]')
     for url, value in zip(_urls(df), df[column].tolist(), strict=True):
@@ -292,6 +294,7 @@ def _listed(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _urls(df: pd.DataFrame) -> list[str]:
+    frame.require(df)
     if "url" not in df.columns:
         raise InvalidArgument("df has no column url: it must be a frame of search_df or crawl_df")
     return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]

@@ -60,6 +60,18 @@ def build(
     return frame
 
 
+def require(df: object) -> None:
+    """Refuse what is no frame.
+
+    Raises
+    ------
+    InvalidArgument
+        It is something else.
+    """
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidArgument("df must be a pandas DataFrame")
+
+
 def arrow_backed(df: pd.DataFrame) -> bool:
     """Whether a frame was built with `dtype_backend="pyarrow"`."""
     return any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
