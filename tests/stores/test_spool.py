@@ -46,7 +46,7 @@ async def test_a_large_record_is_kept_too(root: Path) -> None:
         assert await later.take(0) == large
 
 
-@given(cut=some.integers(0, len(RECORD) + 3))
+@given(cut=some.integers(0, len(RECORD) + module._HEAD.size - 1))
 async def test_half_a_record_is_none(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     root = tmp_path_factory.mktemp("spool")
     await left_by_a_kill(root, RECORD)
@@ -54,7 +54,37 @@ async def test_half_a_record_is_none(tmp_path_factory: pytest.TempPathFactory, c
     path.write_bytes(path.read_bytes()[:cut])
     with Spool(root).of("job") as later:
         assert await later.take(0) is None
-        assert not path.exists()
+        assert await later.keep(0, RECORD)
+        assert await later.take(0) == RECORD
+
+
+@given(some.lists(some.tuples(some.integers(0, 5), some.binary(max_size=300)), max_size=20))
+async def test_files_are_written_over_and_what_is_kept_is_there(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bytes]]
+) -> None:
+    root = tmp_path_factory.mktemp("spool")
+    spool, kept, most = Spool(root).of("job"), dict[int, bytes](), 0
+    for ordinal, record in steps:
+        if ordinal in kept:
+            spool.drop(ordinal)
+            del kept[ordinal]
+        else:
+            assert await spool.keep(ordinal, record)
+            kept[ordinal] = record
+        most = max(most, len(kept))
+    assert len(list((root / "job").glob("*"))) == most
+    with Spool(root).of("job") as later:
+        for ordinal, record in kept.items():
+            assert await later.take(ordinal) == record
+
+
+async def test_a_large_file_goes_with_its_record(root: Path) -> None:
+    with Spool(root).of("job") as job:
+        assert await job.keep(0, bytes(module.AT_ONCE + 1))
+        job.drop(0)
+        assert list((root / "job").iterdir()) == []
+        assert await job.keep(1, RECORD)
+        assert await job.take(1) == RECORD
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
@@ -111,6 +141,16 @@ async def test_files_stay_where_the_job_goes_on(
 def blocked(root: Path) -> Path:
     root.write_bytes(b"a file where the folder should be")
     return root
+
+
+async def test_files_of_others_are_let_be(root: Path) -> None:
+    await left_by_a_kill(root, RECORD)
+    (root / "job" / "notes.txt").write_bytes(b"none of ours")
+    (root / "job" / "7").write_bytes(b"")
+    with Spool(root).of("job") as later:
+        assert await later.take(0) == RECORD
+        assert await later.keep(1, RECORD)
+        assert await later.take(1) == RECORD
 
 
 async def test_a_folder_that_cannot_be_written_refuses(blocked: Path) -> None:

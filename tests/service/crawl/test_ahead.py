@@ -119,7 +119,6 @@ async def test_one_worker_fetches_page_after_page_while_none_is_read(
         assert len(house.files()) == len(PAGES)
         readers.go_on.set()
         await task
-        assert house.files() == []
     assert site.peak == 1
     assert [row["url"] for row in await house.rows()] == [site.at(p) for p in ["/", *PAGES]]
     assert not list(house.spool_dir.iterdir())

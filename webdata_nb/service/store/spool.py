@@ -2,6 +2,10 @@
 
 Nothing is synchronised to the disk. A kill, against which this is meant, leaves what was written;
 a loss of power may not, which a checksum tells, and then the pages are fetched again.
+
+A file whose record is stored is written over: to create and to remove one waits for the file
+system's journal, which each commit of the database keeps busy. What it holds until then is in the
+job's journal as well, so that nobody asks for it.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import struct
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +24,13 @@ from webdata_nb.service.errors import LeaseLost
 
 # Of all jobs together. Beyond it a page holds its place until it is stored.
 MOST_BYTES: Final = 32 * 1024 * 1024
-# A larger file is written on a thread, so that the event loop does not wait for it.
+# A larger record is written on a thread, so that the event loop does not wait for it, and its file
+# is not kept for others.
 AT_ONCE: Final = 1024 * 1024
-_SUM: Final = 4
-_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+# Checksum of all that follows; number of the write; ordinal; bytes of the record.
+_HEAD: Final = struct.Struct("!IQII")
+_TOLD: Final = struct.Struct("!QII")
+_WRITE: Final = os.O_WRONLY | getattr(os, "O_BINARY", 0)
 
 
 class Spool:
@@ -68,13 +76,29 @@ class JobSpool:
     def __init__(self, spool: Spool, folder: Path) -> None:
         self._spool, self._folder = spool, folder
         self._sizes: dict[int, int] = {}
+        # File of each record, files free to be written over, and how many files there are.
+        self._places: dict[int, int] = {}
+        self._free: list[int] = []
+        self._files = self._writes = 0
 
     def __enter__(self) -> Self:
+        latest: dict[int, tuple[int, int, int]] = {}
         for path in self._folder.glob("*"):
-            with suppress(OSError, ValueError):
-                self._sizes[int(path.name)] = size = path.stat().st_size
-                # Not refused, whatever the bound: what is there is there.
-                self._spool.gives_back(-size)
+            if not path.name.isdecimal():
+                continue
+            place = int(path.name)
+            self._files = max(self._files, place + 1)
+            self._free.append(place)
+            with suppress(OSError, struct.error), path.open("rb") as file:
+                _, write, ordinal, size = _HEAD.unpack(file.read(_HEAD.size))
+                # A file that is free still tells of what it held.
+                latest[ordinal] = max(latest.get(ordinal, (0, 0, 0)), (write, place, size))
+        for ordinal, (write, place, size) in latest.items():
+            self._writes = max(self._writes, write)
+            self._sizes[ordinal], self._places[ordinal] = size, place
+            self._free.remove(place)
+        # Not refused, whatever the bound: what is there is there.
+        self._spool.gives_back(-sum(self._sizes.values()))
         return self
 
     def __exit__(
@@ -94,11 +118,12 @@ class JobSpool:
         """Write a record where a kill leaves it; False where there is no room for it."""
         if ordinal in self._sizes:
             return True
-        if not self._spool.takes(len(record)):
+        size = len(record)
+        if not self._spool.takes(size):
             return False
-        self._sizes[ordinal] = len(record)
+        self._sizes[ordinal], self._places[ordinal] = size, self._place()
         try:
-            if len(record) > AT_ONCE:
+            if size > AT_ONCE:
                 await asyncio.to_thread(self._write, ordinal, record)
             else:
                 self._write(ordinal, record)
@@ -111,33 +136,53 @@ class JobSpool:
         """Return what an earlier attempt kept; None where there is nothing whole."""
         if ordinal not in self._sizes:
             return None
-        with suppress(OSError):
-            data = await asyncio.to_thread((self._folder / str(ordinal)).read_bytes)
-            record = data[_SUM:]
-            if data[:_SUM] == _sum(record):
+        with suppress(OSError, struct.error):
+            data = await asyncio.to_thread(self._path(ordinal).read_bytes)
+            record = data[_HEAD.size : _HEAD.size + self._sizes[ordinal]]
+            if _is_whole(data[: _HEAD.size], ordinal, record):
                 return record
         self.drop(ordinal)
         return None
 
     def drop(self, ordinal: int) -> None:
-        """Remove a record, if there is one: it is stored, or of no use."""
+        """Give up a record, if there is one: it is stored, or of no use."""
         size = self._sizes.pop(ordinal, None)
-        if size is not None:
-            self._spool.gives_back(size)
+        if size is None:
+            return
+        path, place = self._path(ordinal), self._places.pop(ordinal)
+        self._spool.gives_back(size)
+        self._free.append(place)
+        if size > AT_ONCE:
             with suppress(OSError):
-                (self._folder / str(ordinal)).unlink()
+                path.unlink()
+
+    def _place(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._files += 1
+        return self._files - 1
+
+    def _path(self, ordinal: int) -> Path:
+        return self._folder / str(self._places[ordinal])
 
     def _write(self, ordinal: int, record: bytes) -> None:
-        path = self._folder / str(ordinal)
+        path = self._path(ordinal)
         try:
-            number = os.open(path, _FLAGS, 0o600)
+            number = os.open(path, _WRITE)
         except FileNotFoundError:
-            self._folder.mkdir(mode=0o700, parents=True)
-            number = os.open(path, _FLAGS, 0o600)
-        with os.fdopen(number, "wb") as file:
-            file.write(_sum(record))
-            file.write(record)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            number = os.open(path, _WRITE | os.O_CREAT, 0o600)
+        with os.fdopen(number, "wb", buffering=0) as file:
+            self._writes += 1
+            rest = memoryview(_head(self._writes, ordinal, record) + record)
+            while rest:
+                rest = rest[file.write(rest) :]
 
 
-def _sum(record: bytes) -> bytes:
-    return crc32(record).to_bytes(_SUM, "big")
+def _head(write: int, ordinal: int, record: bytes) -> bytes:
+    told = _TOLD.pack(write, ordinal, len(record))
+    return crc32(record, crc32(told)).to_bytes(4, "big") + told
+
+
+def _is_whole(head: bytes, ordinal: int, record: bytes) -> bool:
+    return head == _head(_HEAD.unpack(head)[1], ordinal, record)
