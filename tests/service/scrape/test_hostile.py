@@ -59,6 +59,7 @@ HOSTILE = {
     "signs of Markdown": nested("*_`[]#"),
     "bases": numbered('<base href="/x@/">', 12_000),
     "unclosed tag in XHTML": '<?xml version="1.0"?><html xmlns="x">' + nested("<a "),
+    "line breaks in each other": "<i><br>" * 20_000 + "x",
     "30k links": "<ul>" + '<li><a href="/x">t</a>' * 30_000,
     "a word": "a" * SIZE,
     "code within code": "<code>" * 100_000 + "<a href=x>y",

@@ -81,6 +81,7 @@ def test_a_table_for_layout_becomes_blocks() -> None:
     [
         ("<p>a<br><br>b", "a\n\nb"),
         ("<p>a<br> <br>\n<br>b<br>c", "a\n\nb  \nc"),
+        ("<p>a<br><span></span><br>b", "a\n\nb"),
         ("<ul><li>a<br><br>b</ul>", "- a\n\n  b"),
         ("<div><p>a</p><br>b<br></div>", "a\n\nb"),
         ("<div><br>a<span><br><br>b</span></div>", "a\n\nb"),

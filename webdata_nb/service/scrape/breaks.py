@@ -39,6 +39,7 @@ _BLOCKS: Final = frozenset(
     | {"form", "fieldset", "details", "address", "center"}
 )
 
+_IDLE: Final = frozenset({"span", "font", "i", "b", "em", "strong", "small", "u", "wbr"})
 _LEVELS: Final = 8
 
 
@@ -49,14 +50,15 @@ def prepare_breaks(breaks: Iterable[Element]) -> None:
         if each.parent is None:
             continue
         first = _follows_block(each, idle)
-        if above(each, _KEPT) is not None:
-            if first:  # the writer takes long over such ones within each other
+        again = list(_breaks_after(each))
+        kept = above(each, _KEPT) is not None
+        for other in again[1:] if kept else again:  # the writer takes long over many in a row
+            other.decompose()
+        if kept:
+            if first:
                 each.tag = "wbr"
                 idle.add(each)
             continue
-        again = list(_breaks_after(each))
-        for other in again:
-            other.decompose()
         if again or first:
             each.tag = "div"
 
@@ -66,9 +68,10 @@ def _breaks_after(first: Element) -> Iterator[Element]:
     node = first.next_sibling
     while node is not None:
         if isinstance(node, Element):
-            if node.tag != "br":
+            if node.tag == "br":
+                yield node
+            elif len(node) or node.tag not in _IDLE:
                 return
-            yield node
         elif isinstance(node, Text) and node.data.strip():
             return
         node = node.next_sibling
