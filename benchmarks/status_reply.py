@@ -34,16 +34,15 @@ from typing import Any, Final
 
 import orjson
 import psutil
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.app import give_memory_back, listen, service
-from webdata_nb.service.connections import Bounded
+from webdata_nb.service.app import service
 from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.process import Server, give_memory_back, listen
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.records import Batch, Entry, NewJob, Seen
 from webdata_nb.service.store.sqlite import SqliteStore
@@ -114,20 +113,7 @@ async def serve(data_dir: Path, pipe: Connection) -> None:
     async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
         apps: list[Any] = [running.app, Starlette(routes=[Route("/bare", bare)])]
         sockets = [listen("127.0.0.1", 0) for _ in apps]
-        servers = [
-            uvicorn.Server(
-                uvicorn.Config(
-                    app,
-                    http=Bounded,
-                    ws="none",
-                    log_config=None,
-                    access_log=False,
-                    lifespan="off",
-                    server_header=False,
-                )
-            )
-            for app in apps
-        ]
+        servers = [Server(app) for app in apps]
         pipe.send([[sock.getsockname()[1] for sock in sockets], lifetime.token, os.getpid()])
         tasks = [
             asyncio.create_task(server.serve(sockets=[sock]))

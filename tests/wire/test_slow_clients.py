@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tests.test_cli import PATIENCE_S, Shell
-from webdata_nb.service.app import listen
 from webdata_nb.service.connections import HEADER_BYTES, HEADERS_S, Bounded
+from webdata_nb.service.process import listen
 
 SLOW = 800
 PACE_S = 0.5

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
-import os
-import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any, Final
 
-import uvicorn
-from prometheus_client import start_http_server
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
@@ -37,6 +31,14 @@ from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.logs import Shape, set_up
 from webdata_nb.service.metrics import Metrics, Stored
+from webdata_nb.service.process import (
+    Server,
+    bounded_end,
+    give_memory_back,
+    listen,
+    measured,
+    signals,
+)
 from webdata_nb.service.routes import (
     crawl,
     creatives,
@@ -84,15 +86,11 @@ from webdata_nb.service.work.ways import Ways
 
 log = logging.getLogger("webdata_nb.service")
 
-# glibc's M_ARENA_MAX, M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h).
-_MALLOC: Final = {-8: 2, -1: 1024 * 1024, -3: 256 * 1024}
 PAGE_WORKERS: Final = default_workers()
 # Pages are indexed once their job is over and nothing else waits for the processor.
 INDEX_AFTER_S: Final = 1.0
 # Between two looks for what is past its time outside the database: files, replies in memory.
 SWEEP_EVERY_S: Final = 600.0
-# How long replies under way may take when the service stops; jobs go on after the next start.
-GRACE_S: Final = 3
 # How long a scrape of the metrics may wait for the store.
 SCRAPE_S: Final = 5.0
 # Sessions whose settings are kept as jobs take them.
@@ -347,108 +345,27 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
-
-    Made with IPPROTO_TCP, because asyncio sets TCP_NODELAY on such sockets alone: without it
-    each reply waits some 40 ms for an acknowledgement.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if os.name == "posix":
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((host, port))
-    sock.listen(128)
-    sock.set_inheritable(False)
-    return sock
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to `serve`, which has more to close than sockets."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Change nothing."""
-        yield
-
-
-async def _run(settings: ServiceSettings, lifetime: Lifetime) -> None:
+async def _run(
+    settings: ServiceSettings, lifetime: Lifetime, stop_begins: Callable[[], None]
+) -> None:
     """Serve until a signal, a control call or idleness ends it."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     Bounded.most = room()
-    with listen(settings.host, settings.port) as sock, _signals(loop, stopping):
+    with listen(settings.host, settings.port) as sock, signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
-            with _measured(settings.metrics, running.metrics):
-                server = _Server(
-                    uvicorn.Config(
-                        running.app,
-                        http=Bounded,
-                        ws="none",
-                        log_config=None,
-                        access_log=False,
-                        lifespan="off",
-                        server_header=False,
-                        timeout_graceful_shutdown=GRACE_S,
-                    )
-                )
+            with measured(settings.metrics, running.metrics.registry):
+                server = Server(running.app)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))
                 _announce(settings, port, lifetime)
                 await stopping.wait()
+                stop_begins()
                 lifetime.retire()
                 server.should_exit = True
                 await serving
                 await _end(beside)
-
-
-@contextmanager
-def _measured(at: tuple[str, int] | None, metrics: Metrics) -> Iterator[None]:
-    """Show the metrics at an address of their own, to whoever can reach it."""
-    if at is None:
-        yield
-        return
-    host, port = at
-    server, thread = start_http_server(port, host, metrics.registry)
-    log.info("metrics at http://%s:%d/metrics", host, server.server_port)
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-@contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[None]:
-    """Turn the signals that ask a process to end into a graceful stop."""
-
-    def ask(_number: int, _frame: object) -> None:
-        loop.call_soon_threadsafe(stopping.set)
-
-    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, ask) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def give_memory_back() -> None:
-    """Have the C library return what rows and pages leave behind.
-
-    By itself glibc keeps an arena for each thread, and learns from large buffers to keep ever
-    more of them: a service that has passed on a thousand pages then holds half as much again.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for option, value in _MALLOC.items():
-            mallopt(option, value)
 
 
 def _announce(settings: ServiceSettings, port: int, lifetime: Lifetime) -> None:
@@ -546,7 +463,8 @@ def serve(
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1
     try:
-        asyncio.run(_run(settings, lifetime))
+        with bounded_end() as stop_begins:
+            asyncio.run(_run(settings, lifetime, stop_begins))
     except (ServiceError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1

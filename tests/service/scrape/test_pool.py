@@ -14,7 +14,7 @@ import pytest
 
 from tests.wire.waiting import until
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 WHOLE = ScrapeOptions(only_main_content=False)
@@ -96,6 +96,36 @@ async def test_what_a_page_fails_with_is_told() -> None:
         assert raised.value.kind == "unsupported_type"
 
 
+async def test_a_page_that_nobody_waits_for_does_not_keep_its_worker() -> None:
+    async with PagePool(1) as pages:
+        await pages.scrape(html("Warm"), WHOLE)
+        [stuck] = workers()
+        stuck.suspend()
+        left = asyncio.create_task(pages.scrape(html("Left"), WHOLE))
+        behind = asyncio.create_task(pages.scrape(html("Behind"), WHOLE))
+        await until(lambda: pages._workers[0].load == 2)
+        left.cancel()
+        assert (await behind).title == "Behind"
+        assert left.cancelled()
+        assert stuck.pid not in {each.pid for each in workers()}
+
+
+async def test_a_page_left_behind_another_does_not_end_the_worker_of_both() -> None:
+    async with PagePool(1) as pages:
+        await pages.scrape(html("Warm"), WHOLE)
+        [worker] = workers()
+        worker.suspend()
+        first = asyncio.create_task(pages.scrape(html("First"), WHOLE))
+        left = asyncio.create_task(pages.scrape(html("Left"), WHOLE))
+        await until(lambda: pages._workers[0].load == 2)
+        left.cancel()
+        await asyncio.sleep(ABANDONED_S * 1.5)
+        assert [each.pid for each in workers()] == [worker.pid]
+        worker.resume()
+        assert (await first).title == "First"
+        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+
+
 async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:
     async with PagePool(1) as pages:
         leaving = asyncio.create_task(pages.scrape(html("Leaving", 300_000), WHOLE))
@@ -109,7 +139,7 @@ async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:
 PARENT = """
 import asyncio, sys
 from tests.service.scrape.test_pool import WHOLE, html, workers
-from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
 
 async def main():
     async with PagePool(2) as pages:

@@ -29,6 +29,8 @@ MEMORY_BYTES: Final = 400 * 1024 * 1024
 AHEAD: Final = 2
 # A worker that neither answers nor uses its processor time is stuck all the same.
 STUCK_S: Final = 60.0
+# What a page that nobody waits for any more, of a job that was cancelled, may still take.
+ABANDONED_S: Final = 1.0
 # What a long life may leave behind in a process ends with it.
 PAGES_A_LIFE: Final = 5000
 PIPE_BYTES: Final = 1024 * 1024
@@ -76,14 +78,18 @@ class _Worker:
         """Pages given and not answered."""
         return len(self._waiting)
 
-    async def scrape(self, job: bytes) -> Answer:
-        """Return the answer to a packed page; raises `_Died`, or `_NotBegun` to try again."""
+    def give(self, job: bytes) -> asyncio.Future[Answer]:
+        """Send a packed page; its answer may be `_Died`, or `_NotBegun` to try again."""
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         self.given += 1
         if self._process.stdin is not None:
             self._process.stdin.write(job)
-        return await asyncio.shield(done)
+        return done
+
+    def place(self, page: asyncio.Future[Answer]) -> int | None:
+        """Return how many pages stand before this one; None once it is answered."""
+        return self._waiting.index(page) if page in self._waiting else None
 
     async def close(self) -> None:
         """End the process: no more pages, then no more patience."""
@@ -208,9 +214,13 @@ class PagePool:
     async def _answer(self, message: bytes) -> Answer:
         while True:
             worker = await self._least_busy()
+            page = worker.give(message)
             try:
                 async with asyncio.timeout(STUCK_S):
-                    return await worker.scrape(message)
+                    return await page
+            except asyncio.CancelledError:
+                self._abandon(worker, page)
+                raise
             except _NotBegun:
                 continue
             except _Died as death:
@@ -228,6 +238,18 @@ class PagePool:
                 best = await _Worker.start(self._cpu, self._memory)
                 self._workers.append(best)
             return best
+
+    def _abandon(self, worker: _Worker, page: asyncio.Future[Answer]) -> None:
+        """End a worker that is still at a page then; pages behind it go elsewhere."""
+
+        def look() -> None:
+            place = worker.place(page)
+            if place == 0:
+                self._retire(worker)
+            elif place is not None:
+                self._abandon(worker, page)
+
+        asyncio.get_running_loop().call_later(ABANDONED_S, look)
 
     def _cause(self, code: int) -> Answer:
         """Say what a worker died of."""

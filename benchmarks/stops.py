@@ -1,0 +1,57 @@
+"""Seconds that a stop and a cancellation take, against what they may take.
+
+A service is stopped with everything open: crawls that wait for a page, their streams, clients that
+do not read a reply of 12 MB, clients that never end a request. It has to end by itself within 10 s,
+and every crawl has to be complete after the next start. A crawl is cancelled whose page worker
+would never end by itself: two seconds later the worker has to be gone, and nothing may have been
+fetched since.
+
+Run it from the checkout, in the environment of the tests, on Linux::
+
+    python -m benchmarks.stops --rounds 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.wire.stopping import Cancelled, Stopped, cancelled, stopped
+
+STOP_S: Final = 10.0
+CANCEL_S: Final = 2.0
+
+
+def main() -> int:
+    """Print every round; return 1 where one took too long, or lost something."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    arguments.add_argument("--rounds", type=int, default=10)
+    rounds = arguments.parse_args().rounds
+    stops, cancels = [], []
+    for number in range(rounds):
+        with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+            stops.append(stopped(Path(first)))
+            cancels.append(cancelled(Path(second)))
+        print(f"{number + 1:3}/{rounds} {_line(stops[-1], cancels[-1])}", flush=True)
+    for stop in stops:
+        stop.check()
+    longest = max(each.seconds for each in stops)
+    last = max(each.ended_s for each in cancels)
+    print(f"stopped within {longest:.2f} s (at most {STOP_S:g}), no job failed")
+    print(f"workers of cancelled jobs gone within {last:.2f} s (at most {CANCEL_S:g})")
+    late = longest > STOP_S or last > CANCEL_S
+    return int(late or any(each.fetched_after for each in cancels))
+
+
+def _line(stop: Stopped, cancel: Cancelled) -> str:
+    return (
+        f"stopped in {stop.seconds:.2f} s; cancelled in {cancel.answered_s:.2f} s, worker gone "
+        f"after {cancel.ended_s:.2f} s, {cancel.fetched_after} fetches after it"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""A service that is asked to stop ends by itself, whatever is open, and no job fails of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.wire.stopping import cancelled, stopped
+from tests.wire.waiting import PATIENCE_S
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+# A service one of whose threads never returns, and that is asked to stop at once.
+HANGING = """
+import signal, sys, threading
+from pathlib import Path
+from webdata_nb.service import app, process
+from webdata_nb.service.creatives.files import FileStore
+
+def never(*_):
+    signal.raise_signal(signal.SIGTERM)
+    threading.Event().wait()
+
+FileStore.sweep = never
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until the service has set its own
+sys.exit(app.serve(host=None, port=0, data_dir=Path(sys.argv[1]), store=None, mode="local",
+                   allow_networks=(), managed=False))
+"""
+
+
+def test_a_stop_with_everything_open_fails_no_job(tmp_path: Path) -> None:
+    stopped(tmp_path).check()
+
+
+def test_a_thread_that_never_returns_does_not_keep_the_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANGING, str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not everything ended within 8 s; jobs go on after the next start" in done.stderr
+
+
+def test_a_cancelled_job_leaves_no_worker_and_no_fetch(tmp_path: Path) -> None:
+    # Its worker would never end by itself: the test waits for its end, and can fail.
+    found = cancelled(tmp_path)
+    assert (found.status, found.fetched_after) == ("cancelled", 0)
