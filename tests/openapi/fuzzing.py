@@ -12,19 +12,40 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.openapi.served import Served, team
+from tests.site.document import document
+from tests.site.server import Site
 
 _SCENARIOS = re.compile(r"Scenarios:\s+(\d+)")
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
 
 
+@contextmanager
+def fuzzed(home: Path) -> Iterator[tuple[Served, str]]:
+    """Serve a team whose jobs can read one site, and no other; give the site's address."""
+    with Site() as site, team(home, "--allow-network", "127.0.0.0/8") as served:
+        links = {"/": ["/docs/", "/gone"], "/docs/": ["/docs/1", "/docs/2"]}
+        for path in ("/", "/docs/", "/docs/1", "/docs/2"):
+            site.page(path, document(f"Northern lights {path}", links=links.get(path, [])))
+        yield served, site.at("/")
+
+
 def fuzz(
-    served: Served, at: Path, *, examples: int, seed: int | None = None, phases: str | None = None
+    target: tuple[Served, str],
+    at: Path,
+    *,
+    examples: int,
+    seed: int | None = None,
+    phases: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run Schemathesis on a service, in directory `at`; exit code 0 where it found nothing."""
+    served, site = target
+    told = {"SCHEMATHESIS_HOOKS": "tests.openapi.hooks", "FUZZED_SITE": site}
     command = [
         *(
             sys.executable,
@@ -43,7 +64,7 @@ def fuzz(
     return subprocess.run(
         command,
         cwd=at,  # it keeps files of its own where it runs
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT), "SCHEMATHESIS_HOOKS": "tests.openapi.hooks"},
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)} | told,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -64,8 +85,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--phases", help="such as coverage,fuzzing (default: all)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home, team(Path(home)) as served:
-        found = fuzz(served, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
+    with tempfile.TemporaryDirectory() as home, fuzzed(Path(home)) as target:
+        found = fuzz(target, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
     sys.stdout.write(found.stdout)
     if "stateful" in (args.phases or "stateful") and not chains(found.stdout):
         sys.stdout.write("no operation was called along a link of the document\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jsonschema
@@ -15,17 +16,20 @@ from webdata_nb.contract.operations import OPERATIONS
 _DOCUMENT = document(__version__)
 # Never resolved (RFC 2606): no test asks a site that it did not start.
 NOWHERE = "example.invalid"
+# A site that the test did start, so that crawls have rows, and exports something to export.
+SITE = os.environ["FUZZED_SITE"]
 # The document says "uri", and "%u_" is none; the service takes it all the same, as browsers do.
 _SEGMENT = st.lists(
     st.sampled_from([*"abcxyz0189-._~!$&'()*+,;=:@/", "%C3%A9", "%2F", "%00", "%25"]), max_size=20
 ).map("".join)
-_URLS = st.builds(
+_NOWHERES = st.builds(
     lambda scheme, port, path, query: f"{scheme}://{NOWHERE}{port}/{path}{query}",
     st.sampled_from(["http", "https", "HTTP"]),
     st.sampled_from(["", ":80", ":443", ":8080", ":22", ":99999", ":"]),
     _SEGMENT,
     st.sampled_from(["", "?a=1", "?a=1&b=%00", "#top"]),
 )
+_URLS = st.sampled_from([SITE, f"{SITE}docs/"]) | _NOWHERES
 _SELECTORS = st.sampled_from(
     [".ready", "article", "main > p", "[data-x='1']", "#a.b", "p:nth(", "["]
 )
@@ -36,16 +40,17 @@ schemathesis.openapi.format("css-selector", _SELECTORS)
 
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _kwargs: dict[str, Any]) -> None:
-    """Send the document's examples nowhere either."""
+    """Send the document's examples to no site of others either."""
     if isinstance(case.body, dict):
-        case.body = _nowhere(case.body)
+        case.body = _ours(case.body)
 
 
-def _nowhere(value: Any) -> Any:
+def _ours(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _nowhere(each) for name, each in value.items()}
+        return {name: _ours(each) for name, each in value.items()}
     if isinstance(value, str):
-        return value.replace("hooks.example.com", NOWHERE).replace("example.com", NOWHERE)
+        at_home = value.replace("https://example.com/", SITE)
+        return at_home.replace("hooks.example.com", NOWHERE).replace("example.com", NOWHERE)
     return value
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.openapi.fuzzing import chains, fuzz
-from tests.openapi.served import team
+from tests.openapi.fuzzing import chains, fuzz, fuzzed
 from webdata_nb.contract.operations import OPERATIONS
 
 
 def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:
-    with team(tmp_path) as served:
-        found = fuzz(served, tmp_path, examples=4, phases="examples,fuzzing,stateful")
+    with fuzzed(tmp_path) as target:
+        found = fuzz(target, tmp_path, examples=4, phases="examples,fuzzing,stateful")
     assert found.returncode == 0, found.stdout
     assert chains(found.stdout) > 0, found.stdout
     # All but the address of the document itself.
