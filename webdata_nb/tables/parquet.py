@@ -20,6 +20,8 @@ _ATTRS: Final = b"PANDAS_ATTRS"
 _OWN: Final = b"webdata"
 _ROWS_PER_GROUP: Final = 1024
 _ROWS_PER_GROUP_WITH_IMAGES: Final = 64
+# Below this, threads cost more processor time than they save in waiting.
+_THREADS_FROM: Final = 1024 * 1024
 TEMPORARY: Final = ".tmp"
 
 
@@ -56,6 +58,7 @@ class Document:
 
     def __init__(self, data: bytes) -> None:
         self._file = pq.ParquetFile(pa.BufferReader(data))
+        self._large = len(data) >= _THREADS_FROM
         self.schema = self._file.schema_arrow.remove_metadata()
         metadata = self._file.schema_arrow.metadata or {}
         self.own: dict[str, Any] = orjson.loads(metadata.get(_OWN, b"{}"))
@@ -64,7 +67,8 @@ class Document:
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table, or some of its columns in the order asked for."""
         wanted = self.schema.names if columns is None else list(columns)
-        return self._file.read(columns=wanted).select(wanted).replace_schema_metadata(None)
+        table = self._file.read(columns=wanted, use_threads=self._large)
+        return table.select(wanted).replace_schema_metadata(None)
 
 
 def write_atomically(path: Path, data: pa.Buffer | bytes, *, durable: bool = True) -> None:
