@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,8 +76,12 @@ def reader(
     service.has_receipts = True
     (tmp_path / "search-aurora-1a2b3c4d.csv").write_text("id,rank,url\r\n", encoding="utf-8")
     (tmp_path / "fixtures").mkdir()
+    variables = dict(os.environ)
     with webdata_nb.connect():
         yield service
+    # A page may tell its reader to set some, which other tests must not find.
+    os.environ.clear()
+    os.environ.update(variables)
 
 
 def delivered(service: WireService, over: threading.Event) -> None:
