@@ -34,6 +34,7 @@ from webdata_nb.service.metrics import Metrics, Stored
 from webdata_nb.service.process import (
     Server,
     bounded_end,
+    calm_collector,
     give_memory_back,
     listen,
     measured,
@@ -438,6 +439,7 @@ def serve(
     """
     set_up(log_format)
     give_memory_back()
+    calm_collector()
     try:
         settings = ServiceSettings.checked(
             host=host,
