@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,28 +13,6 @@ from tests.wire_service import KEY, Script, WireService, crawl_rows
 SITE: Final = "https://site.test/"
 START: Final = f"job = s.crawl_job({SITE!r})"
 WORDS: Final = "HTMLModel"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[WireService]:
-    with WireService() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def kernel(running: WireService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    with started(tmp_path_factory.mktemp("kernel")) as kernel:
-        connect = f"s = webdata_nb.connect(base_url={running.url!r}, api_key={KEY!r})"
-        assert kernel.run(connect).status == "ok"
-        yield kernel
-
-
-@pytest.fixture
-def service(running: WireService) -> WireService:
-    """Give the service, whose crawls have 3 rows of 10 and run on."""
-    running.reset()
-    running.crawl = Script(crawl_rows(3), total=10, running=True)
-    return running
 
 
 def panel(kernel: Kernel, code: str = f"{START}; job") -> Cell:

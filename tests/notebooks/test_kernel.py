@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
-from tests.notebooks.kernel import Cell, Kernel, started
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.notebooks.kernel import Cell, Kernel
+from tests.wire_service import Script, WireService, crawl_rows
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 SITE: Final = "https://site.test/"
 CRAWL: Final = f"s.crawl_df({SITE!r}, cache=False)"
 ENDED: Final = "JobCancelled: job "
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[WireService]:
-    with WireService() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def kernel(running: WireService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    with started(tmp_path_factory.mktemp("kernel")) as kernel:
-        connect = f"s = webdata_nb.connect(base_url={running.url!r}, api_key={KEY!r})"
-        assert kernel.run(connect).status == "ok"
-        yield kernel
-
-
-@pytest.fixture
-def service(running: WireService) -> WireService:
-    """Give the service, whose crawls have 3 rows of 10 and run on."""
-    running.reset()
-    running.crawl = Script(crawl_rows(3), total=10, running=True)
-    return running
 
 
 def under_way(kernel: Kernel, service: WireService, code: str, jobs: int = 1) -> Cell:

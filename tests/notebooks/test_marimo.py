@@ -11,27 +11,13 @@ import pytest
 from tests.notebooks import editor
 from tests.notebooks.lab import picture
 from tests.requirements import require, require_module
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.wire_service import KEY, WireService, crawl_rows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SITE: Final = "https://site.test/<b>x&y</b>"
 _OFTEN: Final = 40
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[WireService]:
-    with WireService() as running:
-        yield running
-
-
-@pytest.fixture
-def service(running: WireService) -> WireService:
-    """Give the service, whose crawls have 3 rows of 10 and run on."""
-    running.reset()
-    running.crawl = Script(crawl_rows(3), total=10, running=True)
-    return running
 
 
 @pytest.fixture

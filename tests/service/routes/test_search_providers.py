@@ -419,7 +419,8 @@ async def test_a_start_says_that_its_search_failed(town: Town) -> None:
     assert [entry["status"] for entry in start["result"]["fallback_chain"]] == ["rate_limited"]
 
 
-async def test_a_start_goes_on_when_its_time_to_wait_is_up(town: Town) -> None:
+async def slow_provider(town: Town) -> asyncio.Event:
+    """Bind the engine to a provider that answers once the event is set."""
     released = asyncio.Event()
 
     async def slow(_request: web.BaseRequest) -> web.StreamResponse:
@@ -429,6 +430,11 @@ async def test_a_start_goes_on_when_its_time_to_wait_is_up(town: Town) -> None:
     loop = asyncio.get_running_loop()
     town.stubs["searxng"].handler = slow
     await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    return released
+
+
+async def test_a_start_goes_on_when_its_time_to_wait_is_up(town: Town) -> None:
+    released = await slow_provider(town)
     start = await town.api.post("/v1/search?wait=1", {"query": "q", "formats": []}, headers=LEASE)
     assert "result" not in start
     released.set()
@@ -436,15 +442,7 @@ async def test_a_start_goes_on_when_its_time_to_wait_is_up(town: Town) -> None:
 
 
 async def test_a_wait_ends_when_its_time_is_up(town: Town) -> None:
-    released = asyncio.Event()
-
-    async def slow(_request: web.BaseRequest) -> web.StreamResponse:
-        await asyncio.to_thread(asyncio.run_coroutine_threadsafe(released.wait(), loop).result)
-        return web.json_response({"results": []})
-
-    loop = asyncio.get_running_loop()
-    town.stubs["searxng"].handler = slow
-    await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
+    released = await slow_provider(town)
     start = await town.api.post("/v1/search", {"query": "q", "formats": []}, headers=LEASE)
     status = await town.api.get(f"/v1/search/{start['job_id']}?wait=1")
     assert status["status"] in {"pending", "running"}

@@ -15,6 +15,7 @@ import pytest
 from tests.wire.waiting import until
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
+from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 WHOLE = ScrapeOptions(only_main_content=False)
@@ -96,14 +97,21 @@ async def test_what_a_page_fails_with_is_told() -> None:
         assert raised.value.kind == "unsupported_type"
 
 
+async def suspended_with(
+    pages: PagePool, *titles: str
+) -> tuple[psutil.Process, list[asyncio.Task[Scraped]]]:
+    """Suspend the only worker, and give it pages; return it, and those who wait for them."""
+    await pages.scrape(html("Warm"), WHOLE)
+    [worker] = workers()
+    worker.suspend()
+    waiting = [asyncio.create_task(pages.scrape(html(title), WHOLE)) for title in titles]
+    await until(lambda: pages._workers[0].load == len(titles))
+    return worker, waiting
+
+
 async def test_a_page_that_nobody_waits_for_does_not_keep_its_worker() -> None:
     async with PagePool(1) as pages:
-        await pages.scrape(html("Warm"), WHOLE)
-        [stuck] = workers()
-        stuck.suspend()
-        left = asyncio.create_task(pages.scrape(html("Left"), WHOLE))
-        behind = asyncio.create_task(pages.scrape(html("Behind"), WHOLE))
-        await until(lambda: pages._workers[0].load == 2)
+        stuck, (left, behind) = await suspended_with(pages, "Left", "Behind")
         left.cancel()
         assert (await behind).title == "Behind"
         assert left.cancelled()
@@ -112,12 +120,7 @@ async def test_a_page_that_nobody_waits_for_does_not_keep_its_worker() -> None:
 
 async def test_a_page_left_behind_another_does_not_end_the_worker_of_both() -> None:
     async with PagePool(1) as pages:
-        await pages.scrape(html("Warm"), WHOLE)
-        [worker] = workers()
-        worker.suspend()
-        first = asyncio.create_task(pages.scrape(html("First"), WHOLE))
-        left = asyncio.create_task(pages.scrape(html("Left"), WHOLE))
-        await until(lambda: pages._workers[0].load == 2)
+        worker, (first, left) = await suspended_with(pages, "First", "Left")
         left.cancel()
         await asyncio.sleep(ABANDONED_S * 1.5)
         assert [each.pid for each in workers()] == [worker.pid]
