@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tests.requirements import find
+from webdata_nb.service import collector
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
-from webdata_nb.service.scrape.worker import calm_collector
+from webdata_nb.service.scrape.worker import COLLECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ def main() -> int:
             "trafilatura",
         ),
     }
-    calm_collector()  # as a page worker does; for both sides
+    collector.calm(*COLLECTOR)  # as a page worker does; for both sides
     above = False
     for name, (ours, theirs, rival) in contests.items():
         our_s, their_s = contest(pages, ours, theirs, ROUNDS[name])

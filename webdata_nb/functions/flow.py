@@ -71,10 +71,8 @@ async def crawl(flow: Flow) -> AsyncGenerator[Batch, None]:
                     yield await _made("crawl", data)
         except IncompleteResult as error:
             shortfall = error
-        job.note_end(told, of_crawl(told, _EMPTY.table, url=flow.ask.subject), shortfall)
-
-
-_EMPTY: Final = rows.batch("crawl", [])
+        nothing = rows.joined("crawl", ()).table
+        job.note_end(told, of_crawl(told, nothing, url=flow.ask.subject), shortfall)
 
 
 async def search(flow: Flow) -> AsyncGenerator[Batch, None]:

@@ -80,8 +80,7 @@ async def _while_wanted(running: Awaitable[Outcome], demand: Demand) -> Outcome:
         while not task.done():
             await asyncio.wait([task], timeout=_LOOK_S if watched else None)
             if watched and not await asyncio.to_thread(demand.path.exists):
-                task.cancel()
-                await asyncio.wait([task])
+                break
     finally:
         if not task.done():
             task.cancel()

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
+from webdata_nb.service import collector
 from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
@@ -32,9 +33,9 @@ from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.logs import Shape, set_up
 from webdata_nb.service.metrics import Metrics, Stored
 from webdata_nb.service.process import (
+    COLLECTOR,
     Server,
     bounded_end,
-    calm_collector,
     give_memory_back,
     listen,
     measured,
@@ -439,7 +440,7 @@ def serve(
     """
     set_up(log_format)
     give_memory_back()
-    calm_collector()
+    collector.calm(*COLLECTOR)
     try:
         settings = ServiceSettings.checked(
             host=host,

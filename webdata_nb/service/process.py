@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import logging
 import os
 import signal
@@ -29,8 +28,9 @@ GRACE_S: Final = 3
 END_S: Final = 8.0
 # glibc's M_ARENA_MAX, M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h).
 _MALLOC: Final = {-8: 2, -1: 8 * 1024 * 1024, -3: 256 * 1024}
-# Objects more than freed ones before Python looks for cycles among them, and its rarer looks.
-_COLLECTOR: Final = (10_000, 20, 50)
+# When Python looks for cycles: a crawl makes objects by the thousand, and by default the looks took
+# a tenth of the loop's time.
+COLLECTOR: Final = (10_000, 20, 50)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -125,15 +125,6 @@ def _end_now() -> None:
     log.warning("not everything ended within %g s; jobs go on after the next start", END_S)
     logging.shutdown()
     os._exit(0)
-
-
-def calm_collector() -> None:
-    """Look for cycles of garbage less often, and not at all among what is there from the start.
-
-    A crawl makes objects by the thousand and hardly a cycle: looks took a tenth of the loop's time.
-    """
-    gc.freeze()
-    gc.set_threshold(*_COLLECTOR)
 
 
 def give_memory_back() -> None:

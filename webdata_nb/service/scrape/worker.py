@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import pickle
 import signal
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from webdata_nb.service import collector
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
@@ -26,6 +26,10 @@ from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 # Pages after which a worker's memory is what it needs, and not what its largest page needed.
 GIVE_BACK_EVERY: Final = 16
+# When Python looks for cycles. A page makes hundreds of thousands of objects and no cycle, and each
+# look goes through all that it has made so far: two thirds of the time of a page of many links.
+# What cycles there are end with the worker, which is replaced now and then.
+COLLECTOR: Final = (100_000, 50, 1000)
 SIZE: Final = struct.Struct("!I")
 Job = tuple[Source, ScrapeOptions, bool]
 # A page's data, or the kind and the text of its failure.
@@ -77,16 +81,6 @@ def limit_memory(extra: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
 
 
-def calm_collector() -> None:
-    """Look for cycles of garbage seldom: a page makes hundreds of thousands of objects, none.
-
-    Each look goes through all that a page has made so far, which took two thirds of the time of a
-    page of many links. What cycles there are end with the worker, which is replaced now and then.
-    """
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 1000)
-
-
 def memory_return() -> Callable[[], object]:
     """Return what has the C library give back what pages have left, where it keeps it (glibc)."""
     try:
@@ -102,7 +96,7 @@ def main() -> None:
     # The terminal's Ctrl-C is for the parent, which then closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_memory(memory_bytes)
-    calm_collector()
+    collector.calm(*COLLECTOR)
     with contextlib.suppress(BrokenPipeError):
         work(sys.stdin.buffer, sys.stdout.buffer, cpu_seconds)
     # The parent is gone or has no more pages; there is nothing to clean up.
