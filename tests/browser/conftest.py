@@ -15,6 +15,7 @@ from webdata_nb.service.web.guard import EgressPolicy
 NAMES = {
     "site.test": ["127.0.0.1"],
     "other.test": ["127.0.0.1"],
+    "third.test": ["127.0.0.1"],
     "inside.test": ["127.0.0.2"],
     "metadata.test": ["169.254.169.254"],
 }

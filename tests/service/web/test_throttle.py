@@ -287,3 +287,43 @@ async def test_real_time_works_too() -> None:
             starts.append(loop.time())
     assert starts[1] - starts[0] >= 0.045
     assert starts[2] - starts[1] >= 0.045
+
+
+async def test_what_belongs_to_a_page_waits_behind_no_other_page(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def files() -> None:
+        for _ in range(3):
+            await throttle.alongside("site.test", delay_s=0.5, patience_s=2.0)
+            diary.starts.append(("file", time.now))
+
+    await time.pass_for(diary.visit("first", delay_s=10.0))
+    await time.pass_for(
+        diary.visit("next", delay_s=10.0), diary.visit("last", delay_s=10.0), files()
+    )
+    # And the next page keeps its distance from the last file.
+    assert diary.starts == [
+        ("first", 0.0),
+        *(("file", 0.5 * n) for n in (1, 2, 3)),
+        ("next", 11.5),
+        ("last", 21.5),
+    ]
+
+
+async def test_what_belongs_to_a_page_waits_for_a_pause_as_long_as_it_may(
+    throttle: HostThrottle, time: Time
+) -> None:
+    await throttle.penalise("site.test", 5.0)
+    with pytest.raises(FetchError, match="asked for a pause"):
+        await throttle.alongside("site.test", patience_s=4.0)
+    await time.pass_for(throttle.alongside("site.test", patience_s=5.0))
+    assert time.now == 5.0
+    await break_host(throttle, "broken.test")
+    with pytest.raises(FetchError, match="failed 3 times in a row"):
+        await throttle.alongside("broken.test", patience_s=4.0)
+
+
+async def test_names_in_a_page_are_not_remembered(throttle: HostThrottle) -> None:
+    await throttle.alongside("named.test", patience_s=1.0)
+    await throttle.reward("named.test")
+    assert not throttle._hosts

@@ -77,9 +77,14 @@ def find_program() -> Path | None:
 
 
 async def launch(
-    playwright: Playwright, program: Path | None, *, proxy_url: str, artifacts: Path
+    playwright: Playwright,
+    program: Path | None,
+    *,
+    proxy_url: str,
+    artifacts: Path,
+    fingerprint: str | None = None,
 ) -> Chromium:
-    """Start a Chromium whose only network is the proxy.
+    """Start a Chromium whose only network is the proxy, and that takes the proxy's key if given.
 
     Raises
     ------
@@ -94,7 +99,7 @@ async def launch(
     try:
         return await playwright.chromium.launch(
             executable_path=chosen,
-            args=list(_ARGUMENTS),
+            args=[*_ARGUMENTS, *_trusting(fingerprint)],
             # Contexts bring the credential; what belongs to none gets nothing but 407.
             proxy={"server": proxy_url},
             env=_environment(os.environ),
@@ -109,6 +114,12 @@ async def launch(
     except Error as error:
         said = f"{chosen.name} could not be started ({_first_line(error)}); {INSTALL}"
         raise ScrapeError("browser_missing", said) from error
+
+
+def _trusting(fingerprint: str | None) -> tuple[str, ...]:
+    # For this key alone; every other certificate is checked as ever.
+    option = "--ignore-certificate-errors-spki-list"
+    return () if fingerprint is None else (f"{option}={fingerprint}",)
 
 
 def _first_line(error: PlaywrightError) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
-from webdata_nb.service.web.urls import origin
+from webdata_nb.service.web.urls import host, origin
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route
@@ -107,6 +107,8 @@ class OwnOrigin:
         jar = await request.frame.page.context.cookies(request.url)
         cookies = {each["name"]: each["value"] for each in jar if _is_plain(each)}
         try:
+            if self._granted.courtesy is not None:
+                await self._granted.courtesy.wait(host(request.url))
             fetched = await self._fetcher.fetch(
                 FetchRequest(
                     request.url,

@@ -22,10 +22,13 @@ from webdata_nb.service.scrape.chromium import failure, launch, missing, profile
 from webdata_nb.service.scrape.devices import Screen, check_name, screen_of
 from webdata_nb.service.scrape.rendered import Rendered, RenderRequest, Shot
 from webdata_nb.service.scrape.tab import Tab
+from webdata_nb.service.web.courtesy import Courtesy
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
 from webdata_nb.service.web.forward import Allowance, ForwardProxy
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.resolve import Lookup
+from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.urls import host
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -35,6 +38,7 @@ __all__ = ["Browser", "RenderRequest", "Rendered", "Shot"]
 
 PAGES_A_LIFE: Final = 200
 _CLOSE_S: Final = 5.0
+_PATIENCE_S: Final = 5.0
 
 
 class Browser:
@@ -61,6 +65,8 @@ class Browser:
     user_agent : str, optional
         What the browser calls itself where neither a device nor a header says otherwise; by
         default its own name.
+    throttle : Throttle, optional
+        Knows when a host may be asked for a page's files; without one, at any time.
 
     Examples
     --------
@@ -87,8 +93,9 @@ class Browser:
         upstream: str | None = None,
         ca_bundle: Path | None = None,
         user_agent: str | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
-        self._fetcher = fetcher
+        self._fetcher, self._throttle = fetcher, throttle
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
         self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
@@ -174,7 +181,7 @@ class Browser:
         document = request.document or await self._fetch(request, screen)
         progress.what = "waiting for a free browser"
         async with self._slots, self._living() as life:
-            with life.proxy.admit(self._allowance) as granted:
+            with life.proxy.admit(self._allowance, self._courtesy(request, document)) as granted:
                 options = {**self._defaults, **request.context_options(screen)}
                 proxy = {
                     "server": life.proxy.url,
@@ -184,6 +191,16 @@ class Browser:
                 async with self._context(life, {**options, "proxy": proxy}) as context:
                     tab = Tab(context, request, document, granted, progress.say)
                     return await tab.render(self._fetcher)
+
+    def _courtesy(self, request: RenderRequest, document: Fetched) -> Courtesy | None:
+        if self._throttle is None:
+            return None
+        return Courtesy(
+            self._throttle,
+            host(document.final_url),
+            delay_s=request.delay_s,
+            patience_s=min(_PATIENCE_S, request.timeout_s / 4),
+        )
 
     async def _fetch(self, request: RenderRequest, screen: Screen) -> Fetched:
         agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
@@ -259,7 +276,11 @@ class Browser:
             playwright = await async_playwright().start()
             stack.push_async_callback(playwright.stop)
             chromium = await launch(
-                playwright, self._program, proxy_url=proxy.url, artifacts=artifacts
+                playwright,
+                self._program,
+                proxy_url=proxy.url,
+                artifacts=artifacts,
+                fingerprint=proxy.fingerprint,
             )
             stack.push_async_callback(_quietly, chromium)
             if (profile := await profile_of(chromium)) is not None:

@@ -53,6 +53,8 @@ class RenderRequest:
     document : Fetched, optional
         The page's document where it was fetched already, and is not to be requested again. A
         mobile device's own user agent is then the caller's to have sent.
+    delay_s : float
+        The seconds that the page's host wants between requests.
     """
 
     url: str
@@ -64,6 +66,7 @@ class RenderRequest:
     cookies: Mapping[str, str] = field(default_factory=dict)
     screenshot: Shot | None = None
     document: Fetched | None = None
+    delay_s: float = 0.0
 
     def context_options(self, screen: Screen) -> dict[str, Any]:
         """Give the options of the browser's context for a screen, the screenshot's size first."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
 from webdata_nb.service.scrape.chromium import failure
+from webdata_nb.service.scrape.complaints import Complaints
 from webdata_nb.service.scrape.own_origin import OwnOrigin
 from webdata_nb.service.scrape.rendered import MOST_PIXELS_HIGH, Rendered, RenderRequest, Shot
 from webdata_nb.service.scrape.stillness import Stillness
@@ -119,6 +120,8 @@ class Tab:
         await page.evaluate(_SHOW_CREDENTIAL)
         self._context.on("page", _close_popup)
         self._landing.watch(page)
+        if self._granted.courtesy is not None:
+            Complaints(self._context, self._granted.courtesy).watch(page)
         own = OwnOrigin(
             self._document,
             fetcher,

@@ -219,6 +219,7 @@ class Visitor:
                 cookies=errand.cookies,
                 screenshot=look.screenshot,
                 document=fetched,
+                delay_s=errand.delay_s,
             )
         )
 

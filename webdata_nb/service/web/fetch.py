@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import aiohttp
-import certifi
 from yarl import URL
 
 from webdata_nb.service.errors import FetchError, Refused
@@ -28,6 +27,7 @@ from webdata_nb.service.web.transfer import (
     Limits,
     Redirect,
 )
+from webdata_nb.service.web.trust import tls_context
 from webdata_nb.service.web.urls import Parts, canonical, parts
 from webdata_nb.service.web.visit import Visit
 
@@ -98,7 +98,7 @@ class Fetcher:
 
     async def __aenter__(self) -> Self:
         # Reading the system's certificates takes tens of milliseconds.
-        trust = await asyncio.to_thread(_tls_context, self._ca_bundle)
+        trust = await asyncio.to_thread(tls_context, self._ca_bundle)
         self._resolver = Resolver(self._policy, lookup=self._lookup)
         self._session = self._new_session(self._new_connector(self._resolver, trust))
         return self
@@ -232,23 +232,6 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _tls_context(ca_bundle: Path | None) -> ssl.SSLContext:
-    # Python from python.org on macOS comes without certificates, and so do bare containers.
-    fallback = None if _system_has_certificates() else certifi.where()
-    context = ssl.create_default_context(cafile=fallback)
-    if ca_bundle is not None:
-        context.load_verify_locations(cafile=ca_bundle)
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def _system_has_certificates() -> bool:
-    if hasattr(ssl, "enum_certificates"):  # Windows keeps them elsewhere
-        return True
-    known = ssl.get_default_verify_paths()
-    return bool(known.cafile or (known.capath and any(Path(known.capath).iterdir())))
 
 
 def _closed() -> RuntimeError:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import hmac
 import secrets
-import ssl
 from base64 import b64decode, b64encode
 from binascii import Error as NoBase64
 from collections.abc import Coroutine, Iterator
@@ -24,10 +23,13 @@ from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.courtesy import Courtesy
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.messages import Head, HeadError, read_head
 from webdata_nb.service.web.resolve import Lookup, Resolver
+from webdata_nb.service.web.trust import tls_context
 from webdata_nb.service.web.urls import Parts, canonical, parts
+from webdata_nb.service.web.voucher import Voucher
 
 _MIB: Final = 1024 * 1024
 _PIECE: Final = 64 * 1024
@@ -38,6 +40,8 @@ _MOST_CONNECTIONS: Final = 1024
 _MOST_REMEMBERED: Final = 1000
 HERE: Final = "http://webdata.invalid/"
 """What the proxy answers itself, so that a browser may show its credential before it needs it."""
+SAID_HERE: Final = ("Proxy-Status", "webdata")
+"""The header of what the proxy answers in the place of a host."""
 _STREAMS = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -71,9 +75,12 @@ class Pass:
         Bytes carried so far.
     refused : set of (str, int)
         Hosts and ports that the egress policy forbade.
+    courtesy : Courtesy, optional
+        How the page's files are asked for; without one, at once.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: Allowance, courtesy: Courtesy | None = None) -> None:
+        self.courtesy = courtesy
         self.username = secrets.token_hex(8)
         self.password = secrets.token_urlsafe(32)
         self.allowance = allowance
@@ -134,7 +141,8 @@ class ForwardProxy:
         An http or https proxy that everything goes through, as the fetcher's `proxy`: addresses
         are checked here, but it does the dialling.
     ca_bundle : Path, optional
-        Certificate authorities to trust beside the system's, for an https `upstream`.
+        Certificate authorities to trust beside the system's, for an https `upstream` and for
+        sites; see `fingerprint`.
 
     Examples
     --------
@@ -156,11 +164,15 @@ class ForwardProxy:
         self._policy = policy
         self._resolver = Resolver(policy, lookup=lookup)
         self._upstream = None if upstream is None else _Upstream(upstream, ca_bundle)
+        self._ca_bundle = ca_bundle
+        self._voucher: Voucher | None = None
         self._passes: dict[str, Pass] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
+        if self._ca_bundle is not None:
+            self._voucher = await Voucher.trusting(self._ca_bundle)
         self._server = await asyncio.start_server(
             self._accept, "127.0.0.1", 0, limit=_HEAD_BYTES, backlog=256
         )
@@ -189,10 +201,17 @@ class ForwardProxy:
             raise RuntimeError("A ForwardProxy listens only inside its `async with` block.")
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
+    @property
+    def fingerprint(self) -> str | None:
+        """The key that a browser has to trust for the sites of a CA bundle; None without one."""
+        return None if self._voucher is None else self._voucher.fingerprint
+
     @contextlib.contextmanager
-    def admit(self, allowance: Allowance = Allowance()) -> Iterator[Pass]:
+    def admit(
+        self, allowance: Allowance = Allowance(), courtesy: Courtesy | None = None
+    ) -> Iterator[Pass]:
         """Give a page its credential; it ends, with the page's connections, on leaving."""
-        granted = Pass(allowance)
+        granted = Pass(allowance, courtesy)
         self._passes[granted.username] = granted
         try:
             yield granted
@@ -255,7 +274,7 @@ class ForwardProxy:
         except (FetchError, HeadError):
             return _say(browser[1], 400)
         try:
-            far = await self._reach(there, tunnel=tunnel)
+            far, checked = await self._far_end(there, granted, tunnel=tunnel)
         except Refused:
             granted.note_refusal(there)
             return _say(browser[1], 403)
@@ -267,15 +286,36 @@ class ForwardProxy:
         try:
             if tunnel:
                 browser[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                if checked is not None:
+                    await checked.vouch(browser[1])
                 return await relay.tunnel()
             far[1].write(self._request(head, there))
             return await relay.exchange(head.method, length)
         finally:
             far[1].transport.abort()
 
+    async def _far_end(
+        self, there: Parts, granted: Pass, *, tunnel: bool
+    ) -> tuple[_STREAMS, Voucher | None]:
+        """Connect to where a request goes, in its host's time; and who vouches for the site."""
+        self._policy.check_parts(there)
+        if granted.courtesy is not None:
+            await granted.courtesy.wait(there.host)
+        far = await self._reach(there, tunnel=tunnel)
+        if self._voucher is None or not tunnel:
+            return far, None
+        try:
+            if await self._voucher.check(far[1], there.host):
+                return far, self._voucher
+        except BaseException:
+            far[1].transport.abort()
+            raise
+        # Not a site that the service trusts, or none that speaks TLS: the browser is to judge.
+        far[1].transport.abort()
+        return await self._reach(there, tunnel=tunnel), None
+
     async def _reach(self, there: Parts, *, tunnel: bool) -> _STREAMS:
         """Connect to where a request goes, after every check."""
-        self._policy.check_parts(there)
         if self._upstream is None:
             return await _dial(await self._addresses(there), there.port)
         await self._check_for_upstream(there)
@@ -325,7 +365,7 @@ class _Upstream:
 
     async def connect(self, through_to: Parts | None) -> _STREAMS:
         """Connect to the proxy, and through it where a tunnel is wanted."""
-        trust = await asyncio.to_thread(self._trust) if self._secure else None
+        trust = await asyncio.to_thread(tls_context, self._ca_bundle) if self._secure else None
         async with asyncio.timeout(_DIAL_S):
             reader, writer = await asyncio.open_connection(
                 self._host, self._port, ssl=trust, limit=_HEAD_BYTES
@@ -333,12 +373,6 @@ class _Upstream:
             if through_to is not None:
                 await self._open_tunnel(reader, writer, through_to)
         return reader, writer
-
-    def _trust(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        if self._ca_bundle is not None:
-            context.load_verify_locations(cafile=self._ca_bundle)
-        return context
 
     async def _open_tunnel(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there: Parts
@@ -464,5 +498,6 @@ def _say(writer: asyncio.StreamWriter, status: int, *lines: str) -> None:
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "Content-Length: 0",
         "Connection: close",
+        ": ".join(SAID_HERE),
     )
     writer.write("\r\n".join((*head, *lines, "", "")).encode("ascii"))

@@ -65,6 +65,25 @@ class Throttle(Protocol):
         """
         ...
 
+    async def alongside(self, host: str, *, delay_s: float = 0.0, patience_s: float) -> None:
+        """Wait until a request that belongs to a page under way may start, in no line.
+
+        Parameters
+        ----------
+        host : str
+            The host.
+        delay_s : float
+            The least seconds since the last start of a request.
+        patience_s : float
+            The most seconds to wait, for whatever reason.
+
+        Raises
+        ------
+        FetchError
+            At once, as `turn` does, when it would take longer.
+        """
+        ...
+
     async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
         """Report a complaint (429, 503 and the like) or, without a time, also a failure."""
         ...
@@ -134,6 +153,18 @@ class HostThrottle:
             # Else it is the trial of a broken host: nobody else starts before its end.
             yield in_line_s + spaced_s
 
+    async def alongside(self, host: str, *, delay_s: float = 0.0, patience_s: float) -> None:
+        """Wait until a request may start that belongs to a page, as `Throttle.alongside` says."""
+        entry = self._hosts.get(host)
+        if entry is None and delay_s <= 0:
+            return  # nothing is known of it, and a page may name hosts without end
+        entry = entry or self._entry(host)
+        while (verdict := self._start(entry, delay_s)).wait_s > 0:
+            if verdict.wait_s > patience_s:
+                raise _left_alone(host, verdict, entry.record)
+            patience_s -= verdict.wait_s
+            await self._sleep(verdict.wait_s)
+
     async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
         """Report a complaint or a failure, as `Throttle.penalise` says."""
         entry = self._entry(host)
@@ -148,8 +179,9 @@ class HostThrottle:
 
     async def reward(self, host: str) -> None:
         """Report a good answer."""
-        entry = self._entry(host)
-        entry.record = rewarded(entry.record, self._manners)
+        entry = self._hosts.get(host)
+        if entry is not None:
+            entry.record = rewarded(entry.record, self._manners)
 
     def _entry(self, host: str) -> _Host:
         entry = self._hosts.get(host)

@@ -92,7 +92,14 @@ class Ways:
             Fetcher(self._policy, user_agent=user_agent, proxy=proxy, ca_bundle=bundle)
         )
         browser = await self._stack.enter_async_context(
-            Browser(self._policy, fetcher, upstream=proxy, ca_bundle=bundle, user_agent=user_agent)
+            Browser(
+                self._policy,
+                fetcher,
+                upstream=proxy,
+                ca_bundle=bundle,
+                user_agent=user_agent,
+                throttle=self._throttle,
+            )
         )
         apis = await self._apis(fetcher, proxy, bundle, user_agent)
         near = apis if proxy is None else await self._direct(bundle, user_agent)
