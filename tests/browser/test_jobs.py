@@ -65,6 +65,14 @@ async def test_a_device_is_checked_before_and_asked_as_after(api: Api, site: Sit
     assert "iPhone" in site.hits("/")[0].headers["User-Agent"]
 
 
+async def test_a_devices_page_without_a_browser(api: Api, site: Site) -> None:
+    url = site.page("/", SCRIPTED)
+    options = {"mobile_device": "iPhone 15", "render": False, "only_main_content": False}
+    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    assert "iPhone" in site.hits("/")[0].headers["User-Agent"]
+    assert row["title"] == "App"
+
+
 async def test_a_wait_that_never_ends_is_that_pages_failure(api: Api, site: Site) -> None:
     options = {"wait_for": "#never", "timeout": 3000}
     [row] = (

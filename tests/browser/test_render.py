@@ -6,6 +6,7 @@ import pytest
 
 from tests.browser import png
 from tests.browser.conftest import POLICY, look_up
+from tests.service.scrape.pages import made
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.service.errors import BadInput, ScrapeError
@@ -41,6 +42,22 @@ async def test_a_page_built_by_its_scripts(browser: Browser, site: Site) -> None
     assert rendered.content_type == "text/html; charset=utf-8"
     assert rendered.screenshot is None
     assert site.paths == ("/", "/data")
+
+
+async def test_components_with_shadow_roots_are_read(browser: Browser, site: Site) -> None:
+    script = """customElements.define("x-card", class extends HTMLElement {
+      constructor() { super(); this.attachShadow({mode: "open"}).innerHTML =
+        "<h2>In the shadow</h2><x-note></x-note><slot></slot>"; } });
+    customElements.define("x-note", class extends HTMLElement {
+      constructor() { super();
+        this.attachShadow({mode: "open"}).innerHTML = "<p>deeper</p>"; } });"""
+    url = site.page(
+        "/", f"<!DOCTYPE html><html lang=en><x-card><p>light</p></x-card><script>{script}</script>"
+    )
+    rendered = await browser.render(RenderRequest(url))
+    assert rendered.html.startswith(b'<!DOCTYPE html><html lang="en"><head></head><body><x-card>')
+    assert rendered.html.endswith(b"</body></html>")
+    assert made(rendered.html, "markdown") == "## In the shadow\n\ndeeper\n\nlight"
 
 
 async def test_a_document_at_hand_is_not_requested_again(

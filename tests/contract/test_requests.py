@@ -278,6 +278,25 @@ def test_capture_and_full_page_agree(capture: Any, full_page: Any, agree: bool) 
         assert refused(SearchRequest, format_options=options) == ["format_options.screenshot"]
 
 
+@pytest.mark.parametrize(
+    ("options", "agree"),
+    [
+        ({"mobile_device": "iPhone 15", "mobile": True}, True),
+        ({"formats": ["markdown", "screenshot"]}, False),
+        ({"wait_for": 100}, False),
+        ({"wait_for": "#app"}, False),
+    ],
+)
+def test_what_needs_a_browser_and_no_browser(options: dict[str, Any], agree: bool) -> None:
+    for render in (True, "auto", None):
+        taken(CrawlRequest, scrape_options={**options, "render": render})
+    if agree:
+        taken(CrawlRequest, scrape_options={**options, "render": False})
+    else:
+        named = refused(CrawlRequest, scrape_options={**options, "render": False})
+        assert named == ["scrape_options"]
+
+
 @pytest.mark.parametrize("name", ["url", "startUrls"])
 def test_an_advertiser_by_id_or_by_url(name: str) -> None:
     url = "https://ads.test/advertiser/AR9?region=DE"

@@ -114,6 +114,15 @@ class ScrapeOptions(Strict):
     cookies: Cookies | None = None
     render: Flag | Literal["auto"] | None = None
 
+    @model_validator(mode="after")
+    def _in_a_browser(self) -> ScrapeOptions:
+        if self.render is False and (self.wait_for is not None or "screenshot" in self.formats):
+            raise ValueError(
+                "render false leaves no browser to wait in or to take a screenshot of: leave it "
+                'out, or wait_for and the format "screenshot"'
+            )
+        return self
+
 
 class SearchRequest(Strict):
     """POST /v1/search."""

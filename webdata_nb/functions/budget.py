@@ -90,7 +90,8 @@ def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
 def _may_render(options: ScrapeOptions) -> bool:
     """Whether a page may be loaded in a browser, which costs more."""
     asked = options.render or options.wait_for is not None or options.mobile
-    return bool(asked or options.mobile_device is not None or "screenshot" in options.formats)
+    asked = asked or options.mobile_device is not None or "screenshot" in options.formats
+    return bool(asked) and options.render is not False
 
 
 def _of_creatives(request: CreativesRequest, rows: int) -> Units:

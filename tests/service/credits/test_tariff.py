@@ -49,6 +49,8 @@ def test_a_reservation_is_what_success_would_cost(
         {"render": True},
         {"render": "auto"},
         {"render": False},
+        {"render": False, "mobile": True},
+        {"render": False, "mobile_device": "Pixel 7"},
         {"wait_for": 10},
         {"wait_for": ".ready"},
         {"mobile": True},

@@ -220,9 +220,44 @@ def test_a_part_that_a_click_opens_stays() -> None:
     assert markdown("<body hidden><p>All of it</p></body>") == "All of it"
 
 
-def test_the_content_of_a_declarative_shadow_root_does_not_hide_the_page() -> None:
-    page = "<div><template shadowrootmode=open><p>shadow</p></template><p>light</p></div>"
-    assert markdown(page) == "light"
+SHADOW = "<template shadowrootmode=open>"
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        # A browser shows the shadow root alone; what no slot takes stays all the same.
+        (f"<div>{SHADOW}<p>shadow</p></template><p>light</p></div>", "shadow\n\nlight"),
+        (
+            f"<div><p>light</p>{SHADOW}<h2>Up</h2><slot>none</slot></template></div>",
+            "## Up\n\nlight",
+        ),
+        (f"<x-a>{SHADOW}<slot><p>none given</p></slot></template> </x-a>", "none given"),
+        (
+            f"<x-a>{SHADOW}<p><slot name=b></slot>, <slot></slot></template>A<b slot=b>B</b></x-a>",
+            "**B**, A",
+        ),
+        (
+            f"<x-a>{SHADOW}<x-b>{SHADOW}<p><slot></slot>!</template><slot></slot></x-b></template>words",
+            "words!",
+        ),
+        (
+            f"<div>{SHADOW}<a href=/x>in</a><style>p{{}}</style></template></div>",
+            "[in](http://site.test/x)",
+        ),
+        # None of these is a shadow root to a browser.
+        (f"<ul><li>{SHADOW}no</template>item</ul>", "- item"),
+        (f"<div>{SHADOW}first</template>{SHADOW}second</template></div>", "first"),
+        ("<div><template shadowrootmode=no>no</template>yes</div>", "yes"),
+    ],
+)
+def test_a_declarative_shadow_root_is_read_where_it_is_shown(page: str, shown: str) -> None:
+    assert markdown(page) == shown
+
+
+def test_shadow_roots_without_end_are_read_to_some_depth() -> None:
+    page = f"<div>{SHADOW}<p>word</p>" * 3000
+    assert markdown(page).count("word") >= 10
 
 
 def test_marks_by_which_headings_are_linked_are_left_out() -> None:

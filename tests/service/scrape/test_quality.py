@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.service.scrape.pages import fetched, scraped
@@ -13,6 +16,14 @@ ARTICLE = '<meta property="og:type" content="article">'
 
 def quality(body: str) -> dict[str, float]:
     return scrape(fetched(body), ScrapeOptions()).quality
+
+
+@pytest.mark.parametrize("name", ["metadata", "quality"])
+def test_the_guide_describes_every_field(name: str) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "pages.md").read_text("utf-8")
+    section = guide.partition(f"## `{name}`")[2].partition("\n## ")[0]
+    described = re.findall(r"^\| `(\w+)` \| \S", section, re.MULTILINE)
+    assert set(getattr(scraped(ARTICLE), name)) == set(described)
 
 
 def test_an_article_scores_over_a_page_of_links() -> None:

@@ -35,7 +35,7 @@ def _crawl(request: CrawlRequest) -> tuple[Charge, ...]:
 
 def may_render(options: ScrapeOptions) -> bool:
     """Tell whether a page with these options may be loaded in a browser."""
-    return bool(
+    return options.render is not False and bool(
         options.render
         or options.wait_for is not None
         or options.mobile

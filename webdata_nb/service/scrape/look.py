@@ -16,7 +16,8 @@ SCREENSHOT = "screenshot"
 class Look:
     """How a page is looked at; the empty one needs no browser.
 
-    `wait_for` is milliseconds or a CSS selector; `render` "auto" asks the page itself.
+    `wait_for` is milliseconds or a CSS selector; `render` "auto" asks the page itself, and False
+    needs none whatever else is wanted.
     """
 
     render: bool | Literal["auto"] | None = None
@@ -32,6 +33,8 @@ class Look:
 
     def needed(self, html: bytes) -> bool:
         """Tell whether a browser must load the page; without need none is started."""
+        if self.render is False:
+            return False
         if self.render is True or self.wait_for is not None or self.on_a_phone or self.screenshot:
             return True
         return self.render == "auto" and is_empty_without_javascript(html)

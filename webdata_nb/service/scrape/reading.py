@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from webdata_nb.service.scrape.head import Head, read_head
 from webdata_nb.service.scrape.links import Anchors, Links, anchors_of
 from webdata_nb.service.scrape.parser import by_tag, parse
+from webdata_nb.service.scrape.shadow import compose
 from webdata_nb.service.scrape.tags import READ
 from webdata_nb.service.scrape.xhtml import closed, is_xhtml
 from webdata_nb.service.web.charset import sniff, to_text
@@ -60,7 +61,10 @@ def read(source: Source) -> Reading:
     charset = sniff(source.body, source.content_type)
     xhtml = is_xhtml(source.body, source.content_type)
     body = closed(source.body) if xhtml else source.body
-    return _read(source, parse(to_text(body, charset)), charset)
+    text = to_text(body, charset)
+    document = parse(text)
+    compose(document, text)
+    return _read(source, document, charset)
 
 
 def read_as(source: Source, page: str, charset: Charset | None) -> Reading:

@@ -37,8 +37,21 @@ for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChan
 # Chromium answers no proxy's challenge for a picture of another host, or for a WebSocket: they
 # come only once it knows the credential, which it is asked for here.
 _SHOW_CREDENTIAL: Final = f"fetch({HERE!r}).then(() => true)"
+# Shadow roots are written as templates, as a page would declare them; closed ones nobody sees.
 _TREE: Final = """(() => {
-  const root = document.documentElement ? document.documentElement.outerHTML : "";
+  const roots = [];
+  const gather = within => {
+    for (const each of within.querySelectorAll("*"))
+      if (each.shadowRoot) { roots.push(each.shadowRoot); gather(each.shadowRoot); }
+  };
+  const written = top => {
+    if (document.contentType !== "text/html" || !top.getHTML) return top.outerHTML;
+    gather(document);
+    if (!roots.length) return top.outerHTML;
+    const [open, close] = top.cloneNode(false).outerHTML.split(/(?=<\\/html>$)/i);
+    return open + top.getHTML({shadowRoots: roots}) + close;
+  };
+  const root = document.documentElement ? written(document.documentElement) : "";
   const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
   if (root.length > %d) return {chars: root.length};
   return {html: type + root, type: document.contentType, url: location.href};
