@@ -12,9 +12,12 @@ are crawled, ten at a time. The contestants:
 - Scrapy with html-to-markdown: title, links and Markdown of each page, in memory.
 - `wget -r`, which makes no Markdown and cannot stop after 900 pages: pages a second over all.
 
-Peers start their clock after their imports as well. Rounds are interleaved, and the contestant that
-goes first changes; the figures are medians. Memory is the proportional share (PSS) of all processes
-of ours together: this one, the service and its workers, the highest of samples through all rounds.
+Ours runs in an interpreter that imports nothing but `webdata_nb`, as each peer does in one of its
+own; it stays for all rounds, as a notebook's kernel would. Peers start their clock after their
+imports as well. Rounds are interleaved, and the contestant that goes first changes; the figures are
+medians. Memory is the proportional share (PSS) of all processes of ours together: the interpreter
+that called `crawl_df`, the service and its workers, the highest of samples through all rounds. This
+process is not counted, and loads none of the large libraries that it could share with them.
 
 A last line is the same crawl of 900 pages from a server that takes 50 ms for each answer, against
 the time that this latency alone takes with ten at a time. Before it stands how near a bare fetcher
@@ -38,7 +41,7 @@ import tempfile
 import threading
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -46,12 +49,15 @@ from typing import Any, Final, Self
 import aiohttp
 import psutil
 
-from benchmarks.crawl_vs_wget import Measure, mirrored, own_service, rest
+from benchmarks.notebook import Notebook
+from benchmarks.rest import rest
+from benchmarks.wget import mirrored
 from tests.requirements import find
 from tests.site.nginx import NginxSite
 from tests.site.process import SiteProcess
 from tests.site.server import Site
-from webdata_nb import crawl_df
+
+Measure = Callable[[], float]
 
 PAGES: Final = 900
 CONCURRENCY: Final = 10
@@ -70,22 +76,14 @@ LATENCY_S: Final = 0.05
 LATENCY_SHARE: Final = 1.15
 
 
-def crawled(url: str, **scrape_options: Any) -> float:
+def crawled(notebook: Notebook, url: str, **scrape_options: Any) -> float:
     """Return pages a second of `crawl_df`, DataFrame included."""
-    begun = time.perf_counter()
-    frame = crawl_df(
-        url,
-        max_pages=PAGES,
-        concurrency=CONCURRENCY,
-        scrape_options=scrape_options,
-        cache=False,
-        progress=False,
+    told = notebook.crawl(
+        url, max_pages=PAGES, concurrency=CONCURRENCY, scrape_options=scrape_options
     )
-    elapsed = time.perf_counter() - begun
-    good = int((frame["success"] & frame["markdown"].notna()).sum())
-    if len(frame) != PAGES or good < 0.97 * PAGES:
-        raise SystemExit(frame.attrs["webdata"]["line"])
-    return PAGES / elapsed
+    if told["pages"] != PAGES or told["markdown"] < 0.97 * PAGES:
+        raise SystemExit(told["line"])
+    return PAGES / float(told["seconds"])
 
 
 def ran(python: Path, script: str, url: str) -> float:
@@ -159,24 +157,24 @@ async def bare(url: str) -> float:
         return PAGES / (time.perf_counter() - begun)
 
 
-def latency(pids: tuple[int, ...], count: int) -> float:
+def latency(notebook: Notebook, count: int) -> float:
     """Print how near the latency's floor a bare fetcher comes; return the same of `crawl_df`."""
     floor = CONCURRENCY / LATENCY_S
     ours, nothing = [], []
     with SiteProcess("benchmarks.crawl_vs_peers:late") as slow:
         for _ in range(count):
-            rest(pids)
+            rest(notebook.pids)
             nothing.append(floor / asyncio.run(bare(slow.url)))
-            ours.append(floor / crawled(slow.url, **WHOLE))
+            ours.append(floor / crawled(notebook, slow.url, **WHOLE))
     print(f"50 ms an answer, bare fetcher: {statistics.median(nothing):.2f} times the floor")
     return statistics.median(ours)
 
 
 class Memory:
-    """Watches how much memory this process and others hold together."""
+    """Watches how much memory a notebook, its service and the service's workers hold together."""
 
-    def __init__(self, pids: tuple[int, ...]) -> None:
-        self._parents = [psutil.Process(), psutil.Process(pids[0])]
+    def __init__(self, notebook: Notebook) -> None:
+        self._parents = [psutil.Process(notebook.pid), psutil.Process(notebook.pids[0])]
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.peak_mb = 0.0
@@ -244,20 +242,20 @@ def main() -> int:
     with (
         documentation() as root,
         NginxSite(root) as site,
-        own_service(site.url) as pids,
+        Notebook(site.url) as notebook,
     ):
         contestants: dict[str, Measure] = {
-            "crawl_df, whole pages": lambda: crawled(site.url, **WHOLE),
-            "crawl_df, main content": lambda: crawled(site.url),
+            "crawl_df, whole pages": lambda: crawled(notebook, site.url, **WHOLE),
+            "crawl_df, main content": lambda: crawled(notebook, site.url),
             "crawlberg": lambda: ran(python, "crawlberg_stream.py", site.url),
             "Scrapy + html-to-markdown": lambda: ran(python, "scrapy_markdown.py", site.url),
             "wget -r": lambda: mirrored(site.url, wget),
         }
-        with Memory(pids) as memory:
-            results = rounds(contestants, given.rounds, pids)
+        with Memory(notebook) as memory:
+            results = rounds(contestants, given.rounds, notebook.pids)
         good = verdict(results)
         print(f"memory of ours together: {memory.peak_mb:.0f} MB (ceiling {MEMORY_MB})")
-        share = latency(pids, given.rounds)
+        share = latency(notebook, given.rounds)
     print(f"50 ms an answer: {share:.2f} times what latency alone takes (at most {LATENCY_SHARE})")
     return int(not good or memory.peak_mb > MEMORY_MB or share > LATENCY_SHARE)
 

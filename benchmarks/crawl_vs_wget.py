@@ -28,7 +28,6 @@ from __future__ import annotations
 import asyncio
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,8 +36,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
+from benchmarks.rest import rest
+from benchmarks.wget import mirrored
 from tests.requirements import find
 from tests.site.nginx import NginxSite
 from webdata_nb import crawl_df, local
@@ -48,9 +47,6 @@ PAGES: Final = 500
 GOOD: Final = 490
 ROUNDS: Final = 3
 FLOOR: Final = 0.8
-# Indexing begins a second after a crawl; a service that used this share of a core is at rest.
-REST_S: Final = 1.5
-REST_SHARE: Final = 0.05
 # Without the search for the main content, ten at a time: the leanest crawl that makes Markdown.
 WHOLE: Final = {"concurrency": 10, "scrape_options": {"only_main_content": False}}
 
@@ -67,36 +63,6 @@ def crawled(url: str, **options: Any) -> float:
     if len(frame) != PAGES or pages < GOOD:
         raise SystemExit(frame.attrs["webdata"]["line"])
     return pages / elapsed
-
-
-def mirrored(url: str, program: Path) -> float:
-    """Return pages a second of `wget -r`, files written."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [str(program), "-q", "-r", "-l", "inf", "--no-parent", "-A", "html,htm", url]
-        start = time.perf_counter()
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        elapsed = time.perf_counter() - start
-        pages = sum(1 for _ in Path(folder).rglob("*.htm*"))
-    # Some link led to an error page (8), as it does for `crawl_df`, or to another port (4), which
-    # is the same host to wget.
-    if done.returncode not in {0, 4, 8} or pages < GOOD:
-        raise SystemExit(f"wget ended with {done.returncode} and {pages} pages: {done.stderr}")
-    return pages / elapsed
-
-
-def rest(pids: tuple[int, ...]) -> None:
-    """Wait until the service's processes do nothing."""
-    used = _cpu_s(pids)
-    while True:
-        time.sleep(REST_S)
-        before, used = used, _cpu_s(pids)
-        if used - before < REST_SHARE * REST_S:
-            return
-
-
-def _cpu_s(pids: tuple[int, ...]) -> float:
-    times = (psutil.Process(pid).cpu_times() for pid in pids)
-    return float(sum(each.user + each.system for each in times))
 
 
 def measured(url: str, wget: Path, pids: tuple[int, ...]) -> Iterator[dict[str, float]]:

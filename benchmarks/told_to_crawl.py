@@ -1,0 +1,46 @@
+"""Crawls when it is told to, in an interpreter that has nothing else to do: what a notebook runs.
+
+Run by `benchmarks.notebook`: `python -m benchmarks.told_to_crawl URL`. The first crawl, of one
+page, starts the service; then it prints the service's process ids. Each line of standard input
+holds the arguments of `crawl_df` as JSON, and is answered by a line about the frame. The service
+stops when the input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+from webdata_nb import crawl_df, local
+from webdata_nb.settings import current
+
+
+def crawled(**given: Any) -> dict[str, Any]:
+    """Crawl; tell how long it took, DataFrame included, and what came."""
+    begun = time.perf_counter()
+    frame = crawl_df(**given, cache=False, progress=False)
+    seconds = time.perf_counter() - begun
+    good = int((frame["success"] & frame["markdown"].notna()).sum())
+    line = frame.attrs["webdata"]["line"]
+    return {"pages": len(frame), "seconds": seconds, "markdown": good, "line": line}
+
+
+def main(url: str) -> None:
+    """Answer line by line."""
+    crawled(url=url, max_pages=1)
+    running = asyncio.run(local.find(current()))
+    if running is None:
+        raise SystemExit("this measures the local service: unset WEBDATA_BASE_URL")
+    try:
+        print(json.dumps(running.hello.pids), flush=True)
+        for line in sys.stdin:
+            print(json.dumps(crawled(**json.loads(line))), flush=True)
+    finally:
+        asyncio.run(local.stop(current()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
