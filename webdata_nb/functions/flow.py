@@ -121,7 +121,7 @@ def _parts(found: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, An
 
 
 async def _made(op: Any, data: list[dict[str, Any]]) -> Batch:
-    return await asyncio.to_thread(rows.batch, op, data)
+    return await asyncio.to_thread(rows.returning, op, data)
 
 
 class _Job:

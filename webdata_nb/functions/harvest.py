@@ -87,7 +87,7 @@ class Harvest:
     async def _take(self, pages: AsyncGenerator[paging.Rows, None]) -> None:
         async with aclosing(pages):
             async for page in pages:
-                self._batches.append(await asyncio.to_thread(rows.batch, "crawl", page))
+                self._batches.append(await asyncio.to_thread(rows.returning, "crawl", page))
 
     async def _read(self) -> None:
         # Whatever goes wrong here is met again by `rest`, which says so.
@@ -103,5 +103,5 @@ class Harvest:
         reply = await self._client.crawl_status(self._job_id, page=self._next, per_page=ROWS)
         if len(reply.data) != ROWS or reply.page != self._next:
             return False
-        self._batches.append(await asyncio.to_thread(rows.batch, "crawl", reply.data))
+        self._batches.append(await asyncio.to_thread(rows.returning, "crawl", reply.data))
         return True

@@ -21,7 +21,7 @@ from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.patience import within
 from webdata_nb.tables.partials import Partial
 from webdata_nb.tables.receipt import of_creatives
-from webdata_nb.tables.rows import Batch, batch
+from webdata_nb.tables.rows import Batch, batch, returning
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
@@ -97,7 +97,7 @@ class _Listing:
         outcome = of_creatives(self._replies, rows, advertiser=self._advertiser)
         if len(rows) == self._max_rows:
             self._shortfall = None  # the rows that were asked for are there
-        made = batch("creatives", rows)
+        made = returning("creatives", rows)
         return Fetched(made, outcome, shortfall=self._shortfall, interrupted=interrupted)
 
 

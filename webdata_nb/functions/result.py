@@ -15,7 +15,7 @@ from webdata_nb.functions.blocking import salvage
 from webdata_nb.functions.call import Call
 from webdata_nb.functions.fetched import Fetched
 from webdata_nb.functions.memory import Memory
-from webdata_nb.tables import exports, frame, receipt, rows
+from webdata_nb.tables import exports, frame, pool, receipt, rows
 from webdata_nb.tables.snapshots import Snapshot
 
 if TYPE_CHECKING:
@@ -124,13 +124,19 @@ async def delivered(result: Result, call: Call) -> pd.DataFrame:
 
 async def as_frame(result: Result, call: Call) -> pd.DataFrame:
     """Return the frame of a result, whatever became of its job."""
-    return await asyncio.to_thread(
-        frame.build,
+    return await asyncio.to_thread(_framed, result, call)
+
+
+def _framed(result: Result, call: Call) -> pd.DataFrame:
+    made = frame.build(
         result.table,
         attrs=result.attrs,
         dtype_backend=call.dtype_backend,
         objects=result.objects,
     )
+    if result.fetched is not None:
+        pool.give_back(result.table)
+    return made
 
 
 def _judge(fetched: Fetched, framed: pd.DataFrame, call: Call) -> None:

@@ -162,7 +162,7 @@ async def _searched(found: SearchStatus, *, brief: bool = False) -> Fetched:
     batch = (
         rows.batch("search", found.data)
         if brief
-        else await asyncio.to_thread(rows.batch, "search", found.data)
+        else await asyncio.to_thread(rows.returning, "search", found.data)
     )
     return Fetched(batch, of_search(found, found.data), found.error or "", missing(found))
 

@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from webdata_nb.tables import schemas
+from webdata_nb.tables import pool, schemas
 from webdata_nb.tables.schemas import TableName
 
 Row = Mapping[str, Any]
@@ -28,11 +28,10 @@ Values = list[Any]
 Encode = Callable[[Any], Any]
 Extra = dict[int, dict[str, Any]]
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+Pool: TypeAlias = pa.MemoryPool | None
 
 _MISFIT: Final = object()
 _CHUNK: Final = 128
-# Bytes of a batch that are worth the millisecond in which Arrow gives memory back.
-_LARGE: Final = 1_000_000
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 _INT16: Final = (-(2**15), 2**15 - 1)
@@ -51,8 +50,11 @@ class Batch:
     objects: dict[str, Values]
 
 
-def batch(table: TableName, rows: Sequence[Row]) -> Batch:
-    """Return `rows`, as they were decoded from JSON, in the full schema of `table`."""
+def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Batch:
+    """Return `rows`, as they were decoded from JSON, in the full schema of `table`.
+
+    Their memory is `memory`'s, by default Arrow's own.
+    """
     schema = schemas.SCHEMAS[table]
     rows = [_adopted(row) for row in rows] if table == "crawl" else rows
     present: set[str] = set().union(*rows)
@@ -63,22 +65,25 @@ def batch(table: TableName, rows: Sequence[Row]) -> Batch:
     given = _turned(rows, [field.name for field in known if field.name in present])
     for field in known:
         if field.name not in present:
-            columns.append(pa.nulls(len(rows), field.type))
+            columns.append(pa.nulls(len(rows), field.type, memory))
             continue
         values = given[field.name]
-        column = _whole_column(field, values)
+        column = _whole_column(field, values, memory)
         if column is None:
-            column = _one_by_one(field, values, extra)
+            column = _one_by_one(field, values, extra, memory)
         elif schemas.holds_objects(field):
             objects[field.name] = values
         columns.append(column)
     kept = [dumps(extra[place]) if place in extra else None for place in range(len(rows))]
-    columns.append(pa.array(kept, schemas.TEXT))
-    made = pa.table(columns, schema=schema)
-    if made.nbytes >= _LARGE:
-        # Arrays grow by doubling; the pool would keep what they grew out of.
-        pa.default_memory_pool().release_unused()
-    return Batch(made, objects)
+    columns.append(pa.array(kept, schemas.TEXT, memory_pool=memory))
+    return Batch(pa.table(columns, schema=schema), objects)
+
+
+def returning(table: TableName, rows: Sequence[Row]) -> Batch:
+    """As `batch`, for many rows: what the work on them leaves behind goes back to the system."""
+    made = batch(table, rows, memory=pool.RETURNING)
+    pool.give_back(made.table)
+    return made
 
 
 def _turned(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Values]:
@@ -162,31 +167,32 @@ def _first(wanted: type, *candidates: object) -> Any:
     return next((value for value in candidates if type(value) is wanted), candidates[0])
 
 
-def _whole_column(field: pa.Field[Any], values: Values) -> Column | None:
+def _whole_column(field: pa.Field[Any], values: Values, memory: Pool) -> Column | None:
     """Hand a column over at once; None where a value does not fit."""
     _, ready = _ENCODERS[schemas.kind(field) or field.type]
     try:
         prepared = ready(values)
-        return None if prepared is None else _cast(prepared, field.type)
+        return None if prepared is None else _cast(prepared, field.type, memory)
     except _REFUSED:
         return None
 
 
-def _cast(values: Values, data_type: pa.DataType) -> Column:
+def _cast(values: Values, data_type: pa.DataType, memory: Pool) -> Column:
+    made = partial(pa.array, memory_pool=memory)
     if pa.types.is_timestamp(data_type) and any(isinstance(value, str) for value in values):
-        return pc.cast(pa.array(values, schemas.TEXT), data_type)
+        return pc.cast(made(values, schemas.TEXT), data_type, memory_pool=memory)
     if len(values) <= _CHUNK or not _long(data_type):
-        return pa.array(values, data_type)
+        return made(values, data_type)
     # In one piece, a column of page texts would be copied each time its buffer has to grow.
     cuts = range(0, len(values), _CHUNK)
-    return pa.chunked_array([pa.array(values[at : at + _CHUNK], data_type) for at in cuts])
+    return pa.chunked_array([made(values[at : at + _CHUNK], data_type) for at in cuts])
 
 
 def _long(data_type: pa.DataType) -> bool:
     return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
 
 
-def _one_by_one(field: pa.Field[Any], values: Values, extra: Extra) -> Column:
+def _one_by_one(field: pa.Field[Any], values: Values, extra: Extra, memory: Pool) -> Column:
     """Encode each value alone and hand the ones that do not fit to `extra`."""
     encode, _ = _ENCODERS[schemas.kind(field) or field.type]
     encoded = [None if value is None else encode(value) for value in values]
@@ -194,7 +200,7 @@ def _one_by_one(field: pa.Field[Any], values: Values, extra: Extra) -> Column:
         if value is _MISFIT:
             extra.setdefault(position, {})[field.name] = values[position]
             encoded[position] = None
-    return _cast(encoded, field.type)
+    return _cast(encoded, field.type, memory)
 
 
 def _only(values: Iterable[Any], *types: type) -> bool:

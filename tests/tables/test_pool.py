@@ -1,0 +1,71 @@
+"""The memory of many rows: where it lies, and that the system gets back what is free."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from webdata_nb.tables import pool, rows
+
+PAGES = [{"url": f"https://site.test/{number}", "markdown": "word " * 8000} for number in range(40)]
+# Every tenth text stays, so that none of the memory between them is at an end of the heap.
+LEFT_BEHIND = """
+from pathlib import Path
+from webdata_nb.tables import pool, rows
+
+def held():
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+
+pages = [{"url": "https://site.test/", "markdown": "word " * 6000} for _ in range(SIZE)]
+table = rows.to_table("crawl", pages)
+texts = [b"x" * 30_000 + b"%d" % number for number in range(2_000)]
+some = texts[::10]
+del texts
+before = held()
+pool.give_back(table)
+print(before - held())
+"""
+
+
+def given_back(count: int) -> int:
+    """Return how many kB a process has less of after rows of so many pages."""
+    code = LEFT_BEHIND.replace("SIZE", str(count))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_rows_lie_in_the_memory_that_was_asked_for() -> None:
+    arrow, returning = pa.default_memory_pool(), pool.RETURNING
+    before = arrow.bytes_allocated(), returning.bytes_allocated()
+    made = rows.returning("crawl", PAGES).table
+    assert arrow.bytes_allocated() == before[0]
+    assert returning.bytes_allocated() >= before[1] + made.nbytes
+    assert made.equals(rows.to_table("crawl", PAGES))
+
+
+def test_a_value_that_does_not_fit_lies_there_too() -> None:
+    odd: list[dict[str, Any]] = [
+        *PAGES,
+        {"url": "https://site.test/", "markdown": 1, "fetched_at": "?", "depth": 2**40},
+    ]
+    arrow = pa.default_memory_pool()
+    before = arrow.bytes_allocated()
+    made = rows.returning("crawl", odd).table
+    assert arrow.bytes_allocated() == before
+    assert made.equals(rows.to_table("crawl", odd))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep nothing that is free")
+def test_the_system_gets_back_what_many_rows_left_behind() -> None:
+    assert given_back(100) > 40_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep nothing that is free")
+def test_a_few_rows_are_not_worth_the_time() -> None:
+    assert given_back(1) < 1_000
