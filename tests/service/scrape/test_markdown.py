@@ -159,6 +159,22 @@ def test_nested_lists_keep_their_levels_and_numbers() -> None:
     assert markdown(nested) == "3. one\n   - a\n   - b\n4. two"
 
 
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("<ol start=3><li value=3>a<li value=4>b</ol>", "3. a\n4. b"),
+        ("<ol><li value=7>a<li>b</ol>", "7. a\n8. b"),
+        ("<ol start=5><li>a<li value=9>b</ol>", "5. a\n6. b"),
+        ("<ol reversed><li>a<li>b</ol>", "1. a\n2. b"),
+        ("<ol start=-3><li>a</ol>", "1. a"),
+        ("<ol start=9999999999><li value=-1>a</ol>", "1. a"),
+        ("<ul><li>u<ol><li>a<li value=7>b</ol></ul>", "- u\n  1. a\n  2. b"),
+    ],
+)
+def test_lists_are_lists_whatever_their_numbers_say(page: str, written: str) -> None:
+    assert markdown(page) == written
+
+
 def test_a_list_between_the_items_of_another_is_nested() -> None:
     assert markdown("<ul><li>a</li><ul><li>b</ul></ul>") == "- a\n  - b"
     assert markdown("<ul><ol><li>b</ol></ul>") == "- \n  1. b"

@@ -12,6 +12,7 @@ from webdata_nb.service.scrape.breaks import prepare_breaks
 from webdata_nb.service.scrape.emphasis import CONVERTERS, FALLBACKS
 from webdata_nb.service.scrape.fences import prepare_fences
 from webdata_nb.service.scrape.formats.images import plain_source
+from webdata_nb.service.scrape.numbering import prepare_numbers
 from webdata_nb.service.scrape.parser import (
     Element,
     Text,
@@ -53,6 +54,7 @@ def markdown(reading: Reading, content: Content) -> str:
     prepare_tables(parts.get("table", ()))
     _nest_lists(parts.get("ul", ()))
     _nest_lists(parts.get("ol", ()))
+    prepare_numbers(parts.get("ol", ()))
     written = to_markdown(content.element)
     # A single character is found much faster than two, and most pages have none.
     if "<" in written and "</" in written and any(tag in written for tag in FALLBACKS):
