@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from tests.service.web.test_proxy import TunnelProxy
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer
 from tests.site.server import Site
@@ -121,3 +122,30 @@ async def test_a_web_socket_goes_through_beside_a_bundle(
         scheme = "wss" if secure else "ws"
         came = await answers(browser, site, f"{scheme}://site.test:{port}/")
     assert came == ["open" if has_bundle or not secure else "no"]
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+async def test_a_bundle_and_a_proxy_of_ones_own(
+    chromium: None,  # noqa: ARG001 - it must be there
+    secure: bool,
+) -> None:
+    policy, bundle = EgressPolicy("local"), CERTIFICATES / "ca.pem"
+    identity = presenting("site.pem")
+    async with (
+        WireServer(tls=identity) as server,
+        TunnelProxy(server, tls=identity if secure else None) as proxy,
+        Fetcher(
+            policy, user_agent="x", proxy=proxy.url, ca_bundle=bundle, lookup=everything_is_here
+        ) as fetcher,
+        Browser(
+            policy, fetcher, upstream=proxy.url, ca_bundle=bundle, lookup=everything_is_here
+        ) as browser,
+    ):
+        page = server.page(
+            "/", ASK.replace("URLS", '["/file"]').encode(), "Content-Type: text/html"
+        )
+        server.page("/file", b"came")
+        url = page.replace(f"127.0.0.1:{server.port}", "site.test")
+        rendered = await browser.render(RenderRequest(url, wait_for=SAID, timeout_s=60.0))
+    assert b'["came"]' in rendered.html
+    assert [head.split()[:2] for head in proxy.heads] == [["CONNECT", "site.test:443"]] * 2

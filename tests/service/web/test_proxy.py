@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_network
 from types import TracebackType
@@ -19,12 +20,13 @@ from webdata_nb.service.web.guard import EgressPolicy
 class TunnelProxy:
     """A proxy that opens every tunnel to one server, and answers plain requests itself."""
 
-    def __init__(self, behind: WireServer) -> None:
+    def __init__(self, behind: WireServer, *, tls: ssl.SSLContext | None = None) -> None:
         self._behind = behind
+        self._tls = tls
         self.heads: list[str] = []
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -39,7 +41,7 @@ class TunnelProxy:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
