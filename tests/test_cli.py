@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 import pytest
@@ -249,6 +249,16 @@ def test_crawl_flags_become_the_contracts_fields(shell: Shell, service: Site) ->
             "format_options": {"markdown": {"mode": "full"}},
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("flag", "sent_as"), [("--render", True), ("--no-render", False), ("--render-auto", "auto")]
+)
+def test_each_way_to_render(
+    shell: Shell, service: Site, flag: str, sent_as: bool | Literal["auto"]
+) -> None:
+    shell.run("crawl", flag, "http://a.test/", "--base-url", service.url, WEBDATA_API_KEY="k3y")
+    assert sent(service, "/v1/crawl")["scrape_options"] == {"render": sent_as}
 
 
 def test_what_is_not_given_is_not_sent(shell: Shell, service: Site) -> None:

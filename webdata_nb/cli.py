@@ -177,6 +177,13 @@ def _crawl(commands: _Commands) -> None:
     add("--include-tag", dest="include_tags", action="append", metavar="SELECTOR")
     add("--exclude-tag", dest="exclude_tags", action="append", metavar="SELECTOR")
     _switch(add, "--render", "load pages in a browser")
+    add(
+        "--render-auto",
+        dest="render",
+        action="store_const",
+        const="auto",
+        help="load those in a browser that are empty without their scripts",
+    )
     _call_flags(parser)
 
 
