@@ -258,7 +258,8 @@ def test_each_way_to_render(
     shell: Shell, service: Site, flag: str, sent_as: bool | Literal["auto"]
 ) -> None:
     shell.run("crawl", flag, "http://a.test/", "--base-url", service.url, WEBDATA_API_KEY="k3y")
-    assert sent(service, "/v1/crawl")["scrape_options"] == {"render": sent_as}
+    asked = {"url": "http://a.test/", "scrape_options": {"render": sent_as}}
+    assert sent(service, "/v1/crawl") == asked
 
 
 def test_what_is_not_given_is_not_sent(shell: Shell, service: Site) -> None:
