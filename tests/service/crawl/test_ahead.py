@@ -29,20 +29,19 @@ from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.ways import Ways
 
 PAGES = [f"/p{n}" for n in range(6)]
-# Longer than any page here is worth waiting for, so that workers fetch ahead.
-LATE_S = 0.05
 
 
 class Readers:
     """Page work that begins with the start page, and goes on when it is let go."""
 
     def __init__(self) -> None:
-        self.go_on, self.waiting, self.peak = asyncio.Event(), 0, 0
+        self.go_on, self.waiting, self.peak, self.bodies = asyncio.Event(), 0, 0, 0
 
     async def scrape(
         self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
     ) -> Scraped:
         if not source.url.endswith("/"):
+            self.bodies += len(source.body)
             self.waiting += 1
             self.peak = max(self.peak, self.waiting)
             await self.go_on.wait()
@@ -100,7 +99,7 @@ def site() -> Iterator[Site]:
     with Site() as served:
         served.page("/", document("Front", links=PAGES))
         for path in PAGES:
-            served.page(path, document(f"Page {path}"), delay=LATE_S)
+            served.page(path, document(f"Page {path}"))
         yield served
 
 
@@ -117,6 +116,7 @@ async def test_one_worker_fetches_page_after_page_while_none_is_read(
     async with house.attempt() as (readers, task):
         await until_waiting(readers, len(PAGES))
         assert len(house.files()) == len(PAGES)
+        assert readers.bodies == 0
         readers.go_on.set()
         await task
     assert site.peak == 1
@@ -161,6 +161,7 @@ async def test_without_room_to_keep_a_page_its_worker_waits_for_it(
         readers.go_on.set()
         await task
         assert readers.peak == 2
+        assert readers.bodies > 0
     assert sorted(site.paths) == ["/", *PAGES]
 
 

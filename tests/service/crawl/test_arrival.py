@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webdata_nb.service.crawl.arrival import decode, encode
+from webdata_nb.service.crawl.arrival import decode, encode, lying
 from webdata_nb.service.scrape.source import Source
 from webdata_nb.service.scrape.visit import Arrived
+from webdata_nb.service.store.records import Place
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)
 sources = some.builds(
@@ -45,6 +47,18 @@ PAGE = Arrived(
 )
 def test_a_page_comes_back_as_it_was(came: Arrived) -> None:
     assert decode(encode(came)) == came
+
+
+@given(sources, some.binary(max_size=30), some.none() | some.binary(max_size=30))
+def test_a_page_that_lies_in_a_file_is_the_same_page(
+    tmp_path_factory: pytest.TempPathFactory, source: Source, before: bytes, picture: bytes | None
+) -> None:
+    came = Arrived("http://x/", source, 0.1, screenshot=picture)
+    record, path = encode(came), tmp_path_factory.mktemp("spool") / "0"
+    path.write_bytes(before + record)
+    kept = lying(came, record, Place(str(path), len(before)))
+    assert kept.source.body == b""
+    assert replace(kept, source=kept.source.loaded()) == came
 
 
 @given(sources)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.wire.waiting import until
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
 
 WHOLE = ScrapeOptions(only_main_content=False)
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -45,6 +46,24 @@ async def test_pages_come_back_as_data_each_to_its_caller() -> None:
         assert titles == [f"Page {n}" for n in range(40)]
         assert 1 <= len(workers()) <= 2
     assert workers() == []
+
+
+async def test_a_page_that_lies_in_a_file_is_read_there_or_fails_alone(tmp_path: Path) -> None:
+    whole, path = html("Kept"), tmp_path / "0"
+    path.write_bytes(b"head" + whole.body + b"tail")
+
+    def lying(size: int) -> Source:
+        return replace(whole, body=b"", lies_in=Slice(str(path), len(b"head"), size))
+
+    async with PagePool(1) as pages:
+        scraped = await pages.scrape(lying(len(whole.body)), WHOLE)
+        assert scraped.formats == (await pages.scrape(whole, WHOLE)).formats
+        with pytest.raises(ScrapeError, match="cut short"):
+            await pages.scrape(lying(len(whole.body) + 5), WHOLE)
+        path.unlink()
+        with pytest.raises(ScrapeError, match="is gone"):
+            await pages.scrape(lying(1), WHOLE)
+        assert (await pages.scrape(whole, WHOLE)).title == "Kept"
 
 
 async def test_workers_are_started_only_when_there_is_work_for_them() -> None:

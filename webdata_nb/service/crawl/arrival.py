@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.scrape.source import Source
+from webdata_nb.service.scrape.source import Slice, Source
 from webdata_nb.service.scrape.visit import Arrived
+from webdata_nb.service.store.records import Place
 
 _SIZES: Final = struct.Struct("!II")
 # What a site sets for its visitors is no part of a page, and nothing to lie on a disk.
@@ -36,6 +38,13 @@ def encode(came: Arrived) -> bytes:
     head = orjson.dumps(known)
     sizes = _SIZES.pack(len(head), len(source.body))
     return b"".join((sizes, head, source.body, came.screenshot or b""))
+
+
+def lying(came: Arrived, record: bytes, at: Place) -> Arrived:
+    """Return a page whose record is kept, its body left where the record lies."""
+    head, size = _SIZES.unpack_from(record)
+    body = Slice(at.path, at.start + _SIZES.size + head, size)
+    return replace(came, source=replace(came.source, body=b"", lies_in=body))
 
 
 def decode(record: bytes) -> Arrived | None:

@@ -183,8 +183,8 @@ class Robots:
 
     async def allowed(self, url: str) -> bool:
         """Tell whether the site lets us fetch `url`."""
-        rules = await self.rules(url)
-        return not self._answers[origin(url)].unreachable and rules.allows(url)
+        answer = await self.answer(url)
+        return not answer.unreachable and self._rules[origin(url)].allows(url)
 
     async def delay_s(self, url: str) -> float:
         """Return the crawl-delay that the site asks for, up to a bound."""

@@ -42,11 +42,8 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 INDEXED_TEXT: Final = 100_000
 # The most of an error's text that the receipt holds.
 RECEIPT_TEXT: Final = 500
-# Pages that come faster than they are read gain nothing by a worker that fetches ahead: this is
-# about what a page takes of the processors.
-PAGE_S: Final = 0.002
 # Pages of a crawl that came and are not stored, beyond those that its workers hold.
-AHEAD: Final = 64
+AHEAD: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,6 @@ class _Crawl:
         self._stored: dict[int, tuple[str, Result]] = {}
         self._spool = tools.spool
         self._in_work = 0
-        self._slow_s = PAGE_S * request.concurrency
         self._start = canonical(request.url)
         self._failure: str | None = None
         self.seeds: Seeds | None = None
@@ -169,8 +165,9 @@ class _Crawl:
         while (target := await self._next()) is not None:
             came = await self._come(target)
             self._in_work += 1
-            if isinstance(came, Arrived) and await self._kept(target, came):
-                group.create_task(self._finish(target, came))
+            kept = await self._kept(target, came) if isinstance(came, Arrived) else None
+            if kept is not None:
+                group.create_task(self._finish(target, kept))
             else:
                 await self._finish(target, came)
 
@@ -192,19 +189,23 @@ class _Crawl:
         if record is not None:
             came = arrival.decode(record)
             if came is not None and came.url == target.url:
-                return came
+                return arrival.lying(came, record, self._spool.place(target.ordinal))
             self._spool.drop(target.ordinal)
         return await self._outing.fetch(target)
 
-    async def _kept(self, target: Target, came: Arrived) -> bool:
+    async def _kept(self, target: Target, came: Arrived) -> Arrived | None:
         """Keep a page where a kill leaves it, so that its worker may fetch another; or do not.
 
-        A model that extracts is asked by the crawl's workers alone, no more at a time.
+        A page worker reads it there. A model that extracts is asked by the crawl's workers alone,
+        no more at a time.
         """
-        worth = came.elapsed_s >= self._slow_s and self._in_work <= AHEAD
-        if not worth or target.ordinal == 0 or self._extractor is not None:
-            return False
-        return await self._spool.keep(target.ordinal, arrival.encode(came))
+        if came.source.lies_in is not None:
+            return came
+        if self._in_work > AHEAD or target.ordinal == 0 or self._extractor is not None:
+            return None
+        record = arrival.encode(came)
+        place = await self._spool.keep(target.ordinal, record)
+        return None if place is None else arrival.lying(came, record, place)
 
     async def _finish(self, target: Target, came: Stored | Arrived | Visit | Result) -> None:
         """Read a page and store it; a plan that is told of it may know what to fetch next."""

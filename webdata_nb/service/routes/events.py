@@ -74,16 +74,12 @@ async def _stream(desk: Desk, account_id: str, job_id: str, told: int) -> AsyncI
             next_at = time.monotonic() + PACE_S
             while not await listener.wait(KEEPALIVE_S):
                 yield b": still here\n\n"
-            await _paced(desk, account_id, job_id, listener, next_at)
+            await _paced(listener, next_at)
 
 
-async def _paced(
-    desk: Desk, account_id: str, job_id: str, listener: Listener, next_at: float
-) -> None:
+async def _paced(listener: Listener, next_at: float) -> None:
     """Wait until the next step may be told; the end may be told at once."""
-    while (left_s := next_at - time.monotonic()) > 0:
-        if (await desk.store.job(account_id, job_id)).state.terminal:
-            return
+    while listener.ended is None and (left_s := next_at - time.monotonic()) > 0:
         await listener.wait(left_s)
 
 

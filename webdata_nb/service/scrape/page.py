@@ -50,6 +50,7 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
         broken beyond reading, or a format is not made from text, as a screenshot).
     """
     _check_formats(options)
+    source = source.loaded()
     kind = kind_of(source)
     if kind == "html":
         return _scrape_html(read(source), options, outlinks=outlinks)

@@ -25,8 +25,9 @@ from webdata_nb.service.scrape.worker import SIZE, Answer, Job, packed
 
 CPU_SECONDS: Final = 5.0
 MEMORY_BYTES: Final = 400 * 1024 * 1024
-# One page in work and one in the pipe, so that a worker never waits for its next page.
-AHEAD: Final = 2
+# One page in work, one in the pipe, and one for the time that the loop takes to give another: a
+# worker never waits for its next page.
+AHEAD: Final = 3
 # A worker that neither answers nor uses its processor time is stuck all the same.
 STUCK_S: Final = 60.0
 # What a page that nobody waits for any more, of a job that was cancelled, may still take.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from webdata_nb.service.errors import BadInput
+from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.scrape.parser import check_selector
 
 if TYPE_CHECKING:
@@ -14,6 +15,33 @@ if TYPE_CHECKING:
 
 Fact: TypeAlias = Literal["metadata", "quality", "sketch", "shape"]
 """What is told of a page beside its title, formats and outlinks; each is described in `Scraped`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The `size` bytes of a file from `start` on."""
+
+    path: str
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """Return them.
+
+        Raises
+        ------
+        ScrapeError
+            Of kind ``parse``, when they are not there any more.
+        """
+        try:
+            with Path(self.path).open("rb", buffering=0) as file:
+                file.seek(self.start)
+                found = file.read(self.size)
+        except OSError as error:
+            raise ScrapeError("parse", f"the page's own file is gone ({error.strerror})") from None
+        if len(found) != self.size:
+            raise ScrapeError("parse", "the page's own file was cut short")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +66,8 @@ class Source:
         When the answer came, in UTC.
     headers
         Other response headers, in the order received.
+    lies_in
+        Where the body lies, which `body` then leaves out.
     """
 
     url: str
@@ -48,6 +78,13 @@ class Source:
     redirects: tuple[tuple[str, int], ...]
     fetched_at: datetime
     headers: tuple[tuple[str, str], ...] = ()
+    lies_in: Slice | None = None
+
+    def loaded(self) -> Source:
+        """Return the page with its body."""
+        if self.lies_in is None:
+            return self
+        return replace(self, body=self.lies_in.read(), lies_in=None)
 
     def header(self, name: str) -> list[str]:
         """Return the values of one header, its name in any case."""

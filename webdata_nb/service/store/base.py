@@ -19,6 +19,7 @@ from webdata_nb.service.store.records import (
     Listed,
     Look,
     NewJob,
+    Place,
     Seen,
     Unindexed,
     Window,
@@ -168,8 +169,11 @@ class Spool(Protocol):
     It may refuse, and it may lose what it holds: then a page is fetched again.
     """
 
-    async def keep(self, ordinal: int, record: bytes) -> bool:
-        """Keep a record; False where there is no room for it."""
+    async def keep(self, ordinal: int, record: bytes) -> Place | None:
+        """Keep a new record and say where; None where there is no room for it."""
+
+    def place(self, ordinal: int) -> Place:
+        """Return where a record lies, until it is dropped."""
 
     async def take(self, ordinal: int) -> bytes | None:
         """Return what an earlier attempt kept; None where there is nothing whole."""

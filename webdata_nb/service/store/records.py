@@ -182,3 +182,11 @@ class IdempotencyKey:
 
     key: str
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a spooled record lies: from byte `start` of the file at `path` on."""
+
+    path: str
+    start: int

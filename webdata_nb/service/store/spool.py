@@ -21,6 +21,7 @@ from typing import Final, Self
 from zlib import crc32
 
 from webdata_nb.service.errors import LeaseLost
+from webdata_nb.service.store.records import Place
 
 # Of all jobs together. Beyond it a page holds its place until it is stored.
 MOST_BYTES: Final = 32 * 1024 * 1024
@@ -114,14 +115,12 @@ class JobSpool:
         if not goes_on:
             self._spool.forget(self._folder.name)
 
-    async def keep(self, ordinal: int, record: bytes) -> bool:
-        """Write a record where a kill leaves it; False where there is no room for it."""
-        if ordinal in self._sizes:
-            return True
+    async def keep(self, ordinal: int, record: bytes) -> Place | None:
+        """Write a new record where a kill leaves it; None where there is no room for it."""
         size = len(record)
         if not self._spool.takes(size):
-            return False
-        self._sizes[ordinal], self._places[ordinal] = size, self._place()
+            return None
+        self._sizes[ordinal], self._places[ordinal] = size, self._file()
         try:
             if size > AT_ONCE:
                 await asyncio.to_thread(self._write, ordinal, record)
@@ -129,15 +128,19 @@ class JobSpool:
                 self._write(ordinal, record)
         except OSError:  # a full disk costs speed here, and no page
             self.drop(ordinal)
-            return False
-        return True
+            return None
+        return self.place(ordinal)
+
+    def place(self, ordinal: int) -> Place:
+        """Return where a record lies that is kept."""
+        return Place(self._path(ordinal), _HEAD.size)
 
     async def take(self, ordinal: int) -> bytes | None:
         """Return what an earlier attempt kept; None where there is nothing whole."""
         if ordinal not in self._sizes:
             return None
         with suppress(OSError, struct.error):
-            data = await asyncio.to_thread(self._path(ordinal).read_bytes)
+            data = await asyncio.to_thread(Path(self._path(ordinal)).read_bytes)
             record = data[_HEAD.size : _HEAD.size + self._sizes[ordinal]]
             if _is_whole(data[: _HEAD.size], ordinal, record):
                 return record
@@ -154,16 +157,16 @@ class JobSpool:
         self._free.append(place)
         if size > AT_ONCE:
             with suppress(OSError):
-                path.unlink()
+                Path(path).unlink()
 
-    def _place(self) -> int:
+    def _file(self) -> int:
         if self._free:
             return self._free.pop()
         self._files += 1
         return self._files - 1
 
-    def _path(self, ordinal: int) -> Path:
-        return self._folder / str(self._places[ordinal])
+    def _path(self, ordinal: int) -> str:
+        return f"{self._folder}/{self._places[ordinal]}"
 
     def _write(self, ordinal: int, record: bytes) -> None:
         path = self._path(ordinal)
@@ -174,7 +177,8 @@ class JobSpool:
             number = os.open(path, _WRITE | os.O_CREAT, 0o600)
         with os.fdopen(number, "wb", buffering=0) as file:
             self._writes += 1
-            rest = memoryview(_head(self._writes, ordinal, record) + record)
+            file.write(_head(self._writes, ordinal, record))
+            rest = memoryview(record)
             while rest:
                 rest = rest[file.write(rest) :]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from url import URL, URLError
@@ -129,6 +130,7 @@ def join(base: str, href: str) -> str | None:
     return Joiner(base).join(href)
 
 
+@lru_cache(maxsize=256)  # a page on its way is taken apart by half a dozen steps
 def parts(url: str) -> Parts:
     """Take a canonical URL apart.
 
