@@ -55,6 +55,24 @@ async def test_a_screenshot_of_the_size_asked_for(api: Api, site: Site) -> None:
     assert "Plain" in row["markdown"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "markdown"),
+    [
+        ("application/json", '{"a": 1}', '```json\n{"a": 1}\n```'),
+        ("text/csv; charset=utf-8", "é,b", "é,b"),
+        ("application/rss+xml", "<rss><channel/></rss>", "```xml\n<rss><channel/></rss>\n```"),
+    ],
+)
+async def test_a_picture_of_a_document_that_is_no_page(
+    api: Api, site: Site, kind: str, body: str, markdown: str
+) -> None:
+    options = {"formats": ["screenshot", "markdown"]}
+    url = site.page("/", body, headers={"Content-Type": kind})
+    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    assert size_of(base64.b64decode(row["screenshot"], validate=True)) == (1280, 720)
+    assert row["markdown"] == markdown
+
+
 async def test_a_device_is_checked_before_and_asked_as_after(api: Api, site: Site) -> None:
     url = site.page("/", PLAIN)
     body = {"url": url, "scrape_options": {"mobile_device": "iPhone 150"}}

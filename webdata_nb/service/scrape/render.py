@@ -172,7 +172,8 @@ class Browser:
                 return await self._render(request, progress)
         except TimeoutError:
             if deadline.expired():
-                late = f"{progress.what} took longer than the page's {request.timeout_s:g} s"
+                had_s = round(request.timeout_s, 1) or request.timeout_s
+                late = f"{progress.what} took longer than the page's {had_s:g} s"
                 raise ScrapeError("render", late) from None
             raise
 

@@ -151,6 +151,10 @@ class Visitor:
         rendered = await self._render(errand, fetched, allowance)
         if rendered is None:
             return came
+        if not _is_html(fetched):
+            # Drawn for its picture: how a browser lays text out is no part of the document.
+            took_s, picture = allowance.elapsed_s, rendered.screenshot
+            return replace(came, elapsed_s=took_s, rendered=True, screenshot=picture)
         if rendered.final_url != fetched.final_url:
             fetched = replace(fetched, final_url=rendered.final_url)
             stopped = None if allow_hop is None else await allow_hop(rendered.final_url)
@@ -204,10 +208,13 @@ class Visitor:
         self, errand: Errand, fetched: Fetched, allowance: Allowance
     ) -> Rendered | None:
         """Have the browser load the page that was fetched, where that is needed."""
-        kind = (fetched.header("content-type") or "text/html").lower()
-        if "html" not in kind or not errand.look.needed(fetched.body):
-            return None
         look = errand.look
+        if not _is_html(fetched):
+            if look.screenshot is None or not _is_text(fetched):
+                return None
+            fetched = _as_text(fetched)
+        elif not look.needed(fetched.body):
+            return None
         return await self._browser.render(
             RenderRequest(
                 errand.url,
@@ -256,6 +263,25 @@ class Visitor:
         except FetchError as failure:
             return None, failure
         return fetched, None
+
+
+def _is_html(fetched: Fetched) -> bool:
+    return "html" in (fetched.header("content-type") or "text/html").lower()
+
+
+def _is_text(fetched: Fetched) -> bool:
+    kind = (fetched.header("content-type") or "").lower()
+    if kind.startswith("application/"):
+        return "json" in kind or "xml" in kind
+    return kind.startswith("text/")
+
+
+def _as_text(fetched: Fetched) -> Fetched:
+    """Return a document that is no HTML as one that a browser shows, and does not save."""
+    _, mark, charset = (fetched.header("content-type") or "").lower().partition("charset=")
+    kind = f"text/plain; charset={charset}" if mark else "text/plain"
+    kept = tuple(line for line in fetched.headers if line[0] != "content-type")
+    return replace(fetched, headers=(*kept, ("content-type", kind)))
 
 
 def _source(fetched: Fetched, at: datetime) -> Source:
