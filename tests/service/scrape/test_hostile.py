@@ -60,6 +60,11 @@ HOSTILE = {
     "bases": numbered('<base href="/x@/">', 12_000),
     "unclosed tag in XHTML": '<?xml version="1.0"?><html xmlns="x">' + nested("<a "),
     "line breaks in each other": "<i><br>" * 20_000 + "x",
+    "shadow roots in each other": nested("<div><template shadowrootmode=open><slot></slot>"),
+    "a shadow root full of slots": (
+        f"<x-a><template shadowrootmode=open>{'<slot></slot>' * 20_000}</template>"
+        f"{'<b>x</b>' * 20_000}"
+    ),
     "30k links": "<ul>" + '<li><a href="/x">t</a>' * 30_000,
     "a word": "a" * SIZE,
     "code within code": "<code>" * 100_000 + "<a href=x>y",
