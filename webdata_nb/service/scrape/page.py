@@ -22,7 +22,7 @@ from webdata_nb.service.scrape.parser import to_text
 from webdata_nb.service.scrape.quality import quality, visible_length
 from webdata_nb.service.scrape.reading import read
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.sketch import shape, sketch
+from webdata_nb.service.scrape.sketch import sampled, shape, sketch
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) ->
     made = {name: WHOLE[name](reading) for name in options.formats if name in WHOLE}
     content, text = _make_content(reading, options, made)
     title, language = title_of(head), declared_language(head, reading.source)
+    sample = sampled(title, text) if facts & {"sketch", "shape"} else ""
     described = metadata(reading, content.rung) if "metadata" in facts else {}
     judged = (
         quality(content, text, visible=visible, language=language) if "quality" in facts else {}
@@ -85,8 +86,8 @@ def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) ->
         robots=robots(head, reading.source),
         content_hash=described.get("content_hash", ""),
         text=text,
-        sketch=sketch(title, text) if "sketch" in facts else b"",
-        shape=shape(title, text) if "shape" in facts else b"",
+        sketch=sketch(sample) if "sketch" in facts else b"",
+        shape=shape(sample) if "shape" in facts else b"",
     )
 
 

@@ -31,18 +31,25 @@ _COUNTED: Final = {
 }
 
 
-def sketch(title: str | None, text: str) -> bytes:
-    """Sketch a title and a text: up to 48 hashes of 4 bytes, ascending.
+def sampled(title: str | None, text: str) -> str:
+    """Return what is read of a title and a text: their words, without where links lead.
 
-    Where links lead is left out: that differs from session to session. A text of less than two
-    words has an empty sketch, which is like no other.
+    That differs from session to session.
     """
-    return _sketch(_words(f"{title or ''}\n{_sample(text)}"))
+    return f"{title or ''}\n{_sample(text)}"
 
 
-def shape(title: str | None, text: str) -> bytes:
+def sketch(sample: str) -> bytes:
+    """Sketch what ``sampled`` gives: up to 48 hashes of 4 bytes, ascending.
+
+    A text of less than two words has an empty sketch, which is like no other.
+    """
+    return _sketch(_words(sample))
+
+
+def shape(sample: str) -> bytes:
     """Sketch what stays the same when a page only counts on: numbers, months, weekdays masked."""
-    words = _masked(f"{title or ''}\n{_sample(text)}").split()
+    words = _masked(sample).split()
     return _sketch(list(map(_COUNTED.get, words, words)))
 
 
