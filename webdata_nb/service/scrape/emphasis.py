@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.parser import Element, Text, above
+from webdata_nb.service.scrape.parser import Element, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,18 +33,20 @@ _LEVELS = 8
 
 def emphasise(element: Element, inner: str) -> str:
     """Write one element of emphasis around its Markdown `inner`."""
-    mark = _MARKS[element.tag]
+    tag = element.tag
     text = inner.strip()
-    if not text or "\n\n" in text or above(element, _SAME[element.tag]) is not None:
+    if not text or "\n\n" in text:
         return inner
-    if above(element, _CELLS) is not None:
+    around = _around(element)
+    if not _SAME[tag].isdisjoint(around):
+        return inner
+    before, _, after = ("", "", "") if text == inner else inner.partition(text)
+    if not _CELLS.isdisjoint(around):
         text = text.replace("\\|", "|")  # the cell escapes what its parts return
-    start = inner.find(inner.strip())
-    before, after = inner[:start], inner[start + len(inner.strip()) :]
-    if not _opens(before[-1:] or _beside(element, -1), text[0]):
-        return before + text + after
-    if not _opens(after[:1] or _beside(element, 1), text[-1]):
-        return before + text + after
+    read = _opens(before[-1:] or _beside(element, -1), text[0]) and _opens(
+        after[:1] or _beside(element, 1), text[-1]
+    )
+    mark = _MARKS[tag] if read else ""
     return f"{before}{mark}{text}{mark}{after}"
 
 
@@ -61,9 +63,21 @@ CONVERTERS: dict[str, Callable[[Element, str], str]] = {
 """By tag, what writes it."""
 
 
+def _around(element: Element) -> list[str]:
+    """Return the tags of what an element stands in, at most eight levels up."""
+    tags: list[str] = []
+    parent = element.parent
+    while isinstance(parent, Element) and len(tags) < _LEVELS:
+        tags.append(parent.tag)
+        parent = parent.parent
+    return tags
+
+
 def _opens(outer: str, inner: str) -> bool:
     """Tell whether a mark between these characters is read as emphasis (CommonMark 6.2)."""
     if not outer or outer.isspace():
+        return True
+    if inner.isalnum():
         return True
     return not _is_punctuation(inner) or (_is_punctuation(outer) and outer not in "*_~")
 
@@ -78,9 +92,9 @@ def _beside(element: Element, direction: int) -> str:
     for _ in range(_LEVELS):
         sibling = node.previous_sibling if direction < 0 else node.next_sibling
         if sibling is not None:
-            text = sibling.data if isinstance(sibling, Text) else sibling.text
             if isinstance(sibling, Element) and sibling.tag in _MARKS:
                 return "*"
+            text = sibling.data if isinstance(sibling, Text) else sibling.text
             if text:
                 return text[-1] if direction < 0 else text[0]
             node = sibling

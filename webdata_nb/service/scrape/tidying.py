@@ -19,6 +19,7 @@ _AT_THE_START = re.compile(rf"^([ >]*){_SPACES}(?=\S)", re.MULTILINE)
 # Beside a mark of emphasis it stays: a space there would end what the mark begins.
 _WITHIN = re.compile(rf"(?<![*_~`\\]){_SPACES}(?![*_~`])")
 _CLOSING = re.compile(rf"(?<=[^\s*_~\\]){_SPACES}(?=(?:\*{{1,3}}|~~)(?:\s|$))")
+_BEFORE = "-*+.)# \n\xa0"  # what a mark, or a blank line, may end with before its last space
 _BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
 _BLANKS = re.compile(r"\n\n\n+")
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
@@ -41,7 +42,7 @@ def tidy(markdown: str) -> str:
 def _tidied(markdown: str) -> Iterator[str]:
     """Give the prose tidied and the code as it is."""
     done = 0
-    for start, end in _code(markdown):
+    for start, end in _code(markdown) if "```" in markdown else ():
         yield _tidy_prose(markdown[done:start])
         yield markdown[start:end]
         done = end
@@ -97,6 +98,8 @@ def _cuts(text: str) -> Iterator[tuple[int, int]]:
     """
     at = -1
     while (at := text.find(" \n", at + 1)) >= 0:
+        if at and text[at - 1] not in _BEFORE:
+            continue  # words, which most such lines end with
         line = text.rfind("\n", 0, at) + 1
         bare = _MARK.match(text, line, at)
         if bare is None:
