@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.parser import ROOTS, Element
-from webdata_nb.service.scrape.tags import HEADINGS, UNSEEN
+from webdata_nb.service.scrape.parser import ROOTS, Element, around
+from webdata_nb.service.scrape.tags import HEADINGS, LINK, UNSEEN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webdata_nb.service.scrape.links import Anchors
 
 SHORTEST_PART = 8
@@ -15,6 +17,7 @@ SHORTEST_PART = 8
 SHORTEST_TEXT = 30
 """Words from which any hidden element is a part of the page."""
 
+_DRAWN = frozenset({"svg", "object"})
 _STYLED = "[style],[hidden]"
 _HIDING = ("display:none", "visibility:hidden")
 _STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
@@ -23,32 +26,41 @@ _TITLED = frozenset({*HEADINGS, "dt", "caption", "p", "span", "figcaption"})
 _OPENABLE = ("mailto:", "tel:", "sms:", "ftp:", "geo:")
 
 
-def clean(content: Element, parts: dict[str, list[Element]], anchors: Anchors) -> list[int]:
+def clean(
+    content: Element, parts: dict[str, list[Element]], anchors: Anchors
+) -> tuple[list[int], frozenset[Element]]:
     """Take out of `content` what is not shown, and the marks by which headings are linked.
 
     A menu, a tab or a dialog is hidden until it is asked for, and many pages hide all they have
     until a script runs. So a hidden element goes only while it is no part of the page in its own
-    right: a message, a trap for robots, a label. Returns the places of the marks in `anchors`.
+    right: a message, a trap for robots, a label. Returns the places of the marks among the links,
+    and the links from which something was taken that may have been their text.
     """
-    unseen = [each for tag in UNSEEN for each in parts.get(tag, ())]
+    unseen = _hidden(content, parts.get("dialog", ()))
+    unseen += (each for tag in _DRAWN for each in parts.get(tag, ()))
+    thinned = around(unseen, LINK)
+    unseen += (each for tag in UNSEEN - _DRAWN for each in parts.get(tag, ()))
     marks = [
         place
         for place, text in enumerate(anchors.texts)
         if len(text) <= 1 and _is_permalink(anchors.elements[place], anchors.hrefs[place], text)
     ]
     unseen += map(anchors.elements.__getitem__, marks)
+    for each in unseen:
+        each.decompose()
+    return marks, thinned
+
+
+def _hidden(content: Element, dialogs: Iterable[Element]) -> list[Element]:
+    """Return the hidden elements of no weight."""
+    hidden = []
     for each in content.select(_STYLED):
         style = _squeeze(each.attr("style") or "")
         if "white-space:pre" in style:
             del each.attrs["style"]  # the writer would take the element for a code block
         if _is_hidden(each, style) and not _is_part(each):
-            unseen.append(each)
-    for each in parts.get("dialog", ()):
-        if each.attr("open") is None and not _is_part(each):
-            unseen.append(each)
-    for each in unseen:
-        each.decompose()
-    return marks
+            hidden.append(each)
+    return hidden + [each for each in dialogs if each.attr("open") is None and not _is_part(each)]
 
 
 def make_absolute(anchors: Anchors) -> None:

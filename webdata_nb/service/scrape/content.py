@@ -35,12 +35,15 @@ class Content:
         Its elements that formats look at, by tag; some may have been dropped since.
     anchors
         Its links, as they were before cleaning, without the marks by which headings are linked.
+    thinned
+        Those of its links from which cleaning took something.
     """
 
     element: Element
     rung: str
     parts: dict[str, list[Element]]
     anchors: Anchors
+    thinned: frozenset[Element] = frozenset()
 
 
 def find_content(
@@ -70,8 +73,8 @@ def find_content(
         content = _survey(found.element, found.rung, reading.links)
     else:
         content = _whole(reading, document)
-    marks = clean(content.element, content.parts, content.anchors)
-    content = replace(content, anchors=content.anchors.without(marks))
+    marks, thinned = clean(content.element, content.parts, content.anchors)
+    content = replace(content, anchors=content.anchors.without(marks), thinned=thinned)
     make_absolute(content.anchors)
     return content
 

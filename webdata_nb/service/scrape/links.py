@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress, repeat
+from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from webdata_nb.service.scrape.parser import Element, collapse
@@ -24,11 +24,11 @@ _ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
 # Links of plain characters alone are joined by writing them after what they are relative to. All
 # of a page are told apart at once, a line each: a call for every one is most of what joining costs.
 _START = "A-Za-z0-9_"
-_INSIDE = rf"{_START}.~+(),:@!$&*;="
-_PATH = rf"(?:/[{_START}][{_INSIDE}-]*+)*+/?"
+_INSIDE = rf"{_START}.~+(),:@!$&*;=%"
+_PATH = rf"(?:/(?![.%])[{_INSIDE}-]++)*+/?"  # what begins with a dot, or such an escape, may go up
 _QUERY = rf"(?:\?[{_INSIDE}/?-]*+)?+"
-_RELATIVE = rf"[{_START}][{_START}.~+-]*+{_PATH}{_QUERY}"
-_FROM_ROOT = rf"/(?:[{_START}][{_INSIDE}-]*+{_PATH})?+{_QUERY}"
+_RELATIVE = rf"[{_START}][{_START}.~+%-]*+{_PATH}{_QUERY}"
+_FROM_ROOT = rf"/(?:(?![.%])[{_INSIDE}-]++{_PATH})?+{_QUERY}"
 _HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)+[a-z]{2,}"
 _PLAIN = re.compile(
     rf"\n(?:((?:\.\./)*+)({_RELATIVE})|({_FROM_ROOT})|(https?://{_HOST}{_FROM_ROOT}))(?=\n)"
@@ -145,13 +145,12 @@ class Links(dict[str | None, str | None]):
         split = [href.partition("#") for href in away]
         known = self._joined({page for page, _, _ in split})
         self.pages.update(known)
-        fragments = "".join([*here, *(fragment for _, _, fragment in split)])
-        if fragments.isascii() and not fragments.encode().translate(None, _NOT_ODD):
-            self.update(zip(here, map(self.base.__add__, here), strict=True))
-            for href, (page, mark, fragment) in zip(away, split, strict=True):
-                if mark and page in known:
-                    self.pages[href] = absolute = known[page]
-                    known[href] = f"{absolute}#{fragment}" if fragment else absolute
+        self.update(zip(here, map(self.base.__add__, _written(here)), strict=True))
+        fragments = _written([fragment for _, _, fragment in split])
+        for href, (page, mark, _), fragment in zip(away, split, fragments, strict=True):
+            if mark and page in known:
+                self.pages[href] = absolute = known[page]
+                known[href] = f"{absolute}#{fragment}" if fragment else absolute
         self.update(known)
 
     def _joined(self, pages: set[str]) -> dict[str, str]:
@@ -182,6 +181,13 @@ class Links(dict[str | None, str | None]):
         return self._joiner.join(page)
 
 
+def _written(fragments: list[str]) -> list[str]:
+    """Write fragments as browsers do: most pages have none to change, which is quickly seen."""
+    if "".join(fragments).encode("ascii", "ignore").translate(None, _NOT_ODD):
+        return [_ODD.sub(_encode, fragment) for fragment in fragments]
+    return fragments
+
+
 def _encode(found: re.Match[str]) -> str:
     return _ENCODED.get(found[0], "")
 
@@ -191,7 +197,7 @@ def anchors_of(
 ) -> Anchors:
     """Read the links of a page; `also` are URLs that other steps will look up."""
     found = list(elements)
-    hrefs = list(map(Element.attr, found, repeat("href")))
+    hrefs = [each.attr("href") for each in found]
     links.learn([*hrefs, *also])
     targets = list(map(links.__getitem__, hrefs))
     pages = list(map(links.pages.get, hrefs))

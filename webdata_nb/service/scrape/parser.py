@@ -45,6 +45,7 @@ __all__ = [
     "Text",
     "above",
     "append_html",
+    "around",
     "body_of",
     "by_tag",
     "check_selector",
@@ -219,6 +220,11 @@ def above(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
             return parent
         parent = parent.parent
     return None
+
+
+def around(nodes: Iterable[Node], tags: Collection[str]) -> frozenset[Element]:
+    """Return the nearest element of `tags` around each of `nodes`, as `above` finds it."""
+    return frozenset(found for each in nodes if (found := above(each, tags)) is not None)
 
 
 def append_html(parent: Element, html: str) -> list[Element]:

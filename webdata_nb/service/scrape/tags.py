@@ -20,6 +20,7 @@ NOT_TEXT = frozenset({
 # fmt: on
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+LINK = frozenset({"a"})
 LISTS = frozenset({"ul", "ol"})
 
 READ = frozenset(

@@ -14,10 +14,9 @@ def links(reading: Reading, content: Content) -> list[str]:
 
     A link to a place in another page keeps its fragment; one to a place in this page is left out.
     """
-    here = reading.source.final_url.partition("#")[0]
-    found: dict[str, None] = {}
-    for each in content.element.select("a[href],area[href]"):
-        url = reading.links[each.attr("href") or ""]
-        if url is not None and not ("#" in url and url.partition("#")[0] == here):
-            found[url] = None
-    return list(found)
+    here = reading.source.final_url.partition("#")[0] + "#"
+    targets = dict(zip(content.anchors.elements, content.anchors.targets, strict=True))
+    for area in content.parts.get("area", ()):
+        targets[area] = reading.links[area.attr("href")]
+    shown = map(targets.get, content.element.select("a[href],area[href]"))
+    return [url for url in dict.fromkeys(shown) if url is not None and not url.startswith(here)]

@@ -17,6 +17,7 @@ from webdata_nb.service.scrape.parser import (
     Element,
     Text,
     above,
+    around,
     collapse,
     drop_all,
     element,
@@ -24,7 +25,7 @@ from webdata_nb.service.scrape.parser import (
     unwrap,
 )
 from webdata_nb.service.scrape.tables import prepare_tables
-from webdata_nb.service.scrape.tags import HEADINGS, LISTS, NOT_TEXT
+from webdata_nb.service.scrape.tags import HEADINGS, LINK, LISTS, NOT_TEXT
 from webdata_nb.service.scrape.tidying import tidy
 
 if TYPE_CHECKING:
@@ -34,20 +35,20 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.links import Anchors, Links
     from webdata_nb.service.scrape.reading import Reading
 
-_DRAWN = ("svg", "object", "button")
 _LONGEST_LABEL = 100
 _TITLES = frozenset({*HEADINGS, "summary", "dt"})
-_LINK = frozenset({"a"})
 _MOST_HEADINGS = 1000  # each climbs to the top of the page, which is quick but has no bound
 
 
 def markdown(reading: Reading, content: Content) -> str:
     """Write the content as Markdown; its tree is changed on the way."""
     parts = content.parts
-    drop_all(each for tag in NOT_TEXT for each in parts.get(tag, ()))
+    dropped = [each for tag in NOT_TEXT for each in parts.get(tag, ())]
+    thinned = content.thinned | around([*dropped, *parts.get("button", ())], LINK)
+    drop_all(dropped)
     _prepare_fields(parts)
     _prepare_images(parts.get("img", ()), reading.links)
-    _prepare_links(content.anchors, drawn=any(tag in parts for tag in _DRAWN))
+    _prepare_links(content.anchors, thinned)
     _move_links_into([each for tag in HEADINGS for each in parts.get(tag, ())])
     prepare_breaks(parts.get("br", ()))
     prepare_fences(parts.get("pre", ()))
@@ -98,14 +99,16 @@ def _prepare_images(images: Iterable[Element], links: Links) -> None:
             image.attrs["alt"] = collapse(alt)
 
 
-def _prepare_links(anchors: Anchors, *, drawn: bool) -> None:
+def _prepare_links(anchors: Anchors, thinned: frozenset[Element]) -> None:
     """Give a link without text its label, or drop it: nobody could click it.
 
-    Where links may be `drawn`, one whose text was in what is taken out of the page, as the title of
-    a picture is, has that for its label.
+    One of those `thinned` whose text was in what was taken out of the page, as the title of a
+    picture is, has that for its label.
     """
     for link, href, text in zip(anchors.elements, anchors.hrefs, anchors.texts, strict=True):
-        if href is None or (text and not text.isspace() and not (drawn and _is_drawn(link))):
+        if text and not text.isspace() and not (thinned and link in thinned and _is_drawn(link)):
+            continue
+        if href is None:
             continue
         if link.select_one("img") is not None:
             continue
@@ -128,7 +131,7 @@ def _move_links_into(headings: Sequence[Element]) -> None:
     if len(headings) <= _MOST_HEADINGS:
         headings = [each for each in headings if each.closest("a") is not None]
     for heading in headings:
-        link = above(heading, _LINK, levels=6)
+        link = above(heading, LINK, levels=6)
         if link is not None and link.attr("href") is not None:
             unwrap([link])
             heading.wrap_children(link)
