@@ -51,6 +51,8 @@ def prepare_breaks(breaks: Iterable[Element]) -> None:
             continue
         first = _follows_block(each, idle)
         again = list(_breaks_after(each))
+        if not (first or again):
+            continue
         kept = above(each, _KEPT) is not None
         for other in again[1:] if kept else again:  # the writer takes long over many in a row
             other.decompose()
@@ -59,8 +61,7 @@ def prepare_breaks(breaks: Iterable[Element]) -> None:
                 each.tag = "wbr"
                 idle.add(each)
             continue
-        if again or first:
-            each.tag = "div"
+        each.tag = "div"
 
 
 def _breaks_after(first: Element) -> Iterator[Element]:

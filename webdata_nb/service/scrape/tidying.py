@@ -21,7 +21,7 @@ _WITHIN = re.compile(rf"(?<![*_~`\\]){_SPACES}(?![*_~`])")
 _CLOSING = re.compile(rf"(?<=[^\s*_~\\]){_SPACES}(?=(?:\*{{1,3}}|~~)(?:\s|$))")
 _BEFORE = "-*+.)# \n\xa0"  # what a mark, or a blank line, may end with before its last space
 _BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
-_BLANKS = re.compile(r"\n\n\n+")
+_GAP = re.compile(r"\n+")
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
 
 
@@ -73,7 +73,21 @@ def _tidy_prose(text: str) -> str:
         ends = [0, *(end for _, end in cuts)]
         starts = [*(start for start, _ in cuts), len(text)]
         text = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-    return _BLANKS.sub("\n\n", text) if "\n\n\n" in text else text
+    return _closed(text)
+
+
+def _closed(text: str) -> str:
+    """Leave one blank line where there are several; to look for them is quicker than to replace."""
+    at = text.find("\n\n\n")
+    if at < 0:
+        return text
+    kept, done = [], 0
+    while at >= 0:
+        kept.append(text[done : at + 2])
+        gap = _GAP.match(text, at)
+        done = gap.end() if gap is not None else len(text)
+        at = text.find("\n\n\n", done)
+    return "".join([*kept, text[done:]])
 
 
 def _spaced(line: str) -> str:
