@@ -16,7 +16,7 @@ from webdata_nb.client import paging, waiting
 from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Progress
 from webdata_nb.errors import IncompleteResult, WebdataError
-from webdata_nb.tables import rows
+from webdata_nb.tables import pool, rows
 from webdata_nb.tables.rows import Batch
 
 # A page in hand is there as bytes, objects and columns; one emoji makes a text four times as wide.
@@ -38,6 +38,8 @@ class Harvest:
         self._over = False
 
     async def __aenter__(self) -> Self:
+        # A frame that the caller has dropped since the last crawl.
+        await asyncio.to_thread(pool.give_back)
         self._reading = asyncio.create_task(self._read())
         return self
 

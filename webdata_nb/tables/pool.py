@@ -27,11 +27,12 @@ def _trim() -> Callable[[int], object]:
 _TRIM: Final = _trim()
 
 
-def give_back(table: pa.Table) -> None:
-    """Give back what work on these rows has left behind.
+def give_back(table: pa.Table | None = None) -> None:
+    """Give back what is free; with a table, if work on so many rows has left enough behind.
 
     Arrays grow by doubling, and before them there are a reply's bytes and its texts; by itself
-    the C library keeps all of it, after a thousand pages as much again as the rows.
+    the C library keeps all of it, after a thousand pages as much again as the rows. It keeps what
+    a frame was made of, too, when that is gone.
     """
-    if table.nbytes >= _LARGE:
+    if table is None or table.nbytes >= _LARGE:
         _TRIM(0)

@@ -14,6 +14,7 @@ import pickle
 import signal
 import struct
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -24,8 +25,10 @@ from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
-# Pages after which a worker's memory is what it needs, and not what its largest page needed.
+# Pages after which a worker's memory is what it needs, and not what its largest page needed; and
+# how long a page takes that leaves so much behind that it cannot wait.
 GIVE_BACK_EVERY: Final = 16
+LONG_S: Final = 0.05
 # When Python looks for cycles. A page makes hundreds of thousands of objects and no cycle, and each
 # look goes through all that it has made so far: two thirds of the time of a page of many links.
 # What cycles there are end with the worker, which is replaced now and then.
@@ -60,14 +63,14 @@ def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
     timer = getattr(signal, "setitimer", None)
     give_back, done = memory_return(), 0
     while len(head := pages.read(SIZE.size)) == SIZE.size:
-        body = pages.read(SIZE.unpack(head)[0])
+        body, begun = pages.read(SIZE.unpack(head)[0]), time.process_time()
         if timer is not None:
             # Processor time of this process alone; the signal's default action ends it.
             timer(signal.ITIMER_PROF, cpu_seconds)
         answers.write(packed(answer(pickle.loads(body))))  # noqa: S301 - from our own parent
         answers.flush()
         done += 1
-        if done % GIVE_BACK_EVERY == 0:
+        if done % GIVE_BACK_EVERY == 0 or time.process_time() - begun > LONG_S:
             give_back()
 
 

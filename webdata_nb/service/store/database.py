@@ -18,8 +18,6 @@ from webdata_nb.service.store.writer import Writer
 
 T = TypeVar("T")
 READERS: Final = 2
-# A status reads its rows anew each time: in SQLite's own 2 MB a reply of that size finds none.
-READER_CACHE_KIB: Final = 8192
 # Rows are pages of 50 to 100 kB: in SQLite's own 4 kB a commit of them takes twice the time.
 PAGE_BYTES: Final = 16_384
 _Q: Final = queries()
@@ -82,7 +80,6 @@ class Database:
         def on_thread() -> T:
             if not hasattr(self._local, "connection"):
                 self._local.connection = self._connect()
-                self._local.connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
                 self._connections.append(self._local.connection)
             return question(self._local.connection)
 

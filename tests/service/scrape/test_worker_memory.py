@@ -1,0 +1,29 @@
+"""A page worker gives back at once what a page of many elements leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# In a process of its own, for the work sets a timer that ends its process.
+LONG_PAGES = """
+import io
+from datetime import UTC, datetime
+from webdata_nb.service.scrape import worker
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+given_back = []
+worker.memory_return = lambda: lambda: given_back.append(1)
+body = b"<title>Long</title><ul>" + b"<li><a href='/%d'>some <b>words</b></a>" * 50_000
+url = "http://x.test/"
+page = Source(url, url, 200, "text/html", body, (), datetime.now(UTC))
+job = worker.packed((page, ScrapeOptions(formats=("markdown", "links")), True))
+worker.work(io.BytesIO(job * 2), io.BytesIO(), 60.0)
+print(len(given_back))
+"""
+
+
+def test_a_long_page_leaves_nothing_behind() -> None:
+    command = [sys.executable, "-c", LONG_PAGES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 2
