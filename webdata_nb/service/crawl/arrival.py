@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,8 +18,8 @@ _SIZES: Final = struct.Struct("!II")
 _LEFT_OUT: Final = frozenset({"set-cookie", "set-cookie2"})
 
 
-def encode(came: Arrived) -> bytes:
-    """Return the record of a page: sizes, what is known of it, its body, its screenshot."""
+def encode(came: Arrived) -> tuple[bytes, bytes, bytes]:
+    """Return the record of a page: sizes and what is known of it, its body, its screenshot."""
     source = came.source
     known: dict[str, Any] = {
         "url": came.url,
@@ -37,14 +36,15 @@ def encode(came: Arrived) -> bytes:
     }
     head = orjson.dumps(known)
     sizes = _SIZES.pack(len(head), len(source.body))
-    return b"".join((sizes, head, source.body, came.screenshot or b""))
+    return sizes + head, source.body, came.screenshot or b""
 
 
 def lying(came: Arrived, record: bytes, at: Place) -> Arrived:
-    """Return a page whose record is kept, its body left where the record lies."""
+    """Return a page whose record is kept, or its beginning, with its body left where that lies."""
     head, size = _SIZES.unpack_from(record)
-    body = Slice(at.path, at.start + _SIZES.size + head, size)
-    return replace(came, source=replace(came.source, body=b"", lies_in=body))
+    where = Slice(at.path, at.start + _SIZES.size + head, size)
+    source = came.source.lying(where)
+    return Arrived(came.url, source, came.elapsed_s, came.rendered, came.screenshot)
 
 
 def decode(record: bytes) -> Arrived | None:

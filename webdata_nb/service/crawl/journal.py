@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -18,7 +18,7 @@ def encode(target: Target, result: Result, text: str | None) -> bytes:
         "reason": result.reason,
         "detail": result.detail,
         "hash": result.content_hash,
-        "links": list(_shortened(result.links, _origin(result.final_url))),
+        "links": _shortened(result.links, _origin(result.final_url)),
         "grades": result.grades,
         "nofollow": result.nofollow,
         "sealed": result.sealed,
@@ -59,7 +59,7 @@ def _origin(url: str) -> str:
     return "/".join(url.split("/", 3)[:3])
 
 
-def _shortened(links: Iterable[str], origin: str) -> Iterator[str]:
+def _shortened(links: Iterable[str], origin: str) -> list[str]:
     """Leave out what the links share with their page: most of what they are made of."""
     inside, cut = f"{origin}/", len(origin)
-    return (url[cut:] if url.startswith(inside) else url for url in links)
+    return [url[cut:] if url.startswith(inside) else url for url in links]

@@ -43,3 +43,11 @@ def _failed_metadata(visit: Visit) -> dict[str, Any]:
     """Return what is known of a page that gave no data."""
     kind = visit.error.kind if visit.error else None
     return {"final_url": visit.final_url, "status_code": visit.status, "error_kind": kind}
+
+
+def as_pieces(formats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return formats for `row`, those that are JSON already to be put in as they are."""
+    return {
+        name: orjson.Fragment(value) if isinstance(value, bytes) else value
+        for name, value in formats.items()
+    }

@@ -18,7 +18,7 @@ from webdata_nb.service.crawl.outing import Outing
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
 from webdata_nb.service.crawl.robots import Answer, Robots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
-from webdata_nb.service.crawl.row import row
+from webdata_nb.service.crawl.row import as_pieces, row
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
 from webdata_nb.service.credits.tariff import of_page
@@ -80,6 +80,7 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOp
         include_tags=wanted.include_tags,
         exclude_tags=wanted.exclude_tags,
         facts=_FACETED if request.filter_faceted_urls else _FACTS,
+        encoded=extractor is None,
     )
 
 
@@ -203,9 +204,9 @@ class _Crawl:
             return came
         if self._in_work > AHEAD or target.ordinal == 0 or self._extractor is not None:
             return None
-        record = arrival.encode(came)
-        place = await self._spool.keep(target.ordinal, record)
-        return None if place is None else arrival.lying(came, record, place)
+        parts = arrival.encode(came)
+        place = await self._spool.keep(target.ordinal, *parts)
+        return None if place is None else arrival.lying(came, parts[0], place)
 
     async def _finish(self, target: Target, came: Stored | Arrived | Visit | Result) -> None:
         """Read a page and store it; a plan that is told of it may know what to fetch next."""
@@ -270,7 +271,7 @@ class _Crawl:
             return {}
         if self._extractor is not None:
             return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
-        return {**scraped.formats, "metadata": scraped.metadata}
+        return {**as_pieces(scraped.formats), "metadata": scraped.metadata}
 
     async def _judge_start(self, result: Result, visit: Visit | None) -> None:
         """Without its start page a crawl has failed; say why in the job's own error."""

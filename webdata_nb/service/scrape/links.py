@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from webdata_nb.service.scrape.parser import Element, collapse
 from webdata_nb.service.web.urls import Joiner, canonical
@@ -205,6 +205,11 @@ def anchors_of(
 
 
 _OUTLINK: Final = partial(tuple.__new__, Outlink)  # what Outlink(*fields) comes to, in C alone
+
+
+def outlinks_of(columns: Sequence[Sequence[Any]]) -> tuple[Outlink, ...]:
+    """Return outlinks from their columns: URLs, anchors, and which are nofollow."""
+    return tuple(map(_OUTLINK, zip(*columns, strict=True)))
 
 
 def outlinks(anchors: Anchors) -> tuple[Outlink, ...]:

@@ -53,8 +53,10 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
     source = source.loaded()
     kind = kind_of(source)
     if kind == "html":
-        return _scrape_html(read(source), options, outlinks=outlinks)
-    return _scrape_document(source, options, kind, outlinks=outlinks)
+        scraped = _scrape_html(read(source), options, outlinks=outlinks)
+    else:
+        scraped = _scrape_document(source, options, kind, outlinks=outlinks)
+    return scraped.encoded() if options.encoded else scraped
 
 
 def _check_formats(options: ScrapeOptions) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.scrape.parser import check_selector
@@ -86,6 +87,24 @@ class Source:
             return self
         return replace(self, body=self.lies_in.read(), lies_in=None)
 
+    def lying(self, where: Slice) -> Source:
+        """Return the page with its body left where it lies."""
+        return Source(
+            self.url,
+            self.final_url,
+            self.status,
+            self.content_type,
+            b"",
+            self.redirects,
+            self.fetched_at,
+            self.headers,
+            where,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A dataclass with slots takes five times as long by itself, for each page on its way.
+        return Source, _SOURCE(self)
+
     def header(self, name: str) -> list[str]:
         """Return the values of one header, its name in any case."""
         wanted = name.lower()
@@ -110,6 +129,8 @@ class ScrapeOptions:
         CSS selectors: what matches is never content.
     facts
         What else is wanted of the page; what is not is left out and costs nothing.
+    encoded
+        Give the formats as JSON bytes, for those who only pass them on.
     """
 
     formats: tuple[str, ...] = ("markdown",)
@@ -118,6 +139,14 @@ class ScrapeOptions:
     include_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
     facts: frozenset[Fact] = frozenset({"metadata", "quality"})
+    encoded: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScrapeOptions, _OPTIONS(self)
+
+
+_SOURCE: Final = attrgetter(*(each.name for each in fields(Source)))
+_OPTIONS: Final = attrgetter(*(each.name for each in fields(ScrapeOptions)))
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:

@@ -169,8 +169,8 @@ class Spool(Protocol):
     It may refuse, and it may lose what it holds: then a page is fetched again.
     """
 
-    async def keep(self, ordinal: int, record: bytes) -> Place | None:
-        """Keep a new record and say where; None where there is no room for it."""
+    async def keep(self, ordinal: int, *parts: bytes) -> Place | None:
+        """Keep a new record, given in parts, and say where; None where there is no room for it."""
 
     def place(self, ordinal: int) -> Place:
         """Return where a record lies, until it is dropped."""

@@ -14,6 +14,7 @@ import asyncio
 import os
 import shutil
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -115,17 +116,17 @@ class JobSpool:
         if not goes_on:
             self._spool.forget(self._folder.name)
 
-    async def keep(self, ordinal: int, record: bytes) -> Place | None:
+    async def keep(self, ordinal: int, *parts: bytes) -> Place | None:
         """Write a new record where a kill leaves it; None where there is no room for it."""
-        size = len(record)
+        size = sum(map(len, parts))
         if not self._spool.takes(size):
             return None
         self._sizes[ordinal], self._places[ordinal] = size, self._file()
         try:
             if size > AT_ONCE:
-                await asyncio.to_thread(self._write, ordinal, record)
+                await asyncio.to_thread(self._write, ordinal, parts)
             else:
-                self._write(ordinal, record)
+                self._write(ordinal, parts)
         except OSError:  # a full disk costs speed here, and no page
             self.drop(ordinal)
             return None
@@ -168,24 +169,29 @@ class JobSpool:
     def _path(self, ordinal: int) -> str:
         return f"{self._folder}/{self._places[ordinal]}"
 
-    def _write(self, ordinal: int, record: bytes) -> None:
+    def _write(self, ordinal: int, parts: Sequence[bytes]) -> None:
         path = self._path(ordinal)
         try:
             number = os.open(path, _WRITE)
         except FileNotFoundError:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             number = os.open(path, _WRITE | os.O_CREAT, 0o600)
-        with os.fdopen(number, "wb", buffering=0) as file:
+        try:
             self._writes += 1
-            file.write(_head(self._writes, ordinal, record))
-            rest = memoryview(record)
-            while rest:
-                rest = rest[file.write(rest) :]
+            for part in (_head(self._writes, ordinal, *parts), *parts):
+                written = os.write(number, part)
+                while written < len(part):
+                    written += os.write(number, memoryview(part)[written:])
+        finally:
+            os.close(number)
 
 
-def _head(write: int, ordinal: int, record: bytes) -> bytes:
-    told = _TOLD.pack(write, ordinal, len(record))
-    return crc32(record, crc32(told)).to_bytes(4, "big") + told
+def _head(write: int, ordinal: int, *parts: bytes) -> bytes:
+    told = _TOLD.pack(write, ordinal, sum(map(len, parts)))
+    checksum = crc32(told)
+    for part in parts:
+        checksum = crc32(part, checksum)
+    return checksum.to_bytes(4, "big") + told
 
 
 def _is_whole(head: bytes, ordinal: int, record: bytes) -> bool:
