@@ -95,10 +95,11 @@ async def test_files_come_from_a_site_of_the_bundles_authority(
         server.page("/a", b"first", OPEN)
         server.page("/b", b"second", OPEN)
         urls = [server.url(path, host="site.test") for path in ("/a", "/b")]
+        urls += [server.url("/a", host=host) for host in ("site.test.", "127.0.0.1")]
         came = await answers(browser, site, *urls)
         paths = sorted(server.paths())
-    assert came == (["first", "second"] if has_bundle else ["no", "no"])
-    assert paths == (["/a", "/b"] if has_bundle else [])
+    assert came == (["first", "second", "first", "first"] if has_bundle else ["no"] * 4)
+    assert paths == (["/a", "/a", "/a", "/b"] if has_bundle else [])
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_network
 
 import pytest
 
+from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
 from webdata_nb.service.web.forward import Allowance, ForwardProxy, Pass
 from webdata_nb.service.web.guard import EgressPolicy
@@ -324,3 +327,34 @@ async def test_it_listens_on_loopback_inside_its_block_alone(proxy: ForwardProxy
     assert proxy.url.startswith("http://127.0.0.1:")
     with pytest.raises(RuntimeError, match="async with"):
         _ = ForwardProxy(POLICY).url
+
+
+async def test_a_handshake_that_fails_costs_its_connection_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with (
+        WireServer(tls=presenting("site.pem")) as secure,
+        ForwardProxy(POLICY, lookup=look_up, ca_bundle=CERTIFICATES / "ca.pem") as proxy,
+    ):
+        secure.page("/", b"page")
+        with proxy.admit() as granted:
+            for speaks_tls in (False, True):
+                reader, writer = await connect(proxy)
+                tunnel = f"CONNECT site.test:{secure.port} HTTP/1.1"
+                writer.write(f"{tunnel}\r\n{credential(granted)}\r\n\r\n".encode())
+                assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+                if speaks_tls:
+                    await writer.start_tls(unchecked(), server_hostname="site.test")
+                writer.write(b"GET / HTTP/1.1\r\nHost: site.test\r\n\r\n")
+                said = await reader.readuntil(b"page") if speaks_tls else await reader.read()
+                assert said.startswith(b"HTTP/1.1 200") is speaks_tls
+                writer.close()
+    gc.collect()
+    assert not caplog.records
+
+
+def unchecked() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

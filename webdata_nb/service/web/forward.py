@@ -230,7 +230,7 @@ class ForwardProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._answer(reader, writer)
-        except (HeadError, ConnectionError, EOFError, TimeoutError):
+        except (HeadError, OSError, EOFError):
             pass
         except asyncio.CancelledError:
             writer.transport.abort()

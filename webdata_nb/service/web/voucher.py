@@ -68,9 +68,11 @@ class Voucher:
 
         The connection is lost then.
         """
+        # Certificates name a host without the dot at its end.
+        name = host.rstrip(".")
         try:
             await site.start_tls(
-                self._trust, server_hostname=host, ssl_handshake_timeout=_HANDSHAKE_S
+                self._trust, server_hostname=name, ssl_handshake_timeout=_HANDSHAKE_S
             )
         except (OSError, EOFError):
             return False
