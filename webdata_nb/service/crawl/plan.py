@@ -324,9 +324,8 @@ class Plan:
         self, links: Iterable[str], source: Target, *, most: int = MAX_LINKS
     ) -> Iterator[Seen]:
         fresh: list[Candidate] = []
-        for url in links:
-            if url in self._met:
-                continue
+        met = self._met
+        for url in [link for link in links if link not in met]:
             key = self._key(url)
             if key in self._known:
                 self._met.add(url)

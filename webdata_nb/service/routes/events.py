@@ -18,7 +18,7 @@ from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.expired import expired
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.starts import Desk, account_of
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import Job, Listed
 from webdata_nb.service.work.events import Listener
 
 KEEPALIVE_S: Final = 15.0
@@ -62,10 +62,8 @@ async def _stream(desk: Desk, account_id: str, job_id: str, told: int) -> AsyncI
             job = await desk.store.job(account_id, job_id)
             kept = expired(desk, job) is None
             while kept and (rows := await desk.store.listed(job_id, start=told, count=ROWS)):
-                for row in rows:
-                    told = row.position + 1
-                    page = {"position": row.position, "url": row.url, "success": row.success}
-                    yield _event(StreamEvent.PAGE, {"job_id": job_id, **page}, told)
+                told = rows[-1].position + 1
+                yield b"".join(_page(job_id, row) for row in rows)
             yield _event(StreamEvent.PROGRESS, await _progress(desk, job))
             if job.state.terminal:
                 done = {"job_id": job_id, "status": job.state.value, "error": job.error}
@@ -100,6 +98,11 @@ async def _progress(desk: Desk, job: Job) -> dict[str, Any]:
         "elapsed": job.elapsed(time.time()) or 0.0,
         **job.cost,
     }
+
+
+def _page(job_id: str, row: Listed) -> bytes:
+    page = {"position": row.position, "url": row.url, "success": row.success}
+    return _event(StreamEvent.PAGE, {"job_id": job_id, **page}, row.position + 1)
 
 
 def _event(name: StreamEvent, data: dict[str, Any], number: int | None = None) -> bytes:
