@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 
@@ -59,6 +60,20 @@ def test_a_value_that_does_not_fit_lies_there_too() -> None:
     made = rows.returning("crawl", odd).table
     assert arrow.bytes_allocated() == before
     assert made.equals(rows.to_table("crawl", odd))
+
+
+def test_equal_links_are_one_text_also_of_several_pages_of_rows() -> None:
+    links = ["https://site.test/a", "https://site.test/b"]
+    plain = [{"url": "https://site.test/", "links": links}, {"url": "x", "links": None}]
+    texts: dict[str, str] = {}
+    # Decoded anew each time, as replies are: equal texts, but not the same ones.
+    made = [
+        rows.returning("crawl", orjson.loads(orjson.dumps(plain)), texts=texts) for _ in range(2)
+    ]
+    first, second = (batch.objects["links"] for batch in made)
+    assert first == second == [links, None]
+    assert [a is b for a, b in zip(first[0], second[0], strict=True)] == [True, True]
+    assert first[0] is not second[0]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep nothing that is free")

@@ -33,6 +33,7 @@ class Harvest:
     def __init__(self, client: Client, job_id: str, report: waiting.Report) -> None:
         self._client, self._job_id, self._report = client, job_id, report
         self._batches: list[Batch] = []
+        self._texts: dict[str, str] = {}
         self._published = 0
         self._told = asyncio.Event()
         self._over = False
@@ -89,7 +90,7 @@ class Harvest:
     async def _take(self, pages: AsyncGenerator[paging.Rows, None]) -> None:
         async with aclosing(pages):
             async for page in pages:
-                self._batches.append(await asyncio.to_thread(rows.returning, "crawl", page))
+                self._batches.append(await self._columns(page))
 
     async def _read(self) -> None:
         # Whatever goes wrong here is met again by `rest`, which says so.
@@ -105,5 +106,8 @@ class Harvest:
         reply = await self._client.crawl_status(self._job_id, page=self._next, per_page=ROWS)
         if len(reply.data) != ROWS or reply.page != self._next:
             return False
-        self._batches.append(await asyncio.to_thread(rows.returning, "crawl", reply.data))
+        self._batches.append(await self._columns(reply.data))
         return True
+
+    async def _columns(self, page: paging.Rows) -> Batch:
+        return await asyncio.to_thread(rows.returning, "crawl", page, texts=self._texts)

@@ -79,9 +79,20 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Batc
     return Batch(pa.table(columns, schema=schema), objects)
 
 
-def returning(table: TableName, rows: Sequence[Row]) -> Batch:
-    """As `batch`, for many rows: what the work on them leaves behind goes back to the system."""
+def returning(
+    table: TableName, rows: Sequence[Row], *, texts: dict[str, str] | None = None
+) -> Batch:
+    """As `batch`, for many rows: what the work on them leaves behind goes back to the system.
+
+    Equal texts of lists become one, also with earlier batches that were given the same `texts`:
+    the pages of a site lead to much the same places.
+    """
     made = batch(table, rows, memory=pool.RETURNING)
+    once = ({} if texts is None else texts).setdefault
+    for name, values in made.objects.items():
+        if schemas.SCHEMAS[table].field(name).type == schemas.TEXTS:
+            for each in filter(None, values):
+                each[:] = [once(text, text) for text in each]
     pool.give_back(made.table)
     return made
 
