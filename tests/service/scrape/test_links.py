@@ -93,6 +93,20 @@ def test_a_fragment_is_written_as_a_browser_would() -> None:
     assert Links(BASE)['x#a b"<c>\n`'] == "http://site.test/dir/x#a%20b%22%3Cc%3E%60"
 
 
+def test_an_odd_fragment_keeps_no_other_link_from_being_resolved_with_the_rest() -> None:
+    links = Links(BASE)
+    links.learn(["a#b", "a#\u00e9", "a#b c", "#d", "#<"])
+    assert dict(links) == {
+        **dict(Links(BASE)),
+        "a": "http://site.test/dir/a",
+        "a#b": "http://site.test/dir/a#b",
+        "a#\u00e9": "http://site.test/dir/a#\u00e9",
+        "a#b c": "http://site.test/dir/a#b%20c",
+        "#d": f"{BASE}#d",
+        "#<": f"{BASE}#%3C",
+    }
+
+
 _MARKS = [
     "..",
     ".",
@@ -112,7 +126,22 @@ _MARKS = [
     "'",
     "^",
 ]
-_WORDS = ["a", "b.c", "x=1", "http://", "https://", "host.test", "host", "1.2", "xn--a", "_", "&"]
+_WORDS = [
+    "a",
+    "b.c",
+    "a%20b",
+    "%",
+    "~c",
+    "x=1",
+    "http://",
+    "https://",
+    "host.test",
+    "host",
+    "1.2",
+    "xn--a",
+    "_",
+    "&",
+]
 PIECES = st.sampled_from(_MARKS) | st.sampled_from(_WORDS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.parser import Element, Text
+from webdata_nb.service.scrape.parser import Element, Text, above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,13 +35,10 @@ def emphasise(element: Element, inner: str) -> str:
     """Write one element of emphasis around its Markdown `inner`."""
     tag = element.tag
     text = inner.strip()
-    if not text or "\n\n" in text:
-        return inner
-    around = _around(element)
-    if not _SAME[tag].isdisjoint(around):
+    if not text or "\n\n" in text or above(element, _SAME[tag]) is not None:
         return inner
     before, _, after = ("", "", "") if text == inner else inner.partition(text)
-    if not _CELLS.isdisjoint(around):
+    if "\\|" in text and above(element, _CELLS) is not None:
         text = text.replace("\\|", "|")  # the cell escapes what its parts return
     read = _opens(before[-1:] or _beside(element, -1), text[0]) and _opens(
         after[:1] or _beside(element, 1), text[-1]
@@ -61,16 +58,6 @@ CONVERTERS: dict[str, Callable[[Element, str], str]] = {
     "input": task,
 }
 """By tag, what writes it."""
-
-
-def _around(element: Element) -> list[str]:
-    """Return the tags of what an element stands in, at most eight levels up."""
-    tags: list[str] = []
-    parent = element.parent
-    while isinstance(parent, Element) and len(tags) < _LEVELS:
-        tags.append(parent.tag)
-        parent = parent.parent
-    return tags
 
 
 def _opens(outer: str, inner: str) -> bool:
