@@ -72,7 +72,7 @@ TRUST = ssl.create_default_context()
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for turns, which have tests of their own, nor read certificates each time."""
-    monkeypatch.setattr(fetch, "_tls_context", lambda _bundle: TRUST)
+    monkeypatch.setattr(fetch, "tls_context", lambda _bundle: TRUST)
     for api in catalog.APIS.values():
         monkeypatch.setattr(api, "manners", replace(api.manners, interval_s=0.0), raising=False)
 
