@@ -41,7 +41,7 @@ import tempfile
 import threading
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -50,14 +50,12 @@ import aiohttp
 import psutil
 
 from benchmarks.notebook import Notebook
-from benchmarks.rest import rest
+from benchmarks.rest import Measure, rest, rounds
 from benchmarks.wget import mirrored
 from tests.requirements import find
 from tests.site.nginx import NginxSite
 from tests.site.process import SiteProcess
 from tests.site.server import Site
-
-Measure = Callable[[], float]
 
 PAGES: Final = 900
 CONCURRENCY: Final = 10
@@ -198,21 +196,6 @@ class Memory:
                 yield int(process.memory_full_info().pss)
             except psutil.Error:
                 continue
-
-
-def rounds(
-    contestants: dict[str, Measure], count: int, pids: tuple[int, ...]
-) -> dict[str, list[float]]:
-    """Measure every contestant in turn, `count` times, each time in another order."""
-    results: dict[str, list[float]] = {name: [] for name in contestants}
-    order = list(contestants)
-    for number in range(count):
-        for name in order:
-            rest(pids)
-            results[name].append(contestants[name]())
-            print(f"round {number + 1}: {name} {results[name][-1]:.1f}", flush=True)
-        order.append(order.pop(0))
-    return results
 
 
 def verdict(results: dict[str, list[float]]) -> bool:

@@ -1,11 +1,14 @@
-"""Waits between two measurements until a service has come to rest."""
+"""Measurements in turns; between two of them the service comes to rest."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import psutil
+
+Measure = Callable[[], float]
 
 # Indexing begins a second after a crawl; a service that used this share of a core is at rest.
 REST_S: Final = 1.5
@@ -20,6 +23,21 @@ def rest(pids: tuple[int, ...]) -> None:
         before, used = used, _cpu_s(pids)
         if used - before < REST_SHARE * REST_S:
             return
+
+
+def rounds(
+    contestants: dict[str, Measure], count: int, pids: tuple[int, ...]
+) -> dict[str, list[float]]:
+    """Measure every contestant in turn, `count` times, each time in another order."""
+    results: dict[str, list[float]] = {name: [] for name in contestants}
+    order = list(contestants)
+    for number in range(count):
+        for name in order:
+            rest(pids)
+            results[name].append(contestants[name]())
+            print(f"round {number + 1}: {name} {results[name][-1]:.1f}", flush=True)
+        order.append(order.pop(0))
+    return results
 
 
 def _cpu_s(pids: tuple[int, ...]) -> float:

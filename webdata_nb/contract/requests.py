@@ -123,6 +123,17 @@ class ScrapeOptions(Strict):
             )
         return self
 
+    @property
+    def may_render(self) -> bool:
+        """Whether a page with these options may be loaded in a browser, which costs more."""
+        return self.render is not False and bool(
+            self.render
+            or self.wait_for is not None
+            or self.mobile
+            or self.mobile_device is not None
+            or "screenshot" in self.formats
+        )
+
 
 class SearchRequest(Strict):
     """POST /v1/search."""

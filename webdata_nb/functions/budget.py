@@ -11,7 +11,6 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.requests import (
     CrawlRequest,
     CreativesRequest,
-    ScrapeOptions,
     SearchRequest,
 )
 from webdata_nb.errors import InvalidArgument, OverBudget
@@ -83,15 +82,8 @@ def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
     return {
         ("crawl", "page"): pages,
         ("crawl", "extract"): pages if options.extract is not None else 0,
-        ("crawl", "render"): pages if _may_render(options) else 0,
+        ("crawl", "render"): pages if options.may_render else 0,
     }
-
-
-def _may_render(options: ScrapeOptions) -> bool:
-    """Whether a page may be loaded in a browser, which costs more."""
-    asked = options.render or options.wait_for is not None or options.mobile
-    asked = asked or options.mobile_device is not None or "screenshot" in options.formats
-    return bool(asked) and options.render is not False
 
 
 def _of_creatives(request: CreativesRequest, rows: int) -> Units:

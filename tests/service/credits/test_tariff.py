@@ -70,7 +70,7 @@ def test_rendering_is_reserved_exactly_where_a_page_may_need_it(options: dict[st
         wait_for=chosen.wait_for,
         render=chosen.render,
     )
-    assert tariff.may_render(chosen) == bool(look.needed(EMPTY))
+    assert chosen.may_render == bool(look.needed(EMPTY))
 
 
 def test_jobs_are_charged_by_their_rows() -> None:

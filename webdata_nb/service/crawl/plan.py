@@ -328,7 +328,7 @@ class Plan:
         for url in [link for link in links if link not in met]:
             key = self._key(url)
             if key in self._known:
-                self._met.add(url)
+                met.add(url)
                 continue
             candidate = Candidate(url, source.depth + 1, key)
             if (reason := self._scope.verdict(url)) is not None:

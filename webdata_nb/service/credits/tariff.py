@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webdata_nb.contract.requests import CrawlRequest, ScrapeOptions, SearchRequest
+from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
 
@@ -29,18 +29,7 @@ def _crawl(request: CrawlRequest) -> tuple[Charge, ...]:
     return (
         Charge("crawl", "page", pages),
         Charge("crawl", "extract", pages if options.extract is not None else 0),
-        Charge("crawl", "render", pages if may_render(options) else 0),
-    )
-
-
-def may_render(options: ScrapeOptions) -> bool:
-    """Tell whether a page with these options may be loaded in a browser."""
-    return options.render is not False and bool(
-        options.render
-        or options.wait_for is not None
-        or options.mobile
-        or options.mobile_device is not None
-        or "screenshot" in options.formats
+        Charge("crawl", "render", pages if options.may_render else 0),
     )
 
 

@@ -28,6 +28,7 @@ from webdata_nb.service.web.forward import Allowance, ForwardProxy
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.resolve import Lookup
 from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.transfer import rounded
 from webdata_nb.service.web.urls import host
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ class Browser:
                 return await self._render(request, progress)
         except TimeoutError:
             if deadline.expired():
-                had_s = round(request.timeout_s, 1) or request.timeout_s
-                late = f"{progress.what} took longer than the page's {had_s:g} s"
+                had_s = rounded(request.timeout_s)
+                late = f"{progress.what} took longer than the page's {had_s} s"
                 raise ScrapeError("render", late) from None
             raise
 

@@ -25,9 +25,9 @@ from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
-# Pages after which a worker's memory is what it needs, and not what its largest page needed; and
-# how long a page takes that leaves so much behind that it cannot wait.
+# Pages after which a worker's memory is what it needs, and not what its largest page needed.
 GIVE_BACK_EVERY: Final = 16
+# Processor seconds of a page that leaves so much behind that it is given back at once.
 LONG_S: Final = 0.05
 # When Python looks for cycles. A page makes hundreds of thousands of objects and no cycle, and each
 # look goes through all that it has made so far: two thirds of the time of a page of many links.

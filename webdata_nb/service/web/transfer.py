@@ -125,3 +125,8 @@ class Fetched:
         """Give the first header line of that name, in any case; None where there is none."""
         wanted = name.lower()
         return next((value for key, value in self.headers if key == wanted), None)
+
+
+def rounded(seconds: float) -> str:
+    """Write what is left of a deadline as it was given, a few milliseconds later."""
+    return f"{round(seconds, 1) or seconds:g}"

@@ -13,7 +13,14 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.body import WireBody
 from webdata_nb.service.web.credentials import Credentials
 from webdata_nb.service.web.failures import explain
-from webdata_nb.service.web.transfer import ACCEPT_PAGES, Fetched, FetchRequest, Limits, Redirect
+from webdata_nb.service.web.transfer import (
+    ACCEPT_PAGES,
+    Fetched,
+    FetchRequest,
+    Limits,
+    Redirect,
+    rounded,
+)
 from webdata_nb.service.web.urls import Parts, canonical, join, parts
 
 if TYPE_CHECKING:
@@ -84,9 +91,9 @@ class Visit:
         """Say what was missing when the time was up."""
         host = parts(self._url).host
         if self._body is None:
-            return f"{host} did not answer within {_rounded(timeout_s)} s."
+            return f"{host} did not answer within {rounded(timeout_s)} s."
         came = f"{self._body.received:,} bytes of the body came"
-        return f"{host} did not send the whole page within {_rounded(timeout_s)} s ({came})."
+        return f"{host} did not send the whole page within {rounded(timeout_s)} s ({came})."
 
     async def _exchange(self) -> Fetched | _Turn:
         """Send one request; read its answer, unless it only points elsewhere."""
@@ -228,8 +235,3 @@ def _location(raw: tuple[tuple[bytes, bytes], ...]) -> str | None:
                 # What is no UTF-8 goes back to the server byte for byte, as browsers do.
                 return "".join(chr(b) if b < 0x80 else f"%{b:02X}" for b in value)  # noqa: PLR2004 - the end of ASCII
     return None
-
-
-def _rounded(seconds: float) -> str:
-    """Write what is left of a deadline as it was given, a few milliseconds later."""
-    return f"{round(seconds, 1) or seconds:g}"
