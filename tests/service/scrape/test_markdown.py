@@ -326,8 +326,28 @@ def test_emphasis_is_never_written_as_tags(html: str) -> None:
     assert "*" not in rendered
 
 
-def test_emphasis_that_could_not_be_read_is_text() -> None:
-    assert markdown("<p><b>Note:</b>é <i>è</i> x</p>") == "Note:é *è* x"
+@pytest.mark.parametrize(
+    ("html", "written"),
+    [
+        ("<p><b>Note:</b>é <i>è</i> x</p>", "Note:é *è* x"),
+        ("<p>x<b><i>é.</i></b>y</p>", "xé.y"),
+        ("<p><b>é:&nbsp;</b>x <b>&nbsp;y</b></p>", "**é:**\xa0x \xa0**y**"),
+        ("<p>x <b>é.&nbsp;</b></p><p><i>&nbsp;</i></p>z", "x **é.**\n\nz"),
+        ("<ul><li><a href=/a>A</a><li><i>é</i>s</ul>", "- [A](http://site.test/a)\n- *é*s"),
+        ("<p>&lt;em>é&lt;/em> <em>é</em>s</p>", "\\<em>é\\</em> *é*s"),
+    ],
+)
+def test_emphasis_that_could_not_be_read_is_text(html: str, written: str) -> None:
+    assert markdown(html) == written
+
+
+def test_tags_in_code_are_no_emphasis() -> None:
+    assert markdown("<p><i>é</i>s <code>&lt;em>`&lt;/em></code> <b>x</b></p>") == (
+        "*é*s ``<em>`</em>`` **x**"
+    )
+    assert markdown("<p><i>é</i>s</p><pre>&lt;em>``é&lt;/em></pre><p><i>é</i>s") == (
+        "*é*s\n\n```\n<em>``é</em>\n```\n\n*é*s"
+    )
 
 
 def test_signs_of_markdown_in_text_are_escaped() -> None:

@@ -32,6 +32,9 @@ from webdata_nb.service.scrape.tidying import tidy
         ("a `&#160;` b&#160;c", "a `&#160;` b&#160;c"),
         ("x\n\n- \n- \n- a\n  \n  b\n\n- ", "x\n\n- a\n\n  b"),
         ("x\n\n\n\ny\n\n###", "x\n\ny"),
+        ("- \n  - \n    - \n\nx", "x"),
+        ("- \n  - \n\n  - a\n\n\n- b", "- \n  - a\n\n- b"),
+        ("- a\n\n- \n\n  ```\n  x\n  ```", "- a\n\n- \n  ```\n  x\n  ```"),
         ("", ""),
     ],
 )

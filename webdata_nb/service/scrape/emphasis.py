@@ -1,92 +1,144 @@
 """Emphasis that the writer gives up on, written by CommonMark's own rule.
 
 The writer falls back to HTML tags where it is not sure that ``*`` would be read as emphasis; one
-such place next to a character beyond ASCII makes it use tags in the rest of the page too. These
-converters decide each place by itself: markup where it is read as such, plain text elsewhere.
+such place next to a character beyond ASCII makes it use tags in the rest of the page too. Here each
+place is decided by itself, by the characters beside it: a mark where it is read as such, plain text
+elsewhere.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from typing import TYPE_CHECKING
-
-from webdata_nb.service.scrape.parser import Element, Text, above
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator
 
-    from webdata_nb.service.scrape.parser import Node
-
-FALLBACKS = ("<strong>", "<em>", "<b>", "<i>", "<del>", "<s>", "<strike>")
-"""What a page's Markdown holds where the writer gave up."""
-
-_MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~", "strike": "~~"}
-_INLINE = frozenset(
-    {"a", "span", "font", "small", "u", "ins", "sub", "sup", "mark", "label", *_MARKS}
-)
-_CELLS = frozenset({"td", "th"})
-_SAME = {
-    tag: frozenset(each for each in _MARKS if _MARKS[each] == mark) for tag, mark in _MARKS.items()
-}
-_LEVELS = 8
+_MARKS: Final = {"strong": "**", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
+_DEEPEST: Final = 16  # elements within elements
+_LINE_END: Final = ("", "\n")
+_NAMES: Final = "|".join(_MARKS)
+_GIVEN_UP: Final = re.compile(rf"</(?:{_NAMES})>")
+_TOKEN: Final = re.compile(rf"\\.|(`+)|<(/?)({_NAMES})>", re.DOTALL)
 
 
-def emphasise(element: Element, inner: str) -> str:
-    """Write one element of emphasis around its Markdown `inner`."""
-    tag = element.tag
-    text = inner.strip()
-    if not text or "\n\n" in text or above(element, _SAME[tag]) is not None:
-        return inner
-    before, _, after = ("", "", "") if text == inner else inner.partition(text)
-    if "\\|" in text and above(element, _CELLS) is not None:
-        text = text.replace("\\|", "|")  # the cell escapes what its parts return
-    read = _opens(before[-1:] or _beside(element, -1), text[0]) and _opens(
-        after[:1] or _beside(element, 1), text[-1]
-    )
-    mark = _MARKS[tag] if read else ""
-    return f"{before}{mark}{text}{mark}{after}"
+class _Tag(NamedTuple):
+    start: int
+    end: int
+    closes: bool
+    name: str
 
 
-def task(element: Element, inner: str) -> str:
-    """Write the check box of a task list, which the writer leaves out beside converters."""
-    box = "[x]" if element.attr("checked") is not None else "[ ]"
-    return box if _beside(element, 1).isspace() else f"{box} {inner}"
+def mark_emphasis(markdown: str) -> str:
+    """Write marks in the place of the tags that the writer left, save in code."""
+    # A character alone is found much faster than two, and most pages have none.
+    if "<" not in markdown or _GIVEN_UP.search(markdown) is None:
+        return markdown
+    tags = list(_tags(markdown))
+    edges = _Edges(markdown, tags)
+    edits: list[tuple[int, int, str]] = []
+    for opening, closing, new in _pairs(tags):
+        if not new:
+            edits += (opening.start, opening.end, ""), (closing.start, closing.end, "")
+            continue
+        inner = markdown[opening.end : closing.start]
+        before, after = inner[: -len(inner.lstrip())], inner[len(inner.rstrip()) :]
+        first, last = opening.end + len(before), closing.start - len(after)
+        stands = _opens(
+            before[-1:] or edges.left(opening.start, outward=True), edges.right(first)
+        ) and _opens(after[:1] or edges.right(closing.end, outward=True), edges.left(last))
+        mark = _MARKS[opening.name] if stands and "\n\n" not in inner else ""
+        after = "" if markdown[closing.end : closing.end + 1] in _LINE_END else after
+        edits += (opening.start, first, before + mark), (last, closing.end, mark + after)
+    written, done = [], 0
+    for start, end, instead in sorted(edits):
+        written += markdown[done:start], instead
+        done = end
+    return "".join([*written, markdown[done:]])
 
 
-CONVERTERS: dict[str, Callable[[Element, str], str]] = {
-    **dict.fromkeys(_MARKS, emphasise),
-    "input": task,
-}
-"""By tag, what writes it."""
+def _tags(text: str) -> Iterator[_Tag]:
+    """Find the tags of emphasis that are markup: in no code, and not escaped."""
+    at = 0
+    unclosed: set[str] = set()  # what did not end further up does not further down
+    while found := _TOKEN.search(text, at):
+        at = found.end()
+        ticks, slash, name = found.groups()
+        if name:
+            yield _Tag(found.start(), at, slash != "", name)
+        elif ticks and ticks not in unclosed:
+            end = _code_end(text, at, ticks)
+            at = end or at
+            if not end:
+                unclosed.add(ticks)
+
+
+def _code_end(text: str, at: int, ticks: str) -> int:
+    """Return where code ends that so many backticks began; 0 where it does not."""
+    while (at := text.find(ticks, at)) >= 0:
+        end = at + len(ticks)
+        if text[end : end + 1] != "`":
+            return end
+        while text[end : end + 1] == "`":
+            end += 1
+        at = end
+    return 0
+
+
+def _pairs(tags: list[_Tag]) -> Iterator[tuple[_Tag, _Tag, bool]]:
+    """Give each element's tags, and whether it says something that none around it says."""
+    opened: list[_Tag] = []
+    marks = Counter[str]()
+    for tag in tags:
+        if not tag.closes:
+            opened.append(tag)
+            marks[_MARKS[tag.name]] += 1
+        elif opened and opened[-1].name == tag.name:
+            marks[_MARKS[tag.name]] -= 1
+            yield opened.pop(), tag, len(opened) < _DEEPEST and not marks[_MARKS[tag.name]]
+
+
+class _Edges:
+    """The characters beside a place in a text, tags of emphasis passed over."""
+
+    def __init__(self, text: str, tags: Iterable[_Tag]) -> None:
+        self._text = text
+        self._starting = {tag.start: tag for tag in tags}
+        self._ending = {tag.end: tag for tag in tags}
+
+    def left(self, at: int, *, outward: bool = False) -> str:
+        """Return the character before a place, '' at the start; a mark where emphasis ends."""
+        for _ in range(_DEEPEST):
+            tag = self._ending.get(at)
+            if tag is None:
+                break
+            if outward and tag.closes:
+                return "*"
+            at = tag.start
+        return self._text[at - 1 : at]
+
+    def right(self, at: int, *, outward: bool = False) -> str:
+        """Return the character behind a place, '' at the end; a mark where emphasis begins."""
+        for _ in range(_DEEPEST):
+            tag = self._starting.get(at)
+            if tag is None:
+                break
+            if outward and not tag.closes:
+                return "*"
+            at = tag.end
+        return self._text[at : at + 1]
 
 
 def _opens(outer: str, inner: str) -> bool:
     """Tell whether a mark between these characters is read as emphasis (CommonMark 6.2)."""
-    if not outer or outer.isspace():
-        return True
-    if inner.isalnum():
+    if not inner or inner.isspace():
+        return False
+    if not outer or outer.isspace() or inner.isalnum():
         return True
     return not _is_punctuation(inner) or (_is_punctuation(outer) and outer not in "*_~")
 
 
 def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
-
-
-def _beside(element: Element, direction: int) -> str:
-    """Return the character before (-1) or after (1) an element on its line, '' at a line's end."""
-    node: Node = element
-    for _ in range(_LEVELS):
-        sibling = node.previous_sibling if direction < 0 else node.next_sibling
-        if sibling is not None:
-            if isinstance(sibling, Element) and sibling.tag in _MARKS:
-                return "*"
-            text = sibling.data if isinstance(sibling, Text) else sibling.text
-            if text:
-                return text[-1] if direction < 0 else text[0]
-            node = sibling
-        elif isinstance(node.parent, Element) and node.parent.tag in _INLINE:
-            node = node.parent
-        else:
-            break
-    return ""

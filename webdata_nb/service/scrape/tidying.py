@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,16 +14,15 @@ _LAST = re.compile(r" *(?:[-*+]|\d{1,9}[.)]|#{1,6}) *$")
 _NEXT = re.compile(r"[ \n]*\n( *)(?=[^ \n])")
 # The writer spells out a wide or unbreakable space at the edge of a text. What a page says itself
 # is told apart: its own "&" would have been escaped.
-_SPACES = r"(?:(?<!\\)&#(?:160|819[2-9]|820[0-3]|823[29]|8287|12288);[ \xa0]*+){1,20}+"
-_AT_THE_END = re.compile(rf"(?<![ \xa0])[ \xa0]*+{_SPACES}$", re.MULTILINE)
-_AT_THE_START = re.compile(rf"^([ >]*){_SPACES}(?=\S)", re.MULTILINE)
-# Beside a mark of emphasis it stays: a space there would end what the mark begins.
-_WITHIN = re.compile(rf"(?<![*_~`\\]){_SPACES}(?![*_~`])")
-_CLOSING = re.compile(rf"(?<=[^\s*_~\\]){_SPACES}(?=(?:\*{{1,3}}|~~)(?:\s|$))")
-_BEFORE = "-*+.)# \n\xa0"  # what a mark, or a blank line, may end with before its last space
+_SPACES = re.compile(r"(?:&#(?:160|819[2-9]|820[0-3]|823[29]|8287|12288);[ \xa0]*+){1,20}+")
+_CLOSING = re.compile(r"(?:\*{1,3}|~~)(?=\s|$)")
+_QUOTED = re.compile(r"[ >]*")
 _BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
-_GAP = re.compile(r"\n+")
+_BEFORE = "-*+.)# \n\xa0"  # what a mark, or a blank line, may end with before its last space
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
+_GAP = re.compile(r"\n+")
+
+_Edit: TypeAlias = "tuple[int, int, str]"  # from, to, and what to write instead
 
 
 def tidy(markdown: str) -> str:
@@ -31,22 +31,45 @@ def tidy(markdown: str) -> str:
     An item whose first line is empty must not be followed by a blank one: a reader would end the
     item there.
     """
-    # What an item or a heading without text leaves, and the reference of a space (a character
-    # alone is found much faster than two).
-    if " \n" in markdown or "\n\n\n" in markdown or ("&" in markdown and "&#" in markdown):
-        markdown = "".join(_tidied(markdown)).strip("\n")
+    # A character alone is found much faster than two.
+    if "&" in markdown and (spaces := _outside(markdown, list(_spaces(markdown)))):
+        markdown = _with_spaces(markdown, spaces)
+    # What an item or a heading without text leaves.
+    if cuts := _outside(markdown, [*_cuts(markdown), *_gaps(markdown)]):
+        markdown = _without(markdown, sorted(cuts, key=lambda cut: (cut[0], -cut[1])))
+    markdown = markdown.strip("\n")
     last = markdown.rfind("\n") + 1
     return markdown[:last].rstrip() if _LAST.match(markdown, last) else markdown
 
 
-def _tidied(markdown: str) -> Iterator[str]:
-    """Give the prose tidied and the code as it is."""
-    done = 0
-    for start, end in _code(markdown) if "```" in markdown else ():
-        yield _tidy_prose(markdown[done:start])
-        yield markdown[start:end]
+def _outside(markdown: str, edits: list[_Edit]) -> list[_Edit]:
+    """Return those of `edits` that are in no code."""
+    if not edits or "```" not in markdown:
+        return edits
+    bounds = [0, *(bound for block in _code(markdown) for bound in block)]
+    return [each for each in edits if bisect_right(bounds, each[0]) % 2]
+
+
+def _with_spaces(markdown: str, spaces: list[_Edit]) -> str:
+    written, done = [], 0
+    for start, end, instead in spaces:
+        written += markdown[done:start], instead
         done = end
-    yield _tidy_prose(markdown[done:])
+    return "".join([*written, markdown[done:]])
+
+
+def _without(markdown: str, cuts: list[_Edit]) -> str:
+    """Take the cuts out; where one leaves blank lines beside others, those go too."""
+    kept, tail, done = [], "\n\n", 0
+    for start, end, _ in cuts:
+        if start < done:
+            continue
+        kept.append(markdown[done:start])
+        tail = (tail + kept[-1])[-2:]
+        done = end
+        if tail[-1] == "\n" and (gap := _GAP.match(markdown, done)):
+            done = gap.end() - (tail != "\n\n")
+    return "".join([*kept, markdown[done:]])
 
 
 def _code(markdown: str) -> Iterator[tuple[int, int]]:
@@ -64,64 +87,75 @@ def _code(markdown: str) -> Iterator[tuple[int, int]]:
         at = fence.end() if fence else at + 3
 
 
-def _tidy_prose(text: str) -> str:
-    if "&" in text and "&#" in text:
-        text = _AT_THE_START.sub("\\1\xa0", _AT_THE_END.sub(_end, text))
-        text = "\n".join(map(_spaced, text.split("\n")))
-    cuts = list(_cuts(text))
-    if cuts:
-        ends = [0, *(end for _, end in cuts)]
-        starts = [*(start for start, _ in cuts), len(text)]
-        text = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-    return _closed(text)
+def _spaces(text: str) -> Iterator[_Edit]:
+    """Find spelled-out spaces, and how each is written as itself."""
+    line, stop, coded, end = 0, -1, False, 0
+    while (at := text.find("&#", end)) >= 0:
+        if at > stop:
+            line = text.rfind("\n", 0, at) + 1
+            stop = text.find("\n", at)
+            stop = stop if stop >= 0 else len(text)
+            coded = text.find("`", line, stop) >= 0
+        run = _SPACES.match(text, at) if text[at - 1 : at] != "\\" else None
+        end = run.end() if run is not None else at + 2
+        if run is None:
+            continue
+        if end == stop:
+            before = text[line:at].rstrip(" \xa0")
+            begin = line + len(before)
+            yield begin, end, _end(before, text[begin:end])
+        elif _QUOTED.fullmatch(text, line, at):
+            yield at, end, "\xa0"
+        elif not coded and (instead := _between(text, at, end)) is not None:
+            yield at, end, instead
 
 
-def _closed(text: str) -> str:
-    """Leave one blank line where there are several; to look for them is quicker than to replace."""
-    at = text.find("\n\n\n")
-    if at < 0:
-        return text
-    kept, done = [], 0
-    while at >= 0:
-        kept.append(text[done : at + 2])
-        gap = _GAP.match(text, at)
-        done = gap.end() if gap is not None else len(text)
-        at = text.find("\n\n\n", done)
-    return "".join([*kept, text[done:]])
+def _between(text: str, start: int, end: int) -> str | None:
+    """Tell what to write for spaces between two characters of a line."""
+    before, after = text[start - 1], text[end]
+    if not before.isspace() and before not in "*_~\\" and _CLOSING.match(text, end):
+        return ""
+    # Beside a mark of emphasis they stay: a space there would end what the mark begins.
+    return None if before in "*_~\\" or after in "*_~" else "\xa0"
 
 
-def _spaced(line: str) -> str:
-    """Write the spaces of a line as themselves, save where it holds code, which may mean them."""
-    if "&#" not in line or "`" in line:
-        return line
-    return _WITHIN.sub("\xa0", _CLOSING.sub("", line))
-
-
-def _end(found: re.Match[str]) -> str:
+def _end(line: str, spaces: str) -> str:
     """Return what stays of spaces at the end of a line: what is no text but markup."""
-    line = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
     if _BARE.match(line):
         return " "
-    return "  " if line and found[0].endswith("  ") else ""
+    return "  " if line and spaces.endswith("  ") else ""
 
 
-def _cuts(text: str) -> Iterator[tuple[int, int]]:
+def _gaps(text: str) -> Iterator[_Edit]:
+    """Find the newlines beyond two."""
+    end = 0
+    while (at := text.find("\n\n\n", end)) >= 0:
+        gap = _GAP.match(text, at)
+        end = gap.end() if gap is not None else len(text)
+        yield at + 2, end, ""
+
+
+def _cuts(text: str) -> Iterator[_Edit]:
     """Find what to cut: the spaces of a blank line; for each that holds only a mark, the line.
 
-    Where what the mark is for follows, the blank lines between go instead.
+    Where what the mark is for follows, the blank lines between go instead. The last come first, so
+    that an item with none but empty items is known to be empty itself.
     """
-    at = -1
-    while (at := text.find(" \n", at + 1)) >= 0:
+    at, cut, after = len(text), -1, None
+    while (at := text.rfind(" \n", 0, at)) >= 0:
         if at and text[at - 1] not in _BEFORE:
             continue  # words, which most such lines end with
         line = text.rfind("\n", 0, at) + 1
         bare = _MARK.match(text, line, at)
         if bare is None:
             if not text[line:at].strip(" \xa0"):
-                yield line, at + 1
+                yield line, at + 1, ""
             continue
         following = _NEXT.match(text, at + 1)
+        if following is not None and following.start(1) == cut:
+            following = after
         if bare[2] or following is None or len(following[1]) <= len(bare[1]):
-            yield line, at + 2
+            yield line, at + 2, ""
+            cut, after = line, following
         else:
-            yield at + 2, following.start(1)
+            yield at + 2, following.start(1), ""

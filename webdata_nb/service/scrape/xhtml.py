@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_EMPTY = re.compile(rb"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*)?)/>")
+_TAG = re.compile(rb"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?", re.DOTALL)
 _VOID = frozenset(
     b"area base br col embed frame hr img input link meta param source track wbr".split()
 )
@@ -22,11 +22,13 @@ def is_xhtml(body: bytes, content_type: str | None) -> bool:
 
 def closed(body: bytes) -> bytes:
     """Give each empty element its end tag: ``<script/>`` would swallow the rest of the page."""
-    return _EMPTY.sub(_close, body)
-
-
-def _close(found: re.Match[bytes]) -> bytes:
-    name, attributes = found.groups()
-    if name.lower() in _VOID:
-        return found[0]
-    return b"<%b%b></%b>" % (name, attributes, name)
+    *parts, last = body.split(b"/>")  # most of a page is not between such a mark and its tag
+    written = []
+    for part in parts:
+        at = part.rfind(b"<") + 1
+        tag = _TAG.fullmatch(part, at) if at else None
+        if tag is None or tag[1].lower() in _VOID:
+            written += part, b"/>"
+        else:
+            written += part, b"></", tag[1], b">"
+    return b"".join([*written, last])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webdata_nb.service.scrape.breaks import prepare_breaks
-from webdata_nb.service.scrape.emphasis import CONVERTERS, FALLBACKS
+from webdata_nb.service.scrape.emphasis import mark_emphasis
 from webdata_nb.service.scrape.fences import prepare_fences
 from webdata_nb.service.scrape.formats.images import plain_source
 from webdata_nb.service.scrape.numbering import prepare_numbers
@@ -56,11 +56,7 @@ def markdown(reading: Reading, content: Content) -> str:
     _nest_lists(parts.get("ul", ()))
     _nest_lists(parts.get("ol", ()))
     prepare_numbers(parts.get("ol", ()))
-    written = to_markdown(content.element)
-    # A single character is found much faster than two, and most pages have none.
-    if "<" in written and "</" in written and any(tag in written for tag in FALLBACKS):
-        written = to_markdown(content.element, CONVERTERS)
-    return tidy(written)
+    return tidy(mark_emphasis(to_markdown(content.element)))
 
 
 def _prepare_fields(parts: dict[str, list[Element]]) -> None:
