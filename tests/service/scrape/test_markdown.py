@@ -331,6 +331,7 @@ def test_emphasis_is_never_written_as_tags(html: str) -> None:
     [
         ("<p><b>Note:</b>é <i>è</i> x</p>", "Note:é *è* x"),
         ("<p>x<b><i>é.</i></b>y</p>", "xé.y"),
+        ("<p><i>é</i>s x<b>é.</b><i>y</i> <i>z</i><b>.é</b></p>", "*é*s xé.*y* *z*.é"),
         ("<p><b>é:&nbsp;</b>x <b>&nbsp;y</b></p>", "**é:**\xa0x \xa0**y**"),
         ("<p>x <b>é.&nbsp;</b></p><p><i>&nbsp;</i></p>z", "x **é.**\n\nz"),
         ("<ul><li><a href=/a>A</a><li><i>é</i>s</ul>", "- [A](http://site.test/a)\n- *é*s"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +21,12 @@ _DEEPEST: Final = 16  # elements within elements
 _LINE_END: Final = ("", "\n")
 _NAMES: Final = "|".join(_MARKS)
 _GIVEN_UP: Final = re.compile(rf"</(?:{_NAMES})>")
-_TOKEN: Final = re.compile(rf"\\.|(`+)|<(/?)({_NAMES})>", re.DOTALL)
+# Words by themselves are read as emphasis whatever stands beside them.
+_WORDS: Final = r"[^\W_](?:[^<>`\\\n]*[^\W_])?"
+_TOKEN: Final = re.compile(rf"\\[\\<`]|(`+)|<({_NAMES})>(?:({_WORDS})</\2>)?|</({_NAMES})>")
+
+
+_Edit: TypeAlias = tuple[int, int, str]  # from, to, and what to write instead
 
 
 class _Tag(NamedTuple):
@@ -36,9 +41,9 @@ def mark_emphasis(markdown: str) -> str:
     # A character alone is found much faster than two, and most pages have none.
     if "<" not in markdown or _GIVEN_UP.search(markdown) is None:
         return markdown
-    tags = list(_tags(markdown))
-    edges = _Edges(markdown, tags)
-    edits: list[tuple[int, int, str]] = []
+    edits: list[_Edit] = []
+    tags = list(_tags(markdown, edits))
+    edges = _Edges(markdown, [*tags, *(tag for edit in edits for tag in _ends(edit))])
     for opening, closing, new in _pairs(tags):
         if not new:
             edits += (opening.start, opening.end, ""), (closing.start, closing.end, "")
@@ -59,20 +64,36 @@ def mark_emphasis(markdown: str) -> str:
     return "".join([*written, markdown[done:]])
 
 
-def _tags(text: str) -> Iterator[_Tag]:
-    """Find the tags of emphasis that are markup: in no code, and not escaped."""
-    at = 0
+def _tags(text: str, edits: list[_Edit]) -> Iterator[_Tag]:
+    """Find the tags of emphasis that are markup: in no code, and not escaped.
+
+    Those around words, and in nothing else, are written at once: as `edits`.
+    """
+    at = depth = 0
     unclosed: set[str] = set()  # what did not end further up does not further down
     while found := _TOKEN.search(text, at):
         at = found.end()
-        ticks, slash, name = found.groups()
-        if name:
-            yield _Tag(found.start(), at, slash != "", name)
+        ticks, name, words, closing = found.groups()
+        if words and not depth:
+            edits.append((found.start(), at, f"{_MARKS[name]}{words}{_MARKS[name]}"))
+        elif name:
+            at = found.start() + len(name) + 2
+            depth += 1
+            yield _Tag(found.start(), at, closes=False, name=name)
+        elif closing:
+            depth -= 1
+            yield _Tag(found.start(), at, closes=True, name=closing)
         elif ticks and ticks not in unclosed:
             end = _code_end(text, at, ticks)
             at = end or at
             if not end:
                 unclosed.add(ticks)
+
+
+def _ends(edit: _Edit) -> tuple[_Tag, _Tag]:
+    """Return an element written at once as the place where it begins and the one where it ends."""
+    start, end, _ = edit
+    return _Tag(start, start, closes=False, name=""), _Tag(end, end, closes=True, name="")
 
 
 def _code_end(text: str, at: int, ticks: str) -> int:

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 LONGEST_REPEAT = 120
 """Characters of a cell that are repeated where it spans; longer ones leave blanks."""
 
-_BLOCKS = "table,pre,h1,h2,h3,h4,h5,h6,blockquote"
+_BLOCK_TAGS = ("table", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote")
+_BLOCKS = ",".join(_BLOCK_TAGS)
+_OWN = frozenset({"tr", "td", "th"})
+_PARTS = frozenset({*_OWN, *_BLOCK_TAGS, "caption"})
+_SPANNING = "[colspan],[rowspan]"
 _BLANK = "<td></td>"
 
 
@@ -41,10 +45,12 @@ def prepare_tables(tables: Sequence[Element]) -> None:
 
 
 def _prepare(table: Element) -> None:
+    if _is_ready(table):
+        return
     _caption_before(table)
     if is_huge(table):
         # Its cells stand where they were written: nothing is repeated, and nothing is lost.
-        _drop_spans(table.select("[colspan],[rowspan]"))
+        _drop_spans(table.select(_SPANNING))
         return
     rows = rows_of(table)
     if _is_layout(table, rows):
@@ -60,6 +66,17 @@ def _prepare(table: Element) -> None:
         _fill(rows, placed, columns)
     else:
         _undo(table, rows)
+
+
+def _is_ready(table: Element) -> bool:
+    """Tell at one look whether a table is plain rows of one width, as most tables of data are."""
+    tags = [each.tag for each in table.iter_elements(_PARTS)]
+    if not _OWN.issuperset(tags) or tags.count("tr") == 1:
+        return False
+    rows = {*"".join(tags).replace("th", "td").split("tr")} - {""}
+    if len(rows) != 1 or "tdtd" not in rows.pop():
+        return False
+    return table.attr("role") is None and table.select_one(_SPANNING) is None
 
 
 def _is_layout(table: Element, rows: list[Row]) -> bool:
