@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,19 +21,15 @@ _DEEPEST: Final = 16  # elements within elements
 _LINE_END: Final = ("", "\n")
 _NAMES: Final = "|".join(_MARKS)
 _GIVEN_UP: Final = re.compile(rf"</(?:{_NAMES})>")
-# Words by themselves are read as emphasis whatever stands beside them.
-_WORDS: Final = r"[^\W_](?:[^<>`\\\n]*[^\W_])?"
-_TOKEN: Final = re.compile(rf"\\[\\<`]|(`+)|<({_NAMES})>(?:({_WORDS})</\2>)?|</({_NAMES})>")
-
+# All up to a tag, what is escaped and code as it mostly is included; then the tag, with what it
+# holds where that is text alone, or what may begin other code. It is matched, never searched for.
+_TOKEN: Final = re.compile(
+    rf"(?:[^`<\\]++|\\[\s\S]?|`[^`\n]++`(?!`)|<(?!/?(?:{_NAMES})>))*+"
+    rf"(?:(`++)|(<)(?:({_NAMES})>(?:((?:\\.|[^\\<>`\n])++)</\3>)?|/({_NAMES})>))"
+)
 
 _Edit: TypeAlias = tuple[int, int, str]  # from, to, and what to write instead
-
-
-class _Tag(NamedTuple):
-    start: int
-    end: int
-    closes: bool
-    name: str
+_Tag: TypeAlias = tuple[int, int, str, str]  # from, to, the slash of a closing tag, name
 
 
 def mark_emphasis(markdown: str) -> str:
@@ -43,22 +39,11 @@ def mark_emphasis(markdown: str) -> str:
         return markdown
     edits: list[_Edit] = []
     tags = list(_tags(markdown, edits))
-    edges = _Edges(markdown, [*tags, *(tag for edit in edits for tag in _ends(edit))])
-    for opening, closing, new in _pairs(tags):
-        if not new:
-            edits += (opening.start, opening.end, ""), (closing.start, closing.end, "")
-            continue
-        inner = markdown[opening.end : closing.start]
-        before, after = inner[: -len(inner.lstrip())], inner[len(inner.rstrip()) :]
-        first, last = opening.end + len(before), closing.start - len(after)
-        stands = _opens(
-            before[-1:] or edges.left(opening.start, outward=True), edges.right(first)
-        ) and _opens(after[:1] or edges.right(closing.end, outward=True), edges.left(last))
-        mark = _MARKS[opening.name] if stands and "\n\n" not in inner else ""
-        after = "" if markdown[closing.end : closing.end + 1] in _LINE_END else after
-        edits += (opening.start, first, before + mark), (last, closing.end, mark + after)
+    if tags:
+        edits += _nested(markdown, tags, [(start, end) for start, end, _ in edits])
+        edits.sort()
     written, done = [], 0
-    for start, end, instead in sorted(edits):
+    for start, end, instead in edits:
         written += markdown[done:start], instead
         done = end
     return "".join([*written, markdown[done:]])
@@ -67,33 +52,67 @@ def mark_emphasis(markdown: str) -> str:
 def _tags(text: str, edits: list[_Edit]) -> Iterator[_Tag]:
     """Find the tags of emphasis that are markup: in no code, and not escaped.
 
-    Those around words, and in nothing else, are written at once: as `edits`.
+    Those around text alone, and in nothing else, are written at once: as `edits`.
     """
-    at = depth = 0
+    end = depth = 0
     unclosed: set[str] = set()  # what did not end further up does not further down
-    while found := _TOKEN.search(text, at):
-        at = found.end()
-        ticks, name, words, closing = found.groups()
-        if words and not depth:
-            edits.append((found.start(), at, f"{_MARKS[name]}{words}{_MARKS[name]}"))
+    while found := _TOKEN.match(text, end):
+        start, end = found.start(2), found.end()
+        ticks, _, name, inner, closing = found.groups()
+        if inner:
+            stands = None if depth else _stands(text, start, inner, end)
+            if stands is not None:
+                mark = _MARKS[name] if stands else ""
+                edits.append((start, end, f"{mark}{inner}{mark}"))
+            else:
+                end_tag = end - len(name) - 3
+                yield start, end_tag - len(inner), "", name
+                yield end_tag, end, "/", name
         elif name:
-            at = found.start() + len(name) + 2
             depth += 1
-            yield _Tag(found.start(), at, closes=False, name=name)
+            yield start, end, "", name
         elif closing:
             depth -= 1
-            yield _Tag(found.start(), at, closes=True, name=closing)
-        elif ticks and ticks not in unclosed:
-            end = _code_end(text, at, ticks)
-            at = end or at
-            if not end:
+            yield start, end, "/", closing
+        elif ticks not in unclosed:
+            code = _code_end(text, end, ticks)
+            end = code or end
+            if not code:
                 unclosed.add(ticks)
 
 
-def _ends(edit: _Edit) -> tuple[_Tag, _Tag]:
-    """Return an element written at once as the place where it begins and the one where it ends."""
-    start, end, _ = edit
-    return _Tag(start, start, closes=False, name=""), _Tag(end, end, closes=True, name="")
+def _stands(text: str, start: int, inner: str, end: int) -> bool | None:
+    """Tell whether marks around text are read as such; None where more than a look is needed."""
+    first, last = inner[0], inner[-1]
+    if first.isspace() or last.isspace():
+        return None
+    if first.isalnum() and last.isalnum():
+        return True
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if before == ">" or after == "<":
+        return None
+    return _opens(before, first) and _opens(after, last)
+
+
+def _nested(text: str, tags: list[_Tag], done: list[tuple[int, int]]) -> Iterator[_Edit]:
+    """Write the marks of all others; `done` are the elements beside them that have theirs."""
+    edges = _Edges(text, tags, done)
+    for opening, closing, new in _pairs(tags):
+        start, end = opening[1], closing[0]
+        if not new:
+            yield opening[0], start, ""
+            yield end, closing[1], ""
+            continue
+        inner = text[start:end]
+        before, after = inner[: -len(inner.lstrip())], inner[len(inner.rstrip()) :]
+        first, last = start + len(before), end - len(after)
+        stands = _opens(
+            before[-1:] or edges.left(opening[0], outward=True), edges.right(first)
+        ) and _opens(after[:1] or edges.right(closing[1], outward=True), edges.left(last))
+        mark = _MARKS[opening[3]] if stands and "\n\n" not in inner else ""
+        after = "" if text[closing[1] : closing[1] + 1] in _LINE_END else after
+        yield opening[0], first, before + mark
+        yield last, closing[1], mark + after
 
 
 def _code_end(text: str, at: int, ticks: str) -> int:
@@ -113,21 +132,25 @@ def _pairs(tags: list[_Tag]) -> Iterator[tuple[_Tag, _Tag, bool]]:
     opened: list[_Tag] = []
     marks = Counter[str]()
     for tag in tags:
-        if not tag.closes:
+        _, _, slash, name = tag
+        if not slash:
             opened.append(tag)
-            marks[_MARKS[tag.name]] += 1
-        elif opened and opened[-1].name == tag.name:
-            marks[_MARKS[tag.name]] -= 1
-            yield opened.pop(), tag, len(opened) < _DEEPEST and not marks[_MARKS[tag.name]]
+            marks[_MARKS[name]] += 1
+        elif opened and opened[-1][3] == name:
+            marks[_MARKS[name]] -= 1
+            yield opened.pop(), tag, len(opened) < _DEEPEST and not marks[_MARKS[name]]
 
 
 class _Edges:
     """The characters beside a place in a text, tags of emphasis passed over."""
 
-    def __init__(self, text: str, tags: Iterable[_Tag]) -> None:
+    def __init__(self, text: str, tags: Iterable[_Tag], done: list[tuple[int, int]]) -> None:
         self._text = text
-        self._starting = {tag.start: tag for tag in tags}
-        self._ending = {tag.end: tag for tag in tags}
+        self._starting = {start: (end, slash) for start, end, slash, _ in tags}
+        self._ending = {end: (start, slash) for start, end, slash, _ in tags}
+        for start, end in done:
+            self._starting[start] = start, ""
+            self._ending[end] = end, "/"
 
     def left(self, at: int, *, outward: bool = False) -> str:
         """Return the character before a place, '' at the start; a mark where emphasis ends."""
@@ -135,9 +158,9 @@ class _Edges:
             tag = self._ending.get(at)
             if tag is None:
                 break
-            if outward and tag.closes:
+            if outward and tag[1]:
                 return "*"
-            at = tag.start
+            at = tag[0]
         return self._text[at - 1 : at]
 
     def right(self, at: int, *, outward: bool = False) -> str:
@@ -146,9 +169,9 @@ class _Edges:
             tag = self._starting.get(at)
             if tag is None:
                 break
-            if outward and not tag.closes:
+            if outward and not tag[1]:
                 return "*"
-            at = tag.end
+            at = tag[0]
         return self._text[at : at + 1]
 
 
