@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.parser import ROOTS, Element, around
+from webdata_nb.service.scrape.parser import ROOTS, Element, around, elements_in
 from webdata_nb.service.scrape.tags import HEADINGS, LINK, UNSEEN
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ SHORTEST_TEXT = 30
 """Words from which any hidden element is a part of the page."""
 
 _DRAWN = frozenset({"svg", "object"})
+_UNDRAWN = UNSEEN - _DRAWN
 _STYLED = "[style],[hidden]"
 _HIDING = ("display:none", "visibility:hidden")
 _STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
@@ -37,9 +38,9 @@ def clean(
     and the links from which something was taken that may have been their text.
     """
     unseen = _hidden(content, parts.get("dialog", ()))
-    unseen += (each for tag in _DRAWN for each in parts.get(tag, ()))
+    unseen += elements_in(parts, _DRAWN)
     thinned = around(unseen, LINK)
-    unseen += (each for tag in UNSEEN - _DRAWN for each in parts.get(tag, ()))
+    unseen += elements_in(parts, _UNDRAWN)
     marks = [
         place
         for place, text in enumerate(anchors.texts)

@@ -74,9 +74,9 @@ def find_content(
     else:
         content = _whole(reading, document)
     marks, thinned = clean(content.element, content.parts, content.anchors)
-    content = replace(content, anchors=content.anchors.without(marks), thinned=thinned)
-    make_absolute(content.anchors)
-    return content
+    anchors = content.anchors.without(marks)
+    make_absolute(anchors)
+    return Content(content.element, content.rung, content.parts, anchors, thinned)
 
 
 def _whole(reading: Reading, document: Document) -> Content:

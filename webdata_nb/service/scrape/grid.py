@@ -69,7 +69,7 @@ def children(parent: Element, tags: Collection[str]) -> list[Element]:
 
 def span(cell: Element, name: str) -> int:
     """Return how many columns or rows a cell asks for; 0 means to the end."""
-    value = cell.attr(name)
+    value = cell.attr(name) if len(cell.attrs) else None
     if value is None:
         return 1
     digits = value.strip()[:4]

@@ -54,6 +54,7 @@ __all__ = [
     "comments_of",
     "drop_all",
     "element",
+    "elements_in",
     "elements_of",
     "language_of",
     "microdata_of",
@@ -165,6 +166,11 @@ def by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
     for each in root.iter_elements(tags):
         groups[each.tag].append(each)
     return dict(groups)
+
+
+def elements_in(groups: Mapping[str, list[Element]], tags: Collection[str]) -> list[Element]:
+    """Return the elements of those groups that are named by one of `tags`."""
+    return [each for tag, group in groups.items() if tag in tags for each in group]
 
 
 def elements_of(root: Node) -> list[Element]:

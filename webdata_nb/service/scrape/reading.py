@@ -61,10 +61,7 @@ def read(source: Source) -> Reading:
     charset = sniff(source.body, source.content_type)
     xhtml = is_xhtml(source.body, source.content_type)
     body = closed(source.body) if xhtml else source.body
-    text = to_text(body, charset)
-    document = parse(text)
-    compose(document, text)
-    return _read(source, document, charset)
+    return _read(source, parse(to_text(body, charset)), charset)
 
 
 def read_as(source: Source, page: str, charset: Charset | None) -> Reading:
@@ -84,6 +81,8 @@ def read_as(source: Source, page: str, charset: Charset | None) -> Reading:
 
 def _read(source: Source, document: Document, charset: Charset | None) -> Reading:
     parts = by_tag(document, READ)
+    if "template" in parts and compose(document):
+        parts = by_tag(document, READ)
     head = read_head(parts)
     links = Links(source.final_url, head.base_href)
     others = [head.canonical, *(image.attr("src") for image in parts.get("img", ()))]

@@ -26,17 +26,18 @@ _HOSTS: Final = frozenset(
 )
 
 
-def compose(document: Document, written: str) -> None:
-    """Put the shadow roots of a page, as it was written, into its tree."""
-    if document.root is None or _MARK not in written:
-        return
+def compose(document: Document) -> bool:
+    """Put the shadow roots of a page where they are shown; tell whether it has any."""
+    if document.root is None:
+        return False
     hosts: set[Element] = set()
     for _ in range(_DEEPEST):
         found = _templates(document.root, hosts)
         if not found:
-            return
+            break
         for template, host in found:
             _show(template, host)
+    return bool(hosts)
 
 
 def _templates(root: Element, hosts: set[Element]) -> list[tuple[Element, Element]]:

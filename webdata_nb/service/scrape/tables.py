@@ -123,9 +123,11 @@ def _is_even(rows: list[Row]) -> bool:
 def _drop_spans(cells: Iterable[Element]) -> None:
     """Take off the span attributes: the writer gives up on a table that has any."""
     for cell in cells:
-        for name in ("colspan", "rowspan"):
-            if cell.attr(name) is not None:
-                del cell.attrs[name]
+        attrs = cell.attrs
+        if len(attrs):
+            for name in ("colspan", "rowspan"):
+                if cell.attr(name) is not None:
+                    del attrs[name]
 
 
 def _fill(rows: list[Row], placed: list[Placed], columns: list[int]) -> None:

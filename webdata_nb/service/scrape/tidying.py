@@ -44,7 +44,11 @@ def tidy(markdown: str) -> str:
 
 def _outside(markdown: str, edits: list[_Edit]) -> list[_Edit]:
     """Return those of `edits` that are in no code."""
-    if not edits or "```" not in markdown:
+    first = markdown.find("```") if edits else -1
+    if first < 0:
+        return edits
+    last = markdown.rfind("```")
+    if not any(first <= each[0] < last for each in edits):
         return edits
     bounds = [0, *(bound for block in _code(markdown) for bound in block)]
     return [each for each in edits if bisect_right(bounds, each[0]) % 2]
@@ -127,11 +131,12 @@ def _end(line: str, spaces: str) -> str:
 
 
 def _gaps(text: str) -> Iterator[_Edit]:
-    """Find the newlines beyond two."""
-    end = 0
-    while (at := text.find("\n\n\n", end)) >= 0:
-        gap = _GAP.match(text, at)
-        end = gap.end() if gap is not None else len(text)
+    """Find the newlines beyond two, the last first."""
+    at = len(text)
+    while (at := text.rfind("\n\n\n", 0, at)) >= 0:
+        end = at + 3
+        while at and text[at - 1] == "\n":
+            at -= 1
         yield at + 2, end, ""
 
 

@@ -21,6 +21,7 @@ from webdata_nb.service.scrape.parser import (
     collapse,
     drop_all,
     element,
+    elements_in,
     to_markdown,
     unwrap,
 )
@@ -43,7 +44,7 @@ _MOST_HEADINGS = 1000  # each climbs to the top of the page, which is quick but 
 def markdown(reading: Reading, content: Content) -> str:
     """Write the content as Markdown; its tree is changed on the way."""
     parts = content.parts
-    dropped = [each for tag in NOT_TEXT for each in parts.get(tag, ())]
+    dropped = elements_in(parts, NOT_TEXT)
     thinned = content.thinned | around([*dropped, *parts.get("button", ())], LINK)
     drop_all(dropped)
     _prepare_fields(parts)
