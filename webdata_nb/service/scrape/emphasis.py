@@ -10,25 +10,41 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from webdata_nb.service.scrape.edits import edited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from webdata_nb.service.scrape.edits import Edit
+
 _MARKS: Final = {"strong": "**", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
+_SAME: Final = {
+    name: [each for each in _MARKS if _MARKS[each] == mark] for name, mark in _MARKS.items()
+}
+_MARK: Final = "."  # another mark is punctuation to a mark
+_SAME_MARK: Final = "*"
+_JOINING: Final = frozenset("*_~")  # a mark beside these would be read as one with them
+_ODD: Final = frozenset("*_~<>")  # beside a mark, these need more than a look
 _DEEPEST: Final = 16  # elements within elements
 _LINE_END: Final = ("", "\n")
 _NAMES: Final = "|".join(_MARKS)
 _GIVEN_UP: Final = re.compile(rf"</(?:{_NAMES})>")
-# All up to a tag, what is escaped and code as it mostly is included; then the tag, with what it
-# holds where that is text alone, or what may begin other code. It is matched, never searched for.
+_OWN: Final = re.compile(r"(?:\*\*?|__?|~~)(?![*_~])")
+_OWN_LAST: Final = re.compile(r"(?<![*_~])(?:\*\*?|__?|~~)$")
+_OWN_NAMES: Final = {"**": "strong", "__": "strong", "*": "em", "_": "em", "~~": "del"}
+_MARKLESS: Final = re.compile(r"\\.|(?<!`)(`+)[^`]+\1(?!`)|\]\([^)\n]{0,2000}\)|^[ >]*[*+-] ")
+# All up to a tag, what is escaped, where links lead and code as it mostly is included; then the
+# tag, with what it holds where that is text alone, or what may begin other code. It is matched,
+# never searched for.
 _TOKEN: Final = re.compile(
-    rf"(?:[^`<\\]++|\\[\s\S]?|`[^`\n]++`(?!`)|<(?!/?(?:{_NAMES})>))*+"
+    rf"(?:[^`<\\\]]++|\\[\s\S]?|\](?:\([^)\n]{{0,4000}}+\))?|`[^`\n]++`(?!`)|<(?!/?(?:{_NAMES})>))*+"
     rf"(?:(`++)|(<)(?:({_NAMES})>(?:((?:\\.|[^\\<>`\n])++)</\3>)?|/({_NAMES})>))"
 )
 
-_Edit: TypeAlias = tuple[int, int, str]  # from, to, and what to write instead
 _Tag: TypeAlias = tuple[int, int, str, str]  # from, to, the slash of a closing tag, name
 
 
@@ -37,22 +53,18 @@ def mark_emphasis(markdown: str) -> str:
     # A character alone is found much faster than two, and most pages have none.
     if "<" not in markdown or _GIVEN_UP.search(markdown) is None:
         return markdown
-    edits: list[_Edit] = []
+    edits: list[Edit] = []
     tags = list(_tags(markdown, edits))
     if tags:
-        edits += _nested(markdown, tags, [(start, end) for start, end, _ in edits])
+        edits += _nested(markdown, tags)
         edits.sort()
-    written, done = [], 0
-    for start, end, instead in edits:
-        written += markdown[done:start], instead
-        done = end
-    return "".join([*written, markdown[done:]])
+    return edited(markdown, edits)
 
 
-def _tags(text: str, edits: list[_Edit]) -> Iterator[_Tag]:
+def _tags(text: str, edits: list[Edit]) -> Iterator[_Tag]:
     """Find the tags of emphasis that are markup: in no code, and not escaped.
 
-    Those around text alone, and in nothing else, are written at once: as `edits`.
+    Those around text alone, and beside no other, are written at once: as `edits`.
     """
     end = depth = 0
     unclosed: set[str] = set()  # what did not end further up does not further down
@@ -83,22 +95,27 @@ def _tags(text: str, edits: list[_Edit]) -> Iterator[_Tag]:
 
 def _stands(text: str, start: int, inner: str, end: int) -> bool | None:
     """Tell whether marks around text are read as such; None where more than a look is needed."""
-    first, last = inner[0], inner[-1]
-    if first.isspace() or last.isspace():
-        return None
-    if first.isalnum() and last.isalnum():
-        return True
     before, after = text[start - 1 : start], text[end : end + 1]
-    if before == ">" or after == "<":
+    if not _ODD.isdisjoint((before, after, inner[0], inner[-1])):
         return None
-    return _opens(before, first) and _opens(after, last)
+    if inner[0].isspace() or inner[-1].isspace():
+        return None
+    return _opens(before, inner[0]) and _opens(after, inner[-1])
 
 
-def _nested(text: str, tags: list[_Tag], done: list[tuple[int, int]]) -> Iterator[_Edit]:
-    """Write the marks of all others; `done` are the elements beside them that have theirs."""
-    edges = _Edges(text, tags, done)
-    for opening, closing, new in _pairs(tags):
-        start, end = opening[1], closing[0]
+def _nested(text: str, tags: list[_Tag]) -> Iterator[Edit]:
+    """Write the marks of all others; one that follows another of its kind continues it."""
+    lines = _Lines(text)
+    own = {each for tag in tags for pair in lines.beside(tag) for each in pair}
+    kept: list[_Tag] = []
+    for tag in sorted(own.union(tags)):
+        if not tag[2] and kept and kept[-1][1:] == (tag[0], "/", tag[3]):
+            yield kept.pop()[0], tag[1], ""
+        else:
+            kept.append(tag)
+    edges = _Edges(text, kept)
+    for opening, closing, new in _pairs(kept):
+        start, end, mark = opening[1], closing[0], _MARKS[opening[3]]
         if not new:
             yield opening[0], start, ""
             yield end, closing[1], ""
@@ -106,13 +123,69 @@ def _nested(text: str, tags: list[_Tag], done: list[tuple[int, int]]) -> Iterato
         inner = text[start:end]
         before, after = inner[: -len(inner.lstrip())], inner[len(inner.rstrip()) :]
         first, last = start + len(before), end - len(after)
-        stands = _opens(
-            before[-1:] or edges.left(opening[0], outward=True), edges.right(first)
-        ) and _opens(after[:1] or edges.right(closing[1], outward=True), edges.left(last))
-        mark = _MARKS[opening[3]] if stands and "\n\n" not in inner else ""
+        left = before[-1:] or edges.left(opening[0], mark, outward=True)
+        right = after[:1] or edges.right(closing[1], mark)
+        stands = _opens(left, edges.right(first, mark)) and _opens(right, edges.left(last, mark))
+        mark = mark if stands and "\n\n" not in inner else ""
+        if mark:
+            edges.marked |= {opening[0], closing[1]}
         after = "" if text[closing[1] : closing[1] + 1] in _LINE_END else after
         yield opening[0], first, before + mark
         yield last, closing[1], mark + after
+
+
+class _Lines:
+    """The marks that the writer wrote itself: they were written for the tags beside them.
+
+    Where a tag gives way, what stood beside it may be read no more. So an element of these marks
+    that touches a tag is decided anew, like those of tags.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._start, self._end = 0, -1
+        self._line = ""
+        self._places: dict[str, list[int]] = {}
+
+    def beside(self, tag: _Tag) -> Iterator[tuple[_Tag, _Tag]]:
+        """Give the elements of such marks that end where a tag starts, or start where it ends."""
+        start, end, _, _ = tag
+        if start > self._end:
+            self._read(start)
+        here = start - self._start
+        before = _OWN_LAST.search(self._line[max(0, here - 3) : here])
+        if before is not None:
+            places = self._of(before[0])
+            at = bisect_left(places, start - len(before[0]))
+            if at % 2 and places[at : at + 1] == [start - len(before[0])]:
+                yield self._pair(before[0], places[at - 1], places[at])
+        after = _OWN.match(self._line, end - self._start)
+        if after is not None:
+            places = self._of(after[0])
+            at = bisect_left(places, end)
+            if at % 2 == 0 and len(places) > at + 1 and places[at] == end:
+                yield self._pair(after[0], places[at], places[at + 1])
+
+    def _read(self, at: int) -> None:
+        self._start = self._text.rfind("\n", 0, at) + 1
+        end = self._text.find("\n", at)
+        self._end = end if end >= 0 else len(self._text)
+        # What is escaped, code, and where links lead has no marks.
+        self._line = _MARKLESS.sub(
+            lambda found: "\0" * len(found[0]), self._text[self._start : self._end]
+        )
+        self._places = {}
+
+    def _of(self, mark: str) -> list[int]:
+        if mark not in self._places:
+            found = re.finditer(rf"(?<![*_~]){re.escape(mark)}(?![*_~])", self._line)
+            self._places[mark] = [each.start() + self._start for each in found]
+        return self._places[mark]
+
+    @staticmethod
+    def _pair(mark: str, first: int, last: int) -> tuple[_Tag, _Tag]:
+        name = _OWN_NAMES[mark]
+        return (first, first + len(mark), "", name), (last, last + len(mark), "/", name)
 
 
 def _code_end(text: str, at: int, ticks: str) -> int:
@@ -130,58 +203,69 @@ def _code_end(text: str, at: int, ticks: str) -> int:
 def _pairs(tags: list[_Tag]) -> Iterator[tuple[_Tag, _Tag, bool]]:
     """Give each element's tags, and whether it says something that none around it says."""
     opened: list[_Tag] = []
-    marks = Counter[str]()
+    names = Counter[str]()
     for tag in tags:
         _, _, slash, name = tag
         if not slash:
             opened.append(tag)
-            marks[_MARKS[name]] += 1
-        elif opened and opened[-1][3] == name:
-            marks[_MARKS[name]] -= 1
-            yield opened.pop(), tag, len(opened) < _DEEPEST and not marks[_MARKS[name]]
+            names[name] += 1
+        elif names[name]:
+            while True:  # one that never ends, as in a title, is no markup
+                opening = opened.pop()
+                names[opening[3]] -= 1
+                if opening[3] == name:
+                    break
+            yield opening, tag, len(opened) < _DEEPEST and not any(map(names.get, _SAME[name]))
 
 
 class _Edges:
-    """The characters beside a place in a text, tags of emphasis passed over."""
+    """The characters beside a place in a text, as they are once marks are written.
 
-    def __init__(self, text: str, tags: Iterable[_Tag], done: list[tuple[int, int]]) -> None:
+    Of two elements side by side with the same mark the second has none: a reader would take the
+    end of the one and the start of the other for one mark.
+
+    Attributes
+    ----------
+    marked
+        Where elements begin and end that have marks, of those decided so far.
+    """
+
+    def __init__(self, text: str, tags: Iterable[_Tag]) -> None:
         self._text = text
-        self._starting = {start: (end, slash) for start, end, slash, _ in tags}
-        self._ending = {end: (start, slash) for start, end, slash, _ in tags}
-        for start, end in done:
-            self._starting[start] = start, ""
-            self._ending[end] = end, "/"
+        self.marked: set[int] = set()
+        self._starting = {start: (end, _MARKS[name]) for start, end, _, name in tags}
+        self._ending = {end: (start, _MARKS[name]) for start, end, _, name in tags}
 
-    def left(self, at: int, *, outward: bool = False) -> str:
-        """Return the character before a place, '' at the start; a mark where emphasis ends."""
+    def left(self, at: int, mark: str, *, outward: bool = False) -> str:
+        """Return the character before a place, '' at the start; any mark stands for its kind."""
         for _ in range(_DEEPEST):
-            tag = self._ending.get(at)
-            if tag is None:
+            start, other = self._ending.get(at, (at, mark))
+            if start == at:
                 break
-            if outward and tag[1]:
-                return "*"
-            at = tag[0]
+            if at in self.marked and (outward or other[0] != mark[0]):
+                return _MARK if other[0] != mark[0] else _SAME_MARK
+            at = start
         return self._text[at - 1 : at]
 
-    def right(self, at: int, *, outward: bool = False) -> str:
-        """Return the character behind a place, '' at the end; a mark where emphasis begins."""
+    def right(self, at: int, mark: str) -> str:
+        """Return the character behind a place, '' at the end."""
         for _ in range(_DEEPEST):
-            tag = self._starting.get(at)
-            if tag is None:
+            end, other = self._starting.get(at, (at, mark))
+            if end == at:
                 break
-            if outward and not tag[1]:
-                return "*"
-            at = tag[0]
+            if at in self.marked and other[0] != mark[0]:
+                return _MARK
+            at = end
         return self._text[at : at + 1]
 
 
 def _opens(outer: str, inner: str) -> bool:
     """Tell whether a mark between these characters is read as emphasis (CommonMark 6.2)."""
-    if not inner or inner.isspace():
+    if not inner or inner.isspace() or outer in _JOINING:
         return False
     if not outer or outer.isspace() or inner.isalnum():
         return True
-    return not _is_punctuation(inner) or (_is_punctuation(outer) and outer not in "*_~")
+    return not _is_punctuation(inner) or _is_punctuation(outer)
 
 
 def _is_punctuation(character: str) -> bool:

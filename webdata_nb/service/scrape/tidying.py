@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from webdata_nb.service.scrape.edits import edited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from webdata_nb.service.scrape.edits import Edit
 
 _MARK = re.compile(r"( *)(?:[-*+]|\d{1,9}[.)]|(#{1,6}))$")
 _LAST = re.compile(r" *(?:[-*+]|\d{1,9}[.)]|#{1,6}) *$")
@@ -22,8 +26,6 @@ _BEFORE = "-*+.)# \n\xa0"  # what a mark, or a blank line, may end with before i
 _FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
 _GAP = re.compile(r"\n+")
 
-_Edit: TypeAlias = "tuple[int, int, str]"  # from, to, and what to write instead
-
 
 def tidy(markdown: str) -> str:
     """Take out empty headings and items, spelled-out spaces and repeated blank lines, save in code.
@@ -33,7 +35,7 @@ def tidy(markdown: str) -> str:
     """
     # A character alone is found much faster than two.
     if "&" in markdown and (spaces := _outside(markdown, list(_spaces(markdown)))):
-        markdown = _with_spaces(markdown, spaces)
+        markdown = edited(markdown, spaces)
     # What an item or a heading without text leaves.
     if cuts := _outside(markdown, [*_cuts(markdown), *_gaps(markdown)]):
         markdown = _without(markdown, sorted(cuts, key=lambda cut: (cut[0], -cut[1])))
@@ -42,7 +44,7 @@ def tidy(markdown: str) -> str:
     return markdown[:last].rstrip() if _LAST.match(markdown, last) else markdown
 
 
-def _outside(markdown: str, edits: list[_Edit]) -> list[_Edit]:
+def _outside(markdown: str, edits: list[Edit]) -> list[Edit]:
     """Return those of `edits` that are in no code."""
     first = markdown.find("```") if edits else -1
     if first < 0:
@@ -54,15 +56,7 @@ def _outside(markdown: str, edits: list[_Edit]) -> list[_Edit]:
     return [each for each in edits if bisect_right(bounds, each[0]) % 2]
 
 
-def _with_spaces(markdown: str, spaces: list[_Edit]) -> str:
-    written, done = [], 0
-    for start, end, instead in spaces:
-        written += markdown[done:start], instead
-        done = end
-    return "".join([*written, markdown[done:]])
-
-
-def _without(markdown: str, cuts: list[_Edit]) -> str:
+def _without(markdown: str, cuts: list[Edit]) -> str:
     """Take the cuts out; where one leaves blank lines beside others, those go too."""
     kept, tail, done = [], "\n\n", 0
     for start, end, _ in cuts:
@@ -91,7 +85,7 @@ def _code(markdown: str) -> Iterator[tuple[int, int]]:
         at = fence.end() if fence else at + 3
 
 
-def _spaces(text: str) -> Iterator[_Edit]:
+def _spaces(text: str) -> Iterator[Edit]:
     """Find spelled-out spaces, and how each is written as itself."""
     line, stop, coded, end = 0, -1, False, 0
     while (at := text.find("&#", end)) >= 0:
@@ -130,7 +124,7 @@ def _end(line: str, spaces: str) -> str:
     return "  " if line and spaces.endswith("  ") else ""
 
 
-def _gaps(text: str) -> Iterator[_Edit]:
+def _gaps(text: str) -> Iterator[Edit]:
     """Find the newlines beyond two, the last first."""
     at = len(text)
     while (at := text.rfind("\n\n\n", 0, at)) >= 0:
@@ -140,7 +134,7 @@ def _gaps(text: str) -> Iterator[_Edit]:
         yield at + 2, end, ""
 
 
-def _cuts(text: str) -> Iterator[_Edit]:
+def _cuts(text: str) -> Iterator[Edit]:
     """Find what to cut: the spaces of a blank line; for each that holds only a mark, the line.
 
     Where what the mark is for follows, the blank lines between go instead. The last come first, so

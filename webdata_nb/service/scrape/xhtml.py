@@ -23,7 +23,7 @@ def is_xhtml(body: bytes, content_type: str | None) -> bool:
 def closed(body: bytes) -> bytes:
     """Give each empty element its end tag: ``<script/>`` would swallow the rest of the page."""
     *parts, last = body.split(b"/>")  # most of a page is not between such a mark and its tag
-    written = []
+    written: list[bytes] = []
     for part in parts:
         at = part.rfind(b"<") + 1
         tag = _TAG.fullmatch(part, at) if at else None

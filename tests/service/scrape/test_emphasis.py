@@ -1,0 +1,59 @@
+"""Marks in the place of tags of emphasis: where they are read as such, and nothing is lost."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tests.service.scrape.pages import markdown
+from webdata_nb.service.scrape.emphasis import mark_emphasis
+from webdata_nb.service.scrape.parser import parse
+
+READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+WORDS = st.text(alphabet="éab .:(,`\\*_<~", min_size=1, max_size=5).map(escape)
+INLINE = st.recursive(
+    WORDS,
+    lambda inner: st.builds(
+        lambda tag, parts: f"<{tag}>{''.join(parts)}</{tag.partition(' ')[0]}>",
+        st.sampled_from(["b", "i", "em", "strong", "s", "del", "a href=/x", "code", "span"]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "marked"),
+    [
+        ("a <em>é</em> b", "a *é* b"),
+        ("<em>é</em><em>a</em> <strong>b.</strong><strong>c</strong>", "*éa* **b.c**"),
+        ("x<strong>é.</strong><em>y</em>", "xé.*y*"),
+        ("<em>a</em><del>.é</del>", "*a*~~.é~~"),
+        ("**(a)**<em>b é.</em> c", "(a)*b é.* c"),
+        ("x<strong>_.é_ b</strong>y", "x.é by"),
+        ("<em>a <strong>b</strong></em>", "*a **b***"),
+        ("<em>a <em>b</em> c</em>", "*a b c*"),
+        ("<em>a\n\nb</em>", "a\n\nb"),
+        ('[<em>é</em>](/x "<em>") <em>a</em>', '[*é*](/x "<em>") *a*'),
+        ("``<em>` é</em>`` \\<em>é</em> <em>a</em>", "``<em>` é</em>`` \\<em>é</em> *a*"),
+        ("`<em>\né</em>` <em>a</em>", "`<em>\né</em>` *a*"),
+    ],
+)
+def test_each_place_is_decided_by_what_stands_beside_it(written: str, marked: str) -> None:
+    assert mark_emphasis(written) == marked
+
+
+@given(st.lists(INLINE, min_size=1, max_size=4))
+def test_no_text_is_lost_and_no_tag_is_left(parts: list[str]) -> None:
+    html = f"<p>Qé {''.join(parts)} Z</p>"
+    assert _letters(READER.render(markdown(html))) == _letters(html)
+
+
+def _letters(html: str) -> str:
+    """Return the text of HTML without what may be a mark."""
+    return re.sub(r"[\s*_~`]", "", parse(html).text)
