@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html import escape
 
 import pytest
@@ -13,6 +14,7 @@ from markdown_it import MarkdownIt
 from tests.service.scrape.pages import markdown
 from webdata_nb.service.scrape.emphasis import mark_emphasis
 from webdata_nb.service.scrape.parser import parse
+from webdata_nb.service.scrape.tidying import tidy
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 WORDS = st.text(alphabet="éab .:(,`\\*_<~", min_size=1, max_size=5).map(escape)
@@ -38,14 +40,55 @@ INLINE = st.recursive(
         ("x<strong>_.é_ b</strong>y", "x.é by"),
         ("<em>a <strong>b</strong></em>", "*a **b***"),
         ("<em>a <em>b</em> c</em>", "*a b c*"),
-        ("<em>a\n\nb</em>", "a\n\nb"),
         ('[<em>é</em>](/x "<em>") <em>a</em>', '[*é*](/x "<em>") *a*'),
         ("``<em>` é</em>`` \\<em>é</em> <em>a</em>", "``<em>` é</em>`` \\<em>é</em> *a*"),
-        ("`<em>\né</em>` <em>a</em>", "`<em>\né</em>` *a*"),
+        ("``a`**``**<strong>é</strong>**", "``a`**``**é**"),
+        ("```\n`<em>x</em>` <em>\n```\n<em>é</em>", "```\n`<em>x</em>` <em>\n```\n*é*"),
+        ("| <ul><li>` <em>é</em> `</ul> | `<em>` |", "| <ul><li>` *é* `</ul> | `<em>` |"),
     ],
 )
 def test_each_place_is_decided_by_what_stands_beside_it(written: str, marked: str) -> None:
     assert mark_emphasis(written) == marked
+
+
+@pytest.mark.parametrize(
+    ("html", "written"),
+    [
+        (
+            "<b>N:</b>é <a href=/x title='f(x) `'>t</a><pre>`&lt;em>x&lt;/em></pre><b>é</b>s",
+            'N:é [t](http://site.test/x "f(x) `")\n\n```\n`<em>x</em>\n```\n\n**é**s',
+        ),
+        (
+            "<em>é<a href=/x title='é)&lt;/em>('>b</a></em>s",
+            'é[b](http://site.test/x "é)</em>(")s',
+        ),
+        (
+            "<p><b>N:</b>é <code>a`**</code><strong><strong>(x)</strong><b><br></b></strong></p>",
+            "N:é ``a`**``**(x)**",
+        ),
+    ],
+)
+def test_titles_and_code_stay_as_they_are(html: str, written: str) -> None:
+    assert markdown(html) == written
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<em>é.</em>**x**" * 20_000,
+        "<strong><em>" * 20_000 + "é" + "</em></strong>" * 20_000,
+        "".join("`" * (1 + number % 300) + "x" for number in range(3000)) + "<em>é</em>",
+        "](" * 100_000 + "<em>é</em>",
+        '[x](/y "' * 30_000 + "<em>é</em>",
+        "> " * 50_000 + "&#160;x" * 30_000,
+        "```a" * 50_000 + "<em>é</em>&#160;",
+    ],
+    ids=["beside", "nested", "ticks", "targets", "titles", "spaces", "fences"],
+)
+def test_one_long_line_takes_little_time(line: str) -> None:
+    start = time.process_time()
+    tidy(mark_emphasis(line))
+    assert time.process_time() - start < 5  # what a page may take; most take a tenth
 
 
 @given(st.lists(INLINE, min_size=1, max_size=4))

@@ -33,6 +33,8 @@ from webdata_nb.service.scrape.tidying import tidy
         ("x\n\n- \n- \n- a\n  \n  b\n\n- ", "x\n\n- a\n\n  b"),
         ("x\n\n\n\ny\n\n###", "x\n\ny"),
         ("- \n  - \n    - \n\nx", "x"),
+        ("- a\n- \n\n\ny", "- a\n\ny"),
+        ("x\n\na\n \n\n\ny", "x\n\na\n\ny"),
         ("- \n  - \n\n  - a\n\n\n- b", "- \n  - a\n\n- b"),
         ("- a\n\n- \n\n  ```\n  x\n  ```", "- a\n\n- \n  ```\n  x\n  ```"),
         ("", ""),

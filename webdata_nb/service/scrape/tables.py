@@ -33,7 +33,7 @@ LONGEST_REPEAT = 120
 _BLOCK_TAGS = ("table", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote")
 _BLOCKS = ",".join(_BLOCK_TAGS)
 _OWN = frozenset({"tr", "td", "th"})
-_PARTS = frozenset({*_OWN, *_BLOCK_TAGS, "caption"})
+_PARTS = frozenset({*_OWN, *_BLOCK_TAGS, "caption", "math"})
 _SPANNING = "[colspan],[rowspan]"
 _BLANK = "<td></td>"
 
@@ -70,11 +70,13 @@ def _prepare(table: Element) -> None:
 
 def _is_ready(table: Element) -> bool:
     """Tell at one look whether a table is plain rows of one width, as most tables of data are."""
-    tags = [each.tag for each in table.iter_elements(_PARTS)]
-    if not _OWN.issuperset(tags) or tags.count("tr") == 1:
-        return False
-    rows = {*"".join(tags).replace("th", "td").split("tr")} - {""}
-    if len(rows) != 1 or "tdtd" not in rows.pop():
+    tags = []
+    for each in table.iter_elements(_PARTS):
+        if each.tag not in _OWN:
+            return False
+        tags.append(each.tag)
+    rows = [row for row in "".join(tags).replace("th", "td").split("tr") if row]
+    if len(rows) < 2 or len({*rows}) != 1 or "tdtd" not in rows[0]:  # noqa: PLR2004 - a single row may be layout
         return False
     return table.attr("role") is None and table.select_one(_SPANNING) is None
 

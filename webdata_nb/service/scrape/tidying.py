@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.edits import edited
+from webdata_nb.service.scrape.edits import edited, fenced, outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,6 @@ _CLOSING = re.compile(r"(?:\*{1,3}|~~)(?=\s|$)")
 _QUOTED = re.compile(r"[ >]*")
 _BARE = re.compile(r"[ >]*(?:[-*+]|\d{1,9}[.)]|#{1,6})$")
 _BEFORE = "-*+.)# \n\xa0"  # what a mark, or a blank line, may end with before its last space
-_FENCE = re.compile(r"[ >]*(`{3,})[^`\n]*$", re.MULTILINE)
 _GAP = re.compile(r"\n+")
 
 
@@ -52,8 +50,7 @@ def _outside(markdown: str, edits: list[Edit]) -> list[Edit]:
     last = markdown.rfind("```")
     if not any(first <= each[0] < last for each in edits):
         return edits
-    bounds = [0, *(bound for block in _code(markdown) for bound in block)]
-    return [each for each in edits if bisect_right(bounds, each[0]) % 2]
+    return outside(edits, fenced(markdown))
 
 
 def _without(markdown: str, cuts: list[Edit]) -> str:
@@ -66,34 +63,24 @@ def _without(markdown: str, cuts: list[Edit]) -> str:
         tail = (tail + kept[-1])[-2:]
         done = end
         if tail[-1] == "\n" and (gap := _GAP.match(markdown, done)):
-            done = gap.end() - (tail != "\n\n")
+            done = gap.end()
+            if tail != "\n\n":
+                kept.append("\n")
+                tail = "\n\n"
     return "".join([*kept, markdown[done:]])
-
-
-def _code(markdown: str) -> Iterator[tuple[int, int]]:
-    """Find the fenced blocks: where the line of each fence starts and where its last one ends."""
-    at, opening, start = 0, 0, 0
-    while (at := markdown.find("```", at)) >= 0:
-        line = markdown.rfind("\n", 0, at) + 1
-        fence = _FENCE.match(markdown, line)
-        ticks = len(fence[1]) if fence else 0
-        if not opening and ticks:
-            opening, start = ticks, line
-        elif opening and ticks >= opening and fence and fence[0].endswith("`"):
-            yield start, fence.end()
-            opening = 0
-        at = fence.end() if fence else at + 3
 
 
 def _spaces(text: str) -> Iterator[Edit]:
     """Find spelled-out spaces, and how each is written as itself."""
-    line, stop, coded, end = 0, -1, False, 0
+    line, stop, quoted, coded, end = 0, -1, 0, False, 0
     while (at := text.find("&#", end)) >= 0:
         if at > stop:
             line = text.rfind("\n", 0, at) + 1
             stop = text.find("\n", at)
             stop = stop if stop >= 0 else len(text)
             coded = text.find("`", line, stop) >= 0
+            marks = _QUOTED.match(text, line, stop)
+            quoted = marks.end() if marks is not None else line
         run = _SPACES.match(text, at) if text[at - 1 : at] != "\\" else None
         end = run.end() if run is not None else at + 2
         if run is None:
@@ -102,7 +89,7 @@ def _spaces(text: str) -> Iterator[Edit]:
             before = text[line:at].rstrip(" \xa0")
             begin = line + len(before)
             yield begin, end, _end(before, text[begin:end])
-        elif _QUOTED.fullmatch(text, line, at):
+        elif at == quoted:
             yield at, end, "\xa0"
         elif not coded and (instead := _between(text, at, end)) is not None:
             yield at, end, instead
