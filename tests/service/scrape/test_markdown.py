@@ -381,3 +381,13 @@ def test_xhtml_with_a_prolog_is_read_to_its_end() -> None:
 def test_a_fragment_and_an_empty_page_are_pages() -> None:
     assert markdown("just <b>a</b> fragment") == "just **a** fragment"
     assert markdown("") == ""
+
+
+def test_a_single_row_of_lists_is_layout_whatever_empty_rows_stand_beside_it() -> None:
+    lists = "<tr><td><ul><li>a<li>b</ul><td>x"
+    assert markdown(f"<table><tr></tr>{lists}</table>") == markdown(f"<table>{lists}</table>")
+
+
+def test_cells_of_formulas_are_not_those_of_a_table() -> None:
+    table = "<table><tr><td>a<math><td>q</td></math><tr><td>a<td>b</table>"
+    assert rows(markdown(table))[-1] == "| a | b |"
