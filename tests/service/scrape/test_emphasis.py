@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from html import escape
 
 import pytest
@@ -14,7 +13,6 @@ from markdown_it import MarkdownIt
 from tests.service.scrape.pages import markdown
 from webdata_nb.service.scrape.emphasis import mark_emphasis
 from webdata_nb.service.scrape.parser import parse
-from webdata_nb.service.scrape.tidying import tidy
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 WORDS = st.text(alphabet="éab .:(,`\\*_<~", min_size=1, max_size=5).map(escape)
@@ -70,25 +68,6 @@ def test_each_place_is_decided_by_what_stands_beside_it(written: str, marked: st
 )
 def test_titles_and_code_stay_as_they_are(html: str, written: str) -> None:
     assert markdown(html) == written
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "<em>é.</em>**x**" * 20_000,
-        "<strong><em>" * 20_000 + "é" + "</em></strong>" * 20_000,
-        "".join("`" * (1 + number % 300) + "x" for number in range(3000)) + "<em>é</em>",
-        "](" * 100_000 + "<em>é</em>",
-        '[x](/y "' * 30_000 + "<em>é</em>",
-        "> " * 50_000 + "&#160;x" * 30_000,
-        "```a" * 50_000 + "<em>é</em>&#160;",
-    ],
-    ids=["beside", "nested", "ticks", "targets", "titles", "spaces", "fences"],
-)
-def test_one_long_line_takes_little_time(line: str) -> None:
-    start = time.process_time()
-    tidy(mark_emphasis(line))
-    assert time.process_time() - start < 5  # what a page may take; most take a tenth
 
 
 @given(st.lists(INLINE, min_size=1, max_size=4))

@@ -67,6 +67,14 @@ HOSTILE = {
     ),
     "30k links": "<ul>" + '<li><a href="/x">t</a>' * 30_000,
     "a word": "a" * SIZE,
+    "emphasis side by side": "<i>é</i>s" + nested("<em>é.</em><b>x</b>"),
+    "backticks in a title": (
+        f"<i>é</i>s <a href=/x title='{''.join('`' * (run % 300) + 'x' for run in range(1500))}'>t"
+    ),
+    "link marks in a title": f"<i>é</i>s <a href=/x title=') {nested('](')}'>t",
+    "marks in code": "<i>é</i>s" + nested("<code>a`**</code><b><b>(x)</b></b>"),
+    "spelled-out spaces in code": f"<pre>{' >' * 50_000}{'&amp;#160;' * 8000}</pre>",
+    "tables around rows": "<table><tr><td>" * 100 + "<table>" + nested("<tr><td>"),
     "code within code": "<code>" * 100_000 + "<a href=x>y",
     "a huge table": "<table><tr><td colspan=2 rowspan=99>a" + ("<tr>" + "<td>x" * 250) * 1000,
 }
