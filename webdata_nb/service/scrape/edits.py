@@ -42,7 +42,13 @@ def fenced(markdown: str) -> list[tuple[int, int]]:
     return blocks
 
 
-def outside(edits: list[Edit], blocks: list[tuple[int, int]]) -> list[Edit]:
-    """Return those of `edits` that begin in none of the blocks."""
-    bounds = [0, *(bound for block in blocks for bound in block)]
+def outside(markdown: str, edits: list[Edit]) -> list[Edit]:
+    """Return those of `edits` that begin in no fenced block."""
+    first = markdown.find("```") if edits else -1
+    if first < 0:
+        return edits
+    last = markdown.rfind("```")
+    if not any(first <= each[0] < last for each in edits):
+        return edits  # to find the blocks takes longer
+    bounds = [0, *(bound for block in fenced(markdown) for bound in block)]
     return [each for each in edits if bisect_right(bounds, each[0]) % 2]

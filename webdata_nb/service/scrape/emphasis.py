@@ -26,17 +26,18 @@ _SAME: Final = {
     name: [each for each in _MARKS if _MARKS[each] == mark] for name, mark in _MARKS.items()
 }
 _OWN_NAMES: Final = {"**": "strong", "__": "strong", "*": "em", "_": "em", "~~": "del"}
-_ODD: Final = frozenset("*_~<>")  # beside a mark, these need more than a look
 _MARK: Final = "."  # another mark is punctuation to a mark
 _SAME_MARK: Final = "*"
 _JOINING: Final = frozenset("*_~")  # a mark beside these would be read as one with them
+_ODD: Final = _JOINING | {"<", ">"}  # beside a mark, these need more than a look
 _LINE_END: Final = ("", "\n")
 _DEEPEST: Final = 16  # elements within elements
 
 _NAMES: Final = "|".join(_MARKS)
 _GIVEN_UP: Final = re.compile(rf"</(?:{_NAMES})>")
-_OWN: Final = re.compile(r"(?:\*\*?|__?|~~)(?![*_~])")
-_OWN_LAST: Final = re.compile(r"(?<![*_~])(?:\*\*?|__?|~~)$")
+_OWN_MARK: Final = r"(?:\*\*?|__?|~~)"
+_OWN: Final = re.compile(rf"{_OWN_MARK}(?![*_~])")
+_OWN_LAST: Final = re.compile(rf"(?<![*_~]){_OWN_MARK}$")
 _TARGET: Final = r'\((?:[^()"\\\n]++|\\.|"(?:\\.|[^"\\\n])*+"|\([^()"\\\n]*+\)){0,40}+\)'
 # All up to a tag, what is escaped, where links lead and most code included; then the tag, with
 # what it holds where that is text alone, or what may begin other code. It is matched, never
@@ -74,7 +75,7 @@ class _Code:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._blocks = fenced(text) if "```" in text else []
+        self._blocks = fenced(text)
         self._runs: defaultdict[int, list[int]] | None = None
 
     def end(self, start: int, ticks: int) -> int:

@@ -19,7 +19,6 @@ from turbohtml import (
     Element,
     Entry,
     Feed,
-    Markdown,
     MicrodataItem,
     Namespace,
     Node,
@@ -250,19 +249,9 @@ def text_of(node: Node) -> str:
     return " ".join(node.text.split())
 
 
-def to_markdown(
-    root: Node, converters: Mapping[str, Callable[[Element, str], str]] | None = None
-) -> str:
-    """Write `root` as GitHub-flavoured Markdown.
-
-    Parameters
-    ----------
-    root
-        What to write.
-    converters
-        For some tags, what writes such an element around the Markdown of what it holds.
-    """
-    return root.to_markdown(Markdown(converters=converters) if converters else None)
+def to_markdown(root: Node) -> str:
+    """Write `root` as GitHub-flavoured Markdown."""
+    return root.to_markdown()
 
 
 def to_text(root: Node) -> str:

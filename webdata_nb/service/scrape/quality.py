@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.scrape.parser import language_of
+from webdata_nb.service.scrape.parser import elements_in, language_of
 
 if TYPE_CHECKING:
     from webdata_nb.service.scrape.content import Content
@@ -42,11 +42,7 @@ _SAMPLE = 1000  # characters from which the language is told
 
 def visible_length(reading: Reading) -> int:
     """Return the characters of text on a page that are not code."""
-    code = [
-        each
-        for tag in ("script", "style", "noscript", "template")
-        for each in reading.parts.get(tag, ())
-    ]
+    code = elements_in(reading.parts, {"script", "style", "noscript", "template"})
     return len(reading.document.text) - sum(len(each.text) for each in code)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.edits import edited, fenced, outside
+from webdata_nb.service.scrape.edits import edited, outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,25 +32,14 @@ def tidy(markdown: str) -> str:
     item there.
     """
     # A character alone is found much faster than two.
-    if "&" in markdown and (spaces := _outside(markdown, list(_spaces(markdown)))):
+    if "&" in markdown and (spaces := outside(markdown, list(_spaces(markdown)))):
         markdown = edited(markdown, spaces)
     # What an item or a heading without text leaves.
-    if cuts := _outside(markdown, [*_cuts(markdown), *_gaps(markdown)]):
+    if cuts := outside(markdown, [*_cuts(markdown), *_gaps(markdown)]):
         markdown = _without(markdown, sorted(cuts, key=lambda cut: (cut[0], -cut[1])))
     markdown = markdown.strip("\n")
     last = markdown.rfind("\n") + 1
     return markdown[:last].rstrip() if _LAST.match(markdown, last) else markdown
-
-
-def _outside(markdown: str, edits: list[Edit]) -> list[Edit]:
-    """Return those of `edits` that are in no code."""
-    first = markdown.find("```") if edits else -1
-    if first < 0:
-        return edits
-    last = markdown.rfind("```")
-    if not any(first <= each[0] < last for each in edits):
-        return edits
-    return outside(edits, fenced(markdown))
 
 
 def _without(markdown: str, cuts: list[Edit]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_TAG = re.compile(rb"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?", re.DOTALL)
+_TAG = re.compile(rb"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?")
 _VOID = frozenset(
     b"area base br col embed frame hr img input link meta param source track wbr".split()
 )
