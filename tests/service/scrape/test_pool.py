@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import sys
 from dataclasses import replace
@@ -26,6 +27,24 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> Source:
     url = "http://x.test/"
     return Source(url, url, 200, content_type, body, (), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+# What a worker loads at its start: a parser that one page brings down, with its process.
+FATAL_PAGE = """
+import os, signal, sys
+from webdata_nb.service.scrape import page
+
+whole = page.scrape
+
+def scrape(source, *rest, **options):
+    if b"Fatal" in source.body:
+        with open({deaths!r}, "a") as file:
+            file.write("x")
+        {ends}
+    return whole(source, *rest, **options)
+
+page.scrape = scrape
+"""
 
 
 def html(title: str, size: int = 0) -> Source:
@@ -95,7 +114,7 @@ async def test_a_page_over_its_memory_fails_alone() -> None:
         assert scraped.title == "Other"  # type: ignore[union-attr]
 
 
-async def test_a_worker_that_is_killed_takes_one_page_with_it() -> None:
+async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:
     async with PagePool(1) as pages:
         await pages.scrape(html("Warm"), WHOLE)
         [worker] = workers()
@@ -103,10 +122,51 @@ async def test_a_worker_that_is_killed_takes_one_page_with_it() -> None:
         asked = [asyncio.create_task(pages.scrape(html(f"P{n}"), WHOLE)) for n in range(6)]
         await asyncio.sleep(0)
         os.kill(worker.pid, signal.SIGKILL)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        failed = [each for each in answers if isinstance(each, ScrapeError)]
-        assert [each.kind for each in failed] == ["worker_died"]
-        assert sum(not isinstance(each, BaseException) for each in answers) == 5
+        answers = await asyncio.gather(*asked)
+        assert [each.title for each in answers] == [f"P{n}" for n in range(6)]
+
+
+async def test_killing_workers_again_and_again_loses_no_page() -> None:
+    chance, killed = random.Random(14), 0
+    async with PagePool(2) as pages:
+        asked = [asyncio.create_task(pages.scrape(html(f"P{n}", 60_000), WHOLE)) for n in range(80)]
+        for _ in range(8):
+            await asyncio.sleep(chance.uniform(0.1, 0.6))
+            if alive := workers():
+                sent = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+                os.kill(chance.choice(alive).pid, sent)
+                killed += 1
+        answers = await asyncio.gather(*asked)
+        assert [each.title for each in answers] == [f"P{n}" for n in range(80)]
+    assert killed >= 2
+    assert workers() == []
+
+
+async def test_a_worker_that_is_stopped_is_replaced_and_its_page_read_again() -> None:
+    async with PagePool(1) as pages:
+        stopped, waiting = await suspended_with(pages, "First", "Second")
+        assert [(await each).title for each in waiting] == ["First", "Second"]
+        await until(lambda: stopped.pid not in {each.pid for each in workers()})
+
+
+@pytest.mark.parametrize(
+    ("ends", "tries"), [("os._exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 10)]
+)
+async def test_a_page_that_ends_every_worker_is_blamed(
+    ends: str, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = tmp_path / "deaths"
+    (tmp_path / "sitecustomize.py").write_text(FATAL_PAGE.format(ends=ends, deaths=str(deaths)))
+    monkeypatch.syspath_prepend(tmp_path)
+    async with PagePool(1) as pages:
+        fatal = pages.scrape(html("Fatal"), WHOLE)
+        others = [pages.scrape(html(f"Page {n}"), WHOLE) for n in range(3)]
+        [failure, *rest] = await asyncio.gather(fatal, *others, return_exceptions=True)
+        assert isinstance(failure, ScrapeError)
+        assert failure.kind == "worker_died"
+        assert str(tries) in str(failure)
+        assert deaths.read_text() == "x" * tries
+        assert [each.title for each in rest] == [f"Page {n}" for n in range(3)]  # type: ignore[union-attr]
 
 
 async def test_what_a_page_fails_with_is_told() -> None:

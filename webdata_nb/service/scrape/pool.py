@@ -1,14 +1,16 @@
 """Page work in other processes: the cores are used, and a hostile page dies alone.
 
 A page is given to the worker with the least to do. A worker that exceeds its processor time or
-memory on a page, or crashes, is replaced; the page becomes a failure, and pages that waited
-behind it go to another worker as if nothing had happened.
+memory on a page is replaced, and the page becomes a failure. A worker that ends or stops for
+another reason is replaced too; its page is read again, a bounded number of times (`page_tries`),
+and pages that waited behind it go to another worker as if nothing had happened.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -19,23 +21,35 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.page_tries import PageTries
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 from webdata_nb.service.scrape.worker import SIZE, Answer, Job, packed
+
+log = logging.getLogger(__name__)
 
 CPU_SECONDS: Final = 5.0
 MEMORY_BYTES: Final = 400 * 1024 * 1024
 # One page in work, one in the pipe, and one for the time that the loop takes to give another: a
 # worker never waits for its next page.
 AHEAD: Final = 3
-# A worker that neither answers nor uses its processor time is stuck all the same.
+# A worker that neither answers nor uses up its processor time is stuck all the same. The seconds
+# are counted in steps, so that time in which the whole machine or service stood still counts for
+# one step at most; a worker that was stopped by a signal is replaced after one.
 STUCK_S: Final = 60.0
+STEP_S: Final = 5.0
+# How long a process may take to start, and to be gone once it was killed.
+START_S: Final = 60.0
+END_S: Final = 5.0
 # What a page that nobody waits for any more, of a job that was cancelled, may still take.
 ABANDONED_S: Final = 1.0
 # What a long life may leave behind in a process ends with it.
 PAGES_A_LIFE: Final = 5000
 PIPE_BYTES: Final = 1024 * 1024
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_CPU_LIMIT: Final = -getattr(signal, "SIGPROF", 10_000)
+# Stands for the exit code of a worker that was stuck, or could not be started.
+_FAULT: Final = 1
 _SET_PIPE_SIZE: Final = 1031  # Linux: fcntl's F_SETPIPE_SZ
 
 
@@ -80,7 +94,7 @@ class _Worker:
         return len(self._waiting)
 
     def give(self, job: bytes) -> asyncio.Future[Answer]:
-        """Send a packed page; its answer may be `_Died`, or `_NotBegun` to try again."""
+        """Send a packed page; its answer may be `_Died` or `_NotBegun`, to try again."""
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         self.given += 1
@@ -91,6 +105,30 @@ class _Worker:
     def place(self, page: asyncio.Future[Answer]) -> int | None:
         """Return how many pages stand before this one; None once it is answered."""
         return self._waiting.index(page) if page in self._waiting else None
+
+    async def answered(self, page: asyncio.Future[Answer]) -> Answer:
+        """Return a page's answer; a worker that is stuck at it is killed."""
+        steps = STUCK_S / STEP_S
+        while not page.done():
+            await asyncio.wait({page}, timeout=STEP_S)
+            if page.done() or self.place(page) != 0:
+                continue
+            steps -= 1
+            stopped = self._is_stopped()
+            if stopped or steps <= 0:
+                page.cancel()
+                self.dead = True
+                self._kill()
+                raise _Died(-_KILL if stopped else _FAULT)
+        return page.result()
+
+    def _is_stopped(self) -> bool:
+        """Tell whether a signal stopped the process, where the system says so (Linux)."""
+        try:
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except OSError:
+            return False
+        return text.rpartition(")")[2].split()[0] in {"T", "t"}
 
     async def close(self) -> None:
         """End the process: no more pages, then no more patience."""
@@ -103,7 +141,7 @@ class _Worker:
             async with asyncio.timeout(2):
                 await asyncio.shield(self._reading)
         self._kill()
-        await self._reading
+        await asyncio.wait({self._reading}, timeout=2 * END_S)
 
     def _kill(self) -> None:
         # Not the process object's own kill(), which polls and so takes the exit code from the
@@ -124,9 +162,18 @@ class _Worker:
                 self._settle(answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except Exception:
+            log.exception("a page worker sent what cannot be read")
         self.dead = True
         self._kill()
-        self._bury(await self._process.wait(), innocent=worn_out)
+        self._bury(await self._exit_code(), innocent=worn_out)
+
+    async def _exit_code(self) -> int:
+        try:
+            async with asyncio.timeout(END_S):
+                return await self._process.wait()
+        except TimeoutError:
+            return -_KILL
 
     async def _message(self, answers: asyncio.StreamReader) -> bytes:
         head = await answers.readexactly(SIZE.size)
@@ -138,11 +185,11 @@ class _Worker:
             done.set_result(answer)
 
     def _bury(self, code: int, *, innocent: bool) -> None:
-        """Fail the page in work, unless it is innocent; those behind it were not begun."""
+        """Tell the page in work what happened; those behind it were not begun."""
         for place, done in enumerate(self._waiting):
             if not done.done():
-                guilty = place == 0 and not innocent
-                done.set_exception(_Died(code) if guilty else _NotBegun())
+                in_work = place == 0 and not innocent
+                done.set_exception(_Died(code) if in_work else _NotBegun())
         self._waiting.clear()
 
 
@@ -213,22 +260,32 @@ class PagePool:
         return answer
 
     async def _answer(self, message: bytes) -> Answer:
+        tries = PageTries()
         while True:
-            worker = await self._least_busy()
-            page = worker.give(message)
             try:
-                async with asyncio.timeout(STUCK_S):
-                    return await page
-            except asyncio.CancelledError:
-                self._abandon(worker, page)
-                raise
+                return await self._tried(message)
             except _NotBegun:
-                continue
+                if not tries.not_begun():
+                    return "worker_died", "page workers ended before they came to the page"
             except _Died as death:
-                return self._cause(death.code)
-            except TimeoutError:
-                self._retire(worker)
-                return "cpu_limit", f"the page took longer than {STUCK_S:.0f} s"
+                if death.code == _CPU_LIMIT:
+                    return "cpu_limit", f"the page took more than {self._cpu:g} s of processor time"
+                if not tries.died(death.code):
+                    told = f"{tries.deaths} processes that worked on the page died"
+                    return "worker_died", told
+                log.warning(
+                    "a page worker ended (exit code %d); its page is read again", death.code
+                )
+
+    async def _tried(self, message: bytes) -> Answer:
+        worker = await self._least_busy()
+        page = worker.give(message)
+        try:
+            return await worker.answered(page)
+        except asyncio.CancelledError:
+            page.cancel()
+            self._abandon(worker, page)
+            raise
 
     async def _least_busy(self) -> _Worker:
         async with self._starting:
@@ -236,9 +293,18 @@ class PagePool:
                 self._retire(worker)
             best = min(self._workers, key=lambda worker: worker.load, default=None)
             if best is None or (best.load and len(self._workers) < self._size):
-                best = await _Worker.start(self._cpu, self._memory)
+                best = await self._start()
                 self._workers.append(best)
             return best
+
+    async def _start(self) -> _Worker:
+        try:
+            async with asyncio.timeout(START_S):
+                return await _Worker.start(self._cpu, self._memory)
+        except (OSError, TimeoutError) as error:
+            log.warning("a page worker could not be started (%s)", error or type(error).__name__)
+            await asyncio.sleep(1.0)
+            raise _Died(_FAULT) from None
 
     def _abandon(self, worker: _Worker, page: asyncio.Future[Answer]) -> None:
         """End a worker that is still at a page then; pages behind it go elsewhere."""
@@ -251,12 +317,6 @@ class PagePool:
                 self._abandon(worker, page)
 
         asyncio.get_running_loop().call_later(ABANDONED_S, look)
-
-    def _cause(self, code: int) -> Answer:
-        """Say what a worker died of."""
-        if code == -getattr(signal, "SIGPROF", code):
-            return "cpu_limit", f"the page took more than {self._cpu:g} s of processor time"
-        return "worker_died", "the process that worked on the page died"
 
     def _retire(self, worker: _Worker) -> None:
         if worker in self._workers:
