@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api
-from webdata_nb.service.bodies import DEPTH, BadJson, strict
+from webdata_nb.service.bodies import DEPTH, VALUES, BadJson, strict
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -66,7 +66,7 @@ def test_brackets_in_strings_do_not_count() -> None:
         b"{'url': 1}",
         b'{"url": "\xff"}',
         b'{"url": "\\ud800"}',
-        b'"' + b'\\"' * 500_000,
+        b'"' + b'\\"' * 100_000,
         b"[" * 100_000,
         b"[]",
         b'"text"',
@@ -103,3 +103,12 @@ async def test_every_error_has_the_documented_shape(
     body = response.json()
     assert body.keys() == {"detail"}
     assert isinstance(body["detail"], list if status == 422 else str)
+
+
+def test_the_number_of_values_is_bounded() -> None:
+    strict(b"[" + b"1," * (VALUES - 2) + b"1]")
+    strict(json.dumps(["," * 100_000]).encode())
+    with pytest.raises(BadJson, match=f"{VALUES} list entries"):
+        strict(b"[" + b"1," * VALUES + b"1]")
+    with pytest.raises(BadJson, match=f"{VALUES} list entries"):
+        strict(b"[" + b"[]," * VALUES + b"[]]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
@@ -12,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     StrictBool,
     StrictStr,
     WithJsonSchema,
@@ -65,6 +67,7 @@ _FORBIDDEN_HEADERS: Final = frozenset(
 
 
 _USER_AGENT_LENGTH: Final = 500
+_WILDCARDS: Final = re.compile(r"\*+")
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+(?:[/ ]|$)")
 # NUL ends a text in PostgreSQL, and a lone surrogate has no UTF-8.
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
@@ -137,6 +140,8 @@ def proxy_url(value: str) -> str:
     ValueError
         It is none that can be gone through.
     """
+    if len(value) > limits.URL_LENGTH:
+        raise ValueError(f"must be at most {limits.URL_LENGTH} characters")
     try:
         there = urlsplit(value)
         fine = there.scheme in {"http", "https"} and bool(there.hostname) and there.port != 0
@@ -186,6 +191,8 @@ def _country(value: str) -> str:
 
 
 def _language(value: str) -> str:
+    if len(value) > limits.LANGUAGE_LENGTH:
+        raise ValueError(f"must be at most {limits.LANGUAGE_LENGTH} characters")
     if not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", value):
         raise ValueError('must be a language code such as "en" or "pt-BR"')
     return value
@@ -202,10 +209,15 @@ def _headers(value: dict[str, str]) -> dict[str, str]:
 def _pairs(value: dict[str, str]) -> dict[str, str]:
     if len(value) > limits.HEADERS:
         raise ValueError(f"must have at most {limits.HEADERS} entries")
+    if sum(len(name) + len(text) for name, text in value.items()) > limits.HEADERS_SIZE:
+        raise ValueError(
+            f"must have at most {limits.HEADERS_SIZE} characters in all, names and values"
+        )
     for name, text in value.items():
-        if not _TOKEN.fullmatch(name):
+        if len(name) > limits.HEADER_NAME_LENGTH or not _TOKEN.fullmatch(name):
             raise ValueError(
-                f"{name[:40]!r} is not a valid name (letters, digits and !#$%&'*+-.^_`|~)"
+                f"{name[:40]!r} is not a valid name (1 to {limits.HEADER_NAME_LENGTH} letters, "
+                "digits and !#$%&'*+-.^_`|~)"
             )
         if len(text) > limits.HEADER_LENGTH or not _SENDABLE.fullmatch(text):
             raise ValueError(
@@ -234,20 +246,53 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _at_most(entries: int, what: str) -> Callable[[Any], Any]:
+    """Return a check of a list's length that comes before any of its entries is looked at."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, list | tuple) and len(value) > entries:
+            raise ValueError(f"must have at most {entries} {what}")
+        return value
+
+    return check
+
+
 def _patterns(value: tuple[str, ...]) -> tuple[str, ...]:
-    if len(value) > limits.PATTERNS:
-        raise ValueError(f"must have at most {limits.PATTERNS} patterns")
     for pattern in value:
         if not pattern.strip() or len(pattern) > limits.URL_LENGTH:
             raise ValueError(
                 f"each pattern must be 1 to {limits.URL_LENGTH} characters, such as /docs/**"
             )
+        if len(_WILDCARDS.findall(pattern)) > limits.PATTERN_WILDCARDS:
+            raise ValueError(
+                f"each pattern must have at most {limits.PATTERN_WILDCARDS} wildcards (* or **)"
+            )
+    _bound_size(value, limits.PATTERNS_SIZE)
     return value
 
 
 def _selectors(value: tuple[str, ...]) -> tuple[str, ...]:
-    if any(not selector.strip() for selector in value):
-        raise ValueError("each entry must be a CSS selector such as article or .content")
+    for selector in value:
+        _selector(selector, "each entry must be a CSS selector such as article or .content")
+    _bound_size(value, limits.SELECTORS_SIZE)
+    return value
+
+
+def _selector(value: str, rule: str) -> None:
+    if not value.strip():
+        raise ValueError(rule)
+    if len(value) > limits.SELECTOR_LENGTH:
+        raise ValueError(f"a CSS selector must be at most {limits.SELECTOR_LENGTH} characters")
+
+
+def _bound_size(value: tuple[str, ...], size: int) -> None:
+    if sum(map(len, value)) > size:
+        raise ValueError(f"must have at most {size} characters in all entries together")
+
+
+def _schema(value: dict[str, Any]) -> dict[str, Any]:
+    if len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) > limits.SCHEMA_SIZE:
+        raise ValueError(f"must be at most {limits.SCHEMA_SIZE} characters as compact JSON")
     return value
 
 
@@ -257,7 +302,8 @@ _WAIT: Final = "must be milliseconds as a number, or a CSS selector such as .rea
 def _wait(value: Any) -> Any:
     """Tell milliseconds from a selector; a number in quotes is neither."""
     if isinstance(value, str):
-        if not value.strip() or re.fullmatch(r"[\d.eE+\s-]+", value):
+        _selector(value, _WAIT)
+        if re.fullmatch(r"[\d.eE+\s-]+", value):
             raise ValueError(_WAIT)
         return value
     value = _integral(value)
@@ -285,7 +331,7 @@ def _told_pairs(name: str, value: str) -> WithJsonSchema:
         {
             "type": "object",
             "maxProperties": limits.HEADERS,
-            "propertyNames": {"pattern": name},
+            "propertyNames": {"pattern": name, "maxLength": limits.HEADER_NAME_LENGTH},
             "additionalProperties": {
                 "type": "string",
                 "maxLength": limits.HEADER_LENGTH,
@@ -295,10 +341,9 @@ def _told_pairs(name: str, value: str) -> WithJsonSchema:
     )
 
 
-def _told_list(most: int | None = None, **item: Any) -> WithJsonSchema:
-    """Say in a schema what the entries of a list may be."""
-    bound = {} if most is None else {"maxItems": most}
-    return WithJsonSchema({"type": "array", "items": {"type": "string", **item}, **bound})
+def _told_list(most: int, **item: Any) -> WithJsonSchema:
+    """Say in a schema how many entries a list may have, and what they may be."""
+    return WithJsonSchema({"type": "array", "items": {"type": "string", **item}, "maxItems": most})
 
 
 _NAME: Final = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
@@ -310,16 +355,18 @@ Text = StrictStr
 HttpUrl = Annotated[
     str, AfterValidator(http_url), _told(format="uri", minLength=1, maxLength=limits.URL_LENGTH)
 ]
-UserAgent = Annotated[str, AfterValidator(user_agent)]
-ProxyUrl = Annotated[str, AfterValidator(proxy_url)]
+UserAgent = Annotated[str, AfterValidator(user_agent), _told(maxLength=_USER_AGENT_LENGTH)]
+ProxyUrl = Annotated[str, AfterValidator(proxy_url), _told(maxLength=limits.URL_LENGTH)]
 Query = Annotated[
     str,
     AfterValidator(_query),
     _told(minLength=limits.QUERY_LENGTH[0], maxLength=limits.QUERY_LENGTH[1], pattern=r"\S"),
 ]
-Country = Annotated[str, AfterValidator(_country), _told(pattern="^[A-Za-z]{2}$")]
+Country = Annotated[str, AfterValidator(_country), _told(pattern="^[A-Za-z]{2}$", maxLength=2)]
 Language = Annotated[
-    str, AfterValidator(_language), _told(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")
+    str,
+    AfterValidator(_language),
+    _told(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$", maxLength=limits.LANGUAGE_LENGTH),
 ]
 Headers = Annotated[
     dict[str, str],
@@ -331,10 +378,23 @@ Cookies = Annotated[
     AfterValidator(_cookies),
     _told_pairs(_NAME, r"^[!#-+\x2d-:<-\[\]-~]*$"),
 ]
-Formats = Annotated[tuple[Format, ...], BeforeValidator(_as_tuple), AfterValidator(_unique)]
+Formats = Annotated[
+    tuple[Format, ...],
+    BeforeValidator(_as_tuple),
+    BeforeValidator(_at_most(limits.FORMATS, "formats")),
+    AfterValidator(_unique),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "string", "enum": list(FORMATS)},
+            "maxItems": limits.FORMATS,
+        }
+    ),
+]
 Patterns = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_tuple),
+    BeforeValidator(_at_most(limits.PATTERNS, "patterns")),
     AfterValidator(_patterns),
     AfterValidator(_unique),
     _told_list(limits.PATTERNS, minLength=1, maxLength=limits.URL_LENGTH, pattern=r"\S"),
@@ -342,10 +402,34 @@ Patterns = Annotated[
 Selectors = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_tuple),
+    BeforeValidator(_at_most(limits.SELECTORS, "selectors")),
     AfterValidator(_selectors),
     AfterValidator(_unique),
-    _told_list(format="css-selector", minLength=1, pattern=r"\S"),
+    _told_list(
+        limits.SELECTORS,
+        format="css-selector",
+        minLength=1,
+        maxLength=limits.SELECTOR_LENGTH,
+        pattern=r"\S",
+    ),
 ]
+ExtractSchema = Annotated[
+    dict[str, Any],
+    AfterValidator(_schema),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": True,
+            "description": (
+                f"A JSON Schema of at most {limits.SCHEMA_SIZE} characters as compact JSON, "
+                f"{limits.SCHEMA_FIELDS} fields, {limits.SCHEMA_DEPTH} levels and "
+                f"{limits.SCHEMA_CHOICES_TOTAL} enum values."
+            ),
+        }
+    ),
+]
+DeviceName = Annotated[str, Field(min_length=1, max_length=limits.DEVICE_LENGTH)]
+WebhookSecret = Annotated[str, Field(min_length=1, max_length=limits.WEBHOOK_SECRET_LENGTH)]
 NumResults = Annotated[int, *whole(limits.NUM_RESULTS)]
 MaxPages = Annotated[int, *whole(limits.MAX_PAGES)]
 MaxDepth = Annotated[int, *whole(limits.MAX_DEPTH)]
@@ -364,7 +448,12 @@ WaitFor = Annotated[
                     "minimum": limits.SCRAPE_TIMEOUT_MS[0],
                     "maximum": limits.SCRAPE_TIMEOUT_MS[1],
                 },
-                {"type": "string", "format": "css-selector"},
+                {
+                    "type": "string",
+                    "format": "css-selector",
+                    "minLength": 1,
+                    "maxLength": limits.SELECTOR_LENGTH,
+                },
             ]
         }
     ),

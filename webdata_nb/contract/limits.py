@@ -26,9 +26,46 @@ SCREENSHOT_SIDE: Final = (16, 7680)
 PER_PAGE: Final = (1, 1000)
 PER_PAGE_DEFAULT: Final = 100
 URL_LENGTH: Final = 2083
+# Of include_paths, and of exclude_paths: entries, characters of all of them together, and
+# wildcards (`*` or `**`) of one pattern.
 PATTERNS: Final = 200
+PATTERNS_SIZE: Final = 16_384
+PATTERN_WILDCARDS: Final = 16
+# Of include_tags, and of exclude_tags; `wait_for` is one selector.
+SELECTORS: Final = 100
+SELECTOR_LENGTH: Final = 1000
+SELECTORS_SIZE: Final = 16_384
+# Of headers, and of cookies: entries, characters of a name, of a value, of all of them together.
 HEADERS: Final = 50
+HEADER_NAME_LENGTH: Final = 256
 HEADER_LENGTH: Final = 8192
+HEADERS_SIZE: Final = 32_768
+FORMATS: Final = 32
+LANGUAGE_LENGTH: Final = 35
+DEVICE_LENGTH: Final = 100
+PROMPT_LENGTH: Final = 20_000
+PROVIDER_LENGTH: Final = 64
+MODEL_LENGTH: Final = 200
+# A schema to extract by: characters of it as compact JSON, fields, levels, and values to choose
+# from (`enum`) of one field and of all fields together.
+SCHEMA_SIZE: Final = 65_536
+SCHEMA_FIELDS: Final = 500
+SCHEMA_DEPTH: Final = 16
+SCHEMA_NAME_LENGTH: Final = 200
+SCHEMA_CHOICES: Final = 1000
+SCHEMA_CHOICES_TOTAL: Final = 5000
+WEBHOOK_SECRET_LENGTH: Final = 1024
+REGION_LENGTH: Final = 64
+ADVERTISER_ID_LENGTH: Final = 64
+CURSOR_LENGTH: Final = 4096
+DATE_RANGE_LENGTH: Final = 22
+# A request's body: bytes, levels of nesting, and values in all (list entries and object fields).
+BODY_BYTES: Final = 262_144
+BODY_DEPTH: Final = 64
+BODY_VALUES: Final = 20_000
+# Settings of a local session, which come from the user's own notebook.
+SETTING_LENGTH: Final = 4096
+SESSION_PROVIDERS: Final = 50
 IDEMPOTENCY_KEY_LENGTH: Final = 255
 # Spaces at the ends of a header's value are lost on the way; between them they count.
 IDEMPOTENCY_KEY_FORM: Final = "[ -~]*[!-~][ -~]*"

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.fields import Engine, Flag, ProxyUrl, Strict, UserAgent
 
 SERVICE: Final = "webdata_nb"
@@ -81,11 +82,15 @@ class LeaseReply(BaseModel):
     created: bool
 
 
+Setting = Annotated[str, Field(max_length=limits.SETTING_LENGTH)]
+ProviderName = Annotated[str, Field(max_length=limits.PROVIDER_LENGTH)]
+
+
 class Access(Strict):
     """Where a provider is, and the key that it asks for."""
 
-    url: str | None = None
-    key: Annotated[str | None, Field(repr=False)] = None
+    url: Setting | None = None
+    key: Annotated[Setting | None, Field(repr=False)] = None
 
 
 SourceName = Literal["sample", "google_ads_transparency", "meta_ad_library"]
@@ -96,15 +101,15 @@ class Creatives(Strict):
     """The source of creatives, the terms of use that were accepted, and the way to the source."""
 
     source: SourceName | None = None
-    terms: str | None = None
-    url: str | None = None
-    key: Annotated[str | None, Field(repr=False)] = None
+    terms: Setting | None = None
+    url: Setting | None = None
+    key: Annotated[Setting | None, Field(repr=False)] = None
 
 
 NO_CREATIVES: Final = Creatives()
 
 
-ModelName = Annotated[str, Field(min_length=1, max_length=200)]
+ModelName = Annotated[str, Field(min_length=1, max_length=limits.MODEL_LENGTH)]
 
 
 class ModelAccess(Access):
@@ -132,18 +137,24 @@ class ModelAccess(Access):
 
 
 # JSON has lists alone.
-Names = Annotated[tuple[str, ...], Field(strict=False)]
+Names = Annotated[
+    tuple[ProviderName, ...], Field(strict=False, max_length=limits.SESSION_PROVIDERS)
+]
 
 
 class SessionSettings(Strict):
     """Provider and egress settings of one session, bound to the jobs that it starts."""
 
     engines: dict[Engine, Names] = Field(default_factory=dict)
-    providers: dict[str, Access] = Field(default_factory=dict)
-    llm: dict[str, ModelAccess] = Field(default_factory=dict)
+    providers: dict[ProviderName, Access] = Field(
+        default_factory=dict, max_length=limits.SESSION_PROVIDERS
+    )
+    llm: dict[ProviderName, ModelAccess] = Field(
+        default_factory=dict, max_length=limits.SESSION_PROVIDERS
+    )
     creatives: Creatives = NO_CREATIVES
     proxy: Annotated[ProxyUrl | None, Field(repr=False)] = None
-    ca_bundle: str | None = None
+    ca_bundle: Setting | None = None
     user_agent: UserAgent | None = None
 
 

@@ -10,7 +10,7 @@ import re
 from datetime import date
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.fields import (
@@ -18,7 +18,9 @@ from webdata_nb.contract.fields import (
     Cookies,
     Country,
     CreativesLimit,
+    DeviceName,
     Engine,
+    ExtractSchema,
     Flag,
     Formats,
     Headers,
@@ -36,6 +38,7 @@ from webdata_nb.contract.fields import (
     Strict,
     TimeoutMs,
     WaitFor,
+    WebhookSecret,
 )
 
 MarkdownMode = Literal["article", "full"]
@@ -82,10 +85,10 @@ class FormatOptions(Strict):
 class Extract(Strict):
     """What to extract from each scraped page: a prompt, a JSON-Schema-like object, or both."""
 
-    prompt: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
-    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
-    provider: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    prompt: Annotated[str, Field(min_length=1, max_length=limits.PROMPT_LENGTH)] | None = None
+    schema_: Annotated[ExtractSchema | None, Field(alias="schema")] = None
+    provider: Annotated[str, Field(min_length=1, max_length=limits.PROVIDER_LENGTH)] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=limits.MODEL_LENGTH)] | None = None
 
     @model_validator(mode="after")
     def _something(self) -> Extract:
@@ -109,7 +112,7 @@ class ScrapeOptions(Strict):
     exclude_tags: Selectors = ()
     extract: Extract | None = None
     format_options: FormatOptions | None = None
-    mobile_device: str | None = None
+    mobile_device: DeviceName | None = None
     headers: Headers | None = None
     cookies: Cookies | None = None
     render: Flag | Literal["auto"] | None = None
@@ -148,12 +151,12 @@ class SearchRequest(Strict):
     format_options: FormatOptions | None = None
     only_main_content: Flag = True
     mobile: Flag | None = None
-    mobile_device: str | None = None
+    mobile_device: DeviceName | None = None
     headers: Headers | None = None
     cookies: Cookies | None = None
     extract: Extract | None = None
     webhook_url: HttpUrl | None = None
-    webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    webhook_secret: WebhookSecret | None = None
 
 
 class CrawlRequest(Strict):
@@ -177,7 +180,7 @@ class CrawlRequest(Strict):
     sitemap: Flag = False
     respect_nofollow: Flag = False
     webhook_url: HttpUrl | None = None
-    webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    webhook_secret: WebhookSecret | None = None
 
 
 class NoParameters(Strict):
@@ -188,7 +191,7 @@ class WebhookTest(Strict):
     """POST /v1/webhooks/test (ours): one signed delivery to an endpoint, now."""
 
     webhook_url: HttpUrl
-    webhook_secret: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    webhook_secret: WebhookSecret | None = None
 
 
 def _one_url(value: Any) -> Any:
@@ -207,7 +210,7 @@ def _in_url(url: str) -> str:
 
 
 def _advertiser_id(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value):
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{limits.ADVERTISER_ID_LENGTH}}}", value):
         raise ValueError('must be an advertiser id such as "AR17828074650563772417"')
     return value
 
@@ -228,18 +231,37 @@ def _is_range(value: str) -> bool:
         return False
 
 
+AdvertiserId = Annotated[
+    str,
+    AfterValidator(_advertiser_id),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-]+$",
+            "minLength": 1,
+            "maxLength": limits.ADVERTISER_ID_LENGTH,
+        }
+    ),
+]
+DateRange = Annotated[
+    str,
+    AfterValidator(_date_range),
+    WithJsonSchema({"type": "string", "maxLength": limits.DATE_RANGE_LENGTH}),
+]
+
+
 class CreativesRequest(Strict):
     """POST /v1/data/partner-ads/transparency/creatives."""
 
-    advertiser_id: Annotated[str, AfterValidator(_advertiser_id)] | None = None
+    advertiser_id: AdvertiserId | None = None
     url: HttpUrl | None = None
     start_urls: Annotated[
         HttpUrl | None, BeforeValidator(_one_url), Field(alias="startUrls", exclude=True)
     ] = None
-    region: Annotated[str, Field(min_length=1, max_length=64)] = "anywhere"
+    region: Annotated[str, Field(min_length=1, max_length=limits.REGION_LENGTH)] = "anywhere"
     limit: CreativesLimit = limits.CREATIVES_LIMIT_DEFAULT
-    cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    date_range: Annotated[str, AfterValidator(_date_range)] | None = None
+    cursor: Annotated[str, Field(min_length=1, max_length=limits.CURSOR_LENGTH)] | None = None
+    date_range: DateRange | None = None
     skip_details: Flag = True
     should_download_assets: Flag = False
     should_download_previews: Flag = False

@@ -8,8 +8,11 @@ from typing import Any, Final
 
 import orjson
 
-DEPTH: Final = 64
-_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+from webdata_nb.contract import limits
+
+DEPTH: Final = limits.BODY_DEPTH
+VALUES: Final = limits.BODY_VALUES
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
 class BadJson(ValueError):
@@ -22,15 +25,16 @@ def strict(raw: bytes) -> Any:
     Raises
     ------
     BadJson
-        Not JSON, NaN or Infinity, nested deeper than `DEPTH`, or an object with a name twice:
-        which of the two counts depends on the reader.
+        Not JSON, NaN or Infinity, nested deeper than `DEPTH`, more than `VALUES` entries and
+        fields in all, or an object with a name twice: which of the two counts depends on the
+        reader.
     """
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise BadJson(f"not valid JSON: {error.msg}") from None
     # Only now: on text that is no JSON the search for strings could take quadratic time.
-    _check_depth(raw)
+    _check_shape(raw)
     json.loads(raw, object_pairs_hook=_check_names, parse_int=_any, parse_float=_any)
     return value
 
@@ -40,10 +44,17 @@ def _any(_digits: str) -> int:
     return 0
 
 
-def _check_depth(raw: bytes) -> None:
-    depth = 0
+def _check_shape(raw: bytes) -> None:
+    """Bound nesting and the number of values, each of which costs every later reader time."""
+    depth = values = 0
     for token in _TOKENS.finditer(raw):
         mark = token[0]
+        if mark in b"[{,":
+            values += 1
+            if values > VALUES:
+                raise BadJson(f"more than {VALUES} list entries and fields in all")
+        if mark == b",":
+            continue
         if mark in b"[{":
             depth += 1
             if depth > DEPTH:

@@ -16,9 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.paths import HEALTH, READY
 
-BODY_LIMIT: Final = 1024 * 1024
+BODY_LIMIT: Final = limits.BODY_BYTES
 BODY_S: Final = 10.0
 _OPEN: Final = frozenset({HEALTH, READY})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})

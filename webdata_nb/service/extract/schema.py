@@ -17,15 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from webdata_nb.contract import limits as bounds
 from webdata_nb.service.errors import BadInput
 
 Kind = Literal["string", "number", "integer", "boolean", "array", "object", "any"]
 Loc = tuple[str | int, ...]
 
-MOST_FIELDS: Final = 500
-DEEPEST: Final = 16
-LONGEST_NAME: Final = 200
-MOST_CHOICES: Final = 1000
+MOST_FIELDS: Final = bounds.SCHEMA_FIELDS
+DEEPEST: Final = bounds.SCHEMA_DEPTH
+LONGEST_NAME: Final = bounds.SCHEMA_NAME_LENGTH
+MOST_CHOICES: Final = bounds.SCHEMA_CHOICES
+MOST_CHOICES_TOTAL: Final = bounds.SCHEMA_CHOICES_TOTAL
 
 _KINDS: Final = frozenset(get_args(Kind)) - {"any"}
 _LIMITS: Final = (
@@ -130,11 +132,12 @@ def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema
 
 
 class _Reader:
-    """Reads one schema; counts its fields, as references can multiply them."""
+    """Reads one schema; counts its fields and choices, as references can multiply them."""
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
         self._whole = whole
         self._fields = 0
+        self._values = 0
 
     def read(self, given: Any, loc: Loc, depth: int) -> Shape:
         if not isinstance(given, Mapping):
@@ -154,13 +157,23 @@ class _Reader:
             description=described if isinstance(described, str) else "",
             format=_text(schema, "format", loc),
             nullable=nullable or optional,
-            choices=_choices(schema, loc),
+            choices=self._choices(schema, loc),
             limits=_limits(schema, loc),
             unique=_flag(schema, "uniqueItems", loc),
             properties=self._properties(schema, loc, depth) if kind == "object" else {},
             required=_required(schema, loc),
             items=self._items(schema, loc, depth) if kind == "array" else None,
         )
+
+    def _choices(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
+        choices = _choices(schema, loc)
+        self._values += len(choices or ())
+        if self._values > MOST_CHOICES_TOTAL:
+            raise BadInput(
+                f"all fields together must list at most {MOST_CHOICES_TOTAL} enum values",
+                loc=(*loc, "enum"),
+            )
+        return choices
 
     def _plain(self, given: Mapping[str, Any], loc: Loc) -> tuple[Mapping[str, Any], bool]:
         """Follow references and undo ``anyOf`` with null; tell whether null was among them."""
