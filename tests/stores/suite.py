@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, WrongState
+from webdata_nb.service.errors import Conflict, LeaseLost, MissingRows, NoSuchJob, WrongState
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Batch, Entry, IdempotencyKey, Job, Lease, NewJob, Seen
 
@@ -150,6 +150,87 @@ class StoreSuite:
         assert await store.entries(job.id) == []
         await store.commit(new, Batch(entries=(entry(0, position=0),)))
 
+    async def test_a_worker_claims_again_what_it_holds_and_does_not_work_on(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store, "w1", now=NOW)
+        held = {"held": (job.id, "another"), "lease_s": 10}
+        assert await store.claim("w1", **held, now=NOW + 5) == []
+        assert await store.claim("w1", **held, now=NOW + 99) == []
+        taken, _ = await claimed(store, "w1", now=NOW + 5)
+        assert (taken.id, taken.attempt) == (job.id, 2)
+        with pytest.raises(LeaseLost):
+            await store.renew(old, lease_s=10, now=NOW + 5)
+
+    async def test_attempts_without_progress_are_counted_and_progress_resets_them(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        await accepted(store)
+        progress = (
+            Batch(entries=(entry(0),)),
+            Batch(updates=(entry(0, page=b'"more"'),)),
+            Batch(published=((0, 0),)),
+            Batch(seen=(Seen("http://x/", "fetched"),)),
+        )
+        for batch in progress:
+            for attempts in (1, 2, 3):
+                job, lease = await claimed(store)
+                assert job.attempts_since_progress == attempts
+                await store.renew(lease, lease_s=10, now=NOW)
+                await store.commit(lease, Batch(total=5, completed=2))  # says something, is nothing
+            await store.commit(lease, batch)
+            job = await store.job(ALICE, job.id)
+            assert job.attempts_since_progress == 0
+
+    async def test_what_is_written_twice_is_no_progress(self, store: Store) -> None:
+        await accounts(store)
+        await accepted(store)
+        batch = Batch(entries=(entry(0, position=0),), seen=(Seen("http://x/", "fetched"),))
+        for _ in range(2):
+            job, lease = await claimed(store)
+            await store.commit(lease, batch)
+        assert (await store.job(ALICE, job.id)).attempts_since_progress == 1
+
+    async def test_a_worker_that_stops_gives_its_jobs_back_uncounted(self, store: Store) -> None:
+        await accounts(store)
+        for number in range(3):
+            await accepted(store, now=NOW + number)
+        await store.claim("w1", most=2, lease_s=10, now=NOW)
+        await claimed(store, "w2")
+        await store.release("w1")
+        found = await store.claim("w3", most=9, lease_s=10, now=NOW + 1)
+        assert [(job.attempt, job.attempts_since_progress) for job, _ in found] == [(2, 1)] * 2
+
+    async def test_jobs_that_lead_nowhere_run_one_at_a_time(self, store: Store) -> None:
+        await accounts(store)
+        bad = [(await accepted(store, now=NOW + number)).id for number in range(3)]
+        for crash in range(2):  # of the service, with all that it runs
+            assert len(await store.claim(f"w{crash}", most=9, lease_s=10, now=NOW)) == 3
+            await store.void_leases()
+        fresh = (await accepted(store, now=NOW + 9)).id
+        for crash in range(3):
+            found = await store.claim(f"w{crash}", most=9, lease_s=10, now=NOW + 9)
+            assert [job.id for job, _ in found] == [bad[0], fresh]
+            await store.commit(found[1][1], Batch(entries=(entry(crash),)))
+            held = [job.id for job, _ in found]
+            assert await store.claim(f"w{crash}", held=held, lease_s=10, now=NOW + 9) == []
+            await store.void_leases()
+        [(job, lease)] = await store.claim("w9", lease_s=10, now=NOW + 9)
+        assert (job.id, job.attempts_since_progress) == (bad[0], 6)
+        await store.finish(lease, JobStatus.FAILED, error="given up", now=NOW + 9)
+        found = await store.claim("w9", most=9, lease_s=10, now=NOW + 9)
+        assert [job.id for job, _ in found] == [bad[1], fresh]
+        await store.commit(found[0][1], Batch(entries=(entry(0),)))  # it was not to blame
+        assert [
+            job.id
+            for job, _ in await store.claim(
+                "w9", most=9, held=(bad[1], fresh), lease_s=10, now=NOW + 9
+            )
+        ] == [bad[2]]
+
     async def test_void_leases_free_running_jobs_at_once(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
@@ -184,6 +265,50 @@ class StoreSuite:
         assert (await store.job(ALICE, job.id)).published == 2
         listed = await store.listed(job.id, start=1, count=5)
         assert [(row.position, row.url, row.success) for row in listed] == [(1, "http://x/1", True)]
+
+    async def test_the_count_of_visible_rows_is_that_of_the_rows(self, store: Store) -> None:
+        await accounts(store)
+        await accepted(store)
+        job, lease = await claimed(store)
+        batches = (
+            Batch(entries=(entry(1), entry(0, position=0), entry(2))),
+            Batch(published=((1, 1), (2, 2))),
+            Batch(published=((1, 1), (2, 2), (0, 0))),  # an attempt that was not sure
+            Batch(entries=(entry(3, position=3), entry(1), entry(0, position=0))),
+            Batch(entries=(entry(4),), published=((4, 4),)),
+        )
+        for batch, count in zip(batches, (1, 3, 3, 4, 5), strict=True):
+            await store.commit(lease, batch)
+            assert (await store.job(ALICE, job.id)).published == count
+            assert len(await store.pages(ALICE, job.id, start=0, count=99)) == count
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            Batch(published=((0, 0), (7, 1))),
+            Batch(published=((1, 3),)),
+            Batch(entries=(entry(5, position=5),), published=((9, 6),)),
+            Batch(entries=(entry(0, position=0),)),
+            Batch(entries=(entry(1, position=4),)),
+            Batch(updates=(entry(0), entry(3))),
+            Batch(seen=(Seen("http://x/", "fetched"),), updates=(entry(8),)),
+        ],
+    )
+    async def test_a_write_that_names_rows_which_are_not_there_is_refused_whole(
+        self, store: Store, batch: Batch
+    ) -> None:
+        await accounts(store)
+        await accepted(store)
+        job, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0), entry(1, position=1))))
+        before = await store.job(ALICE, job.id)
+        with pytest.raises(MissingRows):
+            await store.commit(lease, batch)
+        with pytest.raises(MissingRows):
+            await store.finish(lease, JobStatus.COMPLETED, error=None, batch=batch, now=NOW)
+        assert await store.job(ALICE, job.id) == before
+        assert [each.position for each in await store.entries(job.id)] == [None, 1]
+        assert (await store.receipt(job.id, examples=0)).counts == {}
 
     async def test_a_visible_row_may_gain_content(self, store: Store) -> None:
         await accounts(store)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,13 +88,62 @@ async def test_a_change_alone_is_whole_or_not_at_all(writer: Writer, path: Path)
     assert stored(path) == [2]
 
 
-async def test_a_group_in_doubt_is_told_to_all_of_it(writer: Writer, path: Path) -> None:
+def failing(code: int) -> Change:
     def broken(_connection: sqlite3.Connection) -> int:
-        raise sqlite3.OperationalError("disk is full")
+        error = sqlite3.OperationalError("no luck")
+        error.sqlite_errorcode = code
+        raise error
 
-    told = await together(writer, add(1), broken, add(2))
-    assert [str(each) for each in told] == ["disk is full"] * 3
+    return broken
+
+
+async def test_a_change_too_large_for_the_disk_does_not_stop_the_others(
+    writer: Writer, path: Path
+) -> None:
+    told = await together(writer, add(1), failing(sqlite3.SQLITE_FULL), add(2))
+    assert [str(each) for each in told] == ["1", "no luck", "2"]
+    assert stored(path) == [0, 1, 2]
+
+
+async def test_a_group_that_meets_a_lock_is_told_so_once(writer: Writer, path: Path) -> None:
+    told = await together(writer, add(1), failing(sqlite3.SQLITE_BUSY), add(2))
+    assert [str(each) for each in told] == ["no luck"] * 3
     assert stored(path) == [0]
+
+
+class Stubborn(sqlite3.Connection):
+    """A connection on which a rollback fails."""
+
+    def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+        if sql == "ROLLBACK":
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, *rest)
+
+
+async def test_the_writer_outlives_connections_that_cannot_be_opened_or_rolled_back(
+    path: Path,
+) -> None:
+    opened = 0
+
+    def connect() -> sqlite3.Connection:
+        nonlocal opened
+        opened += 1
+        if opened == 1:
+            raise sqlite3.OperationalError("unable to open database file")
+        return sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, factory=Stubborn
+        )
+
+    writer = Writer(connect)
+    with pytest.raises(sqlite3.OperationalError, match="open"):
+        await writer.run(add(1))
+    assert await writer.run(add(2)) == 2
+    with pytest.raises(sqlite3.IntegrityError):
+        await writer.run(add(3, 2))
+    assert await writer.run(add(4)) == 4
+    await writer.close()
+    assert stored(path) == [2, 4]
+    assert opened == 3
 
 
 async def test_several_loops_are_each_told_of_their_own(writer: Writer, path: Path) -> None:

@@ -19,6 +19,10 @@
     │   ├── SourceRefused       502  it blocks us, or does not accept the token
     │   ├── SourceBusy          503  it asks to wait; carries for how long
     │   └── SourceSlow          504  it did not answer within the call's time
+    ├── StoreUnavailable        503  the database takes no writes or gives no answer just now
+    │   └── DiskFull            503  there is no space left for it
+    ├── StoreDamaged            500  the database file is damaged
+    ├── MissingRows             -    rows that a write names are not stored; nothing was written
     ├── NewerSchema             -    a newer release wrote the database; it alone may open it
     ├── NoSuchAccount           -    no account or key of that name, for the operator
     ├── JobFailed               -    the whole job failed; the text is its `error`
@@ -139,6 +143,22 @@ class SourceBusy(SourceProblem):
 
 class SourceSlow(SourceProblem):
     """The source did not answer within the call's time."""
+
+
+class StoreUnavailable(ServiceError):
+    """The database cannot be written or read just now; the same call may succeed later."""
+
+
+class DiskFull(StoreUnavailable):
+    """The disk of the database has no space left."""
+
+
+class StoreDamaged(ServiceError):
+    """The database file is damaged; the message says what to do."""
+
+
+class MissingRows(ServiceError):
+    """A write names rows that are not stored; its transaction was rolled back."""
 
 
 class NewerSchema(ServiceError):

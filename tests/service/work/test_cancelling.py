@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,15 @@ class Slow(SqliteStore):
     held: asyncio.Event
 
     async def claim(
-        self, worker: str, *, most: int = 1, lease_s: float, now: float
+        self,
+        worker: str,
+        *,
+        most: int = 1,
+        held: Collection[str] = (),
+        lease_s: float,
+        now: float,
     ) -> list[tuple[Job, Lease]]:
-        found = await super().claim(worker, most=most, lease_s=lease_s, now=now)
+        found = await super().claim(worker, most=most, held=held, lease_s=lease_s, now=now)
         if found:
             self.claimed.set()
             await self.held.wait()

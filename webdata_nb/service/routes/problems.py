@@ -27,11 +27,15 @@ from webdata_nb.service.errors import (
     SourceBusy,
     SourceProblem,
     SourceSlow,
+    StoreUnavailable,
     WrongState,
 )
 
 log = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=BaseModel)
+
+# Seconds until a start that the store could not take is worth another try.
+STORE_RETRY_S: Final = 5
 
 STATUS: Final[dict[type[ServiceError], int]] = {
     BadInput: 422,
@@ -43,6 +47,7 @@ STATUS: Final[dict[type[ServiceError], int]] = {
     Conflict: 409,
     OverLimit: 429,
     SecretsLost: 409,
+    StoreUnavailable: 503,
     NotSetUp: 501,
     SourceBusy: 503,
     SourceSlow: 504,
@@ -80,6 +85,8 @@ async def on_service_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _headers(error: Exception) -> dict[str, str] | None:
+    if isinstance(error, StoreUnavailable):
+        return {"Retry-After": str(STORE_RETRY_S)}
     if isinstance(error, SourceBusy):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
     return _limits(error) if isinstance(error, OverLimit) else None

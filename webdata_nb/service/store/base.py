@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -91,12 +91,23 @@ class Store(Protocol):
         """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""
 
     async def claim(
-        self, worker: str, *, most: int = 1, lease_s: float, now: float
+        self,
+        worker: str,
+        *,
+        most: int = 1,
+        held: Collection[str] = (),
+        lease_s: float,
+        now: float,
     ) -> list[tuple[Job, Lease]]:
         """Take the oldest jobs that wait or lost their worker, `most` of them, oldest first.
 
-        Fewer than `most` are all there are. A job whose `accept` began before is among them.
+        Fewer than `most` are all there are. A job whose `accept` began before is among them, and
+        so is one that `worker` itself holds, unless it is in `held`: those it works on. Of jobs
+        with `SUSPECT_ATTEMPTS` attempts without progress only one runs at a time.
         """
+
+    async def release(self, worker: str) -> None:
+        """Give back the jobs of a worker that stops; their attempts do not count."""
 
     async def void_leases(self) -> None:
         """Free all running jobs; only for a process that knows itself to be alone."""
@@ -105,7 +116,11 @@ class Store(Protocol):
         """Extend a lease; raises `LeaseLost`."""
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
-        """Write a batch in one transaction; raises `LeaseLost` and writes nothing."""
+        """Write a batch in one transaction.
+
+        Raises `LeaseLost`, or `MissingRows` where it names rows that are not stored; then nothing
+        is written. The same batch may be written again.
+        """
 
     async def finish(
         self,

@@ -10,14 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from webdata_nb.service.errors import NewerSchema
+from webdata_nb.service.store.failures import translated
 from webdata_nb.service.store.queries import migrations, queries, schema_version
 from webdata_nb.service.store.writer import Writer
 
 T = TypeVar("T")
 READERS: Final = 2
+# How long a statement waits for another process's lock before it fails.
+BUSY_S: Final = 30.0
 # Rows are pages of 50 to 100 kB: in SQLite's own 4 kB a commit of them takes twice the time.
 PAGE_BYTES: Final = 16_384
 _Q: Final = queries()
@@ -27,7 +30,14 @@ class Database:
     """The named statements of this package, run against one SQLite file.
 
     Changes share transactions (`Writer`); questions run on threads of their own.
+
+    Raises
+    ------
+    StoreUnavailable, StoreDamaged
+        From every method: the file cannot be written or read now, or not at all.
     """
+
+    connection_type: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,8 +50,9 @@ class Database:
         return self._path
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._migrate)
-        self._watch = await asyncio.to_thread(self._connect)
+        with translated(self._path):
+            await asyncio.to_thread(self._migrate)
+            self._watch = await asyncio.to_thread(self._connect)
         self._connections.append(self._watch)
         self._watch.execute("PRAGMA busy_timeout=0")
         self._doubts = itertools.count(-1, -1)
@@ -62,13 +73,12 @@ class Database:
 
     async def change(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run `change` in a transaction; return its value once it is on disk."""
-        return await self._writer.run(change)
+        with translated(self._path):
+            return await self._writer.run(change)
 
     async def write(self, query: str, /, **values: Any) -> int:
         """Run one named statement; return how many rows it touched."""
-        return await self._writer.run(
-            lambda connection: connection.execute(_Q[query], values).rowcount
-        )
+        return await self.change(lambda connection: connection.execute(_Q[query], values).rowcount)
 
     async def read(self, query: str, /, **values: Any) -> list[sqlite3.Row]:
         """Return the rows that one named statement finds."""
@@ -81,9 +91,16 @@ class Database:
             if not hasattr(self._local, "connection"):
                 self._local.connection = self._connect()
                 self._connections.append(self._local.connection)
-            return question(self._local.connection)
+            connection: sqlite3.Connection = self._local.connection
+            try:
+                return question(connection)
+            except sqlite3.Error:
+                if connection.in_transaction:  # the next question starts a transaction of its own
+                    connection.rollback()
+                raise
 
-        return await asyncio.get_running_loop().run_in_executor(self._readers, on_thread)
+        with translated(self._path):
+            return await asyncio.get_running_loop().run_in_executor(self._readers, on_thread)
 
     def moment(self) -> int:
         """Return a number that is another one once any process has committed anything.
@@ -93,22 +110,30 @@ class Database:
         """
         try:
             return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
-        except sqlite3.OperationalError:  # held by another process: nobody knows
+        except sqlite3.Error:  # held by another process, or unreadable: nobody knows
             return next(self._doubts)
 
     def _connect(self) -> sqlite3.Connection:
         # Closed by another thread than the one that used it, after that one has ended.
         connection = sqlite3.connect(
-            self._path, timeout=30, isolation_level=None, check_same_thread=False
+            self._path,
+            timeout=BUSY_S,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=self.connection_type,
         )
-        connection.row_factory = sqlite3.Row
-        for pragma in (
-            f"page_size={PAGE_BYTES}",
-            "journal_mode=wal",
-            "synchronous=full",
-            "foreign_keys=on",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            connection.row_factory = sqlite3.Row
+            for pragma in (
+                f"page_size={PAGE_BYTES}",
+                "journal_mode=wal",
+                "synchronous=full",
+                "foreign_keys=on",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _migrate(self) -> None:

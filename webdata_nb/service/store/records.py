@@ -33,6 +33,7 @@ class Job:
     `locked` where no key opens its secrets any more: `request` and `context` lack them.
     `expired_at` is set once its rows are being cleared away. `reserved` credits are held while it
     runs, none where its account is `unlimited`; `credits` is what it cost, known from its end on.
+    `attempts_since_progress` counts the claims since it last stored anything, this one included.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Job:
     reserved: int | None = None
     unlimited: bool = False
     credits: int | None = None
+    attempts_since_progress: int = 0
 
     @property
     def cost(self) -> dict[str, Any]:

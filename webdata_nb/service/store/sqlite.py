@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,8 @@ from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import OWN
 from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, SecretsLost, WrongState
-from webdata_nb.service.store import outbox
+from webdata_nb.service.store import batches, outbox
+from webdata_nb.service.store.batches import of_lease
 from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.holds import Book, settle_job
 from webdata_nb.service.store.queries import queries
@@ -24,7 +25,6 @@ from webdata_nb.service.store.records import (
     NOTHING,
     NOWHERE,
     Batch,
-    Entry,
     IdempotencyKey,
     Job,
     Journaled,
@@ -41,6 +41,8 @@ from webdata_nb.service.store.secrets import Secrets
 from webdata_nb.service.vault import KEY_FILE, KeyFile, Vault
 
 IDEMPOTENCY_S: Final = 24 * 3600.0
+# Jobs that made no progress in so many attempts run one at a time.
+SUSPECT_ATTEMPTS: Final = 2
 _Q: Final = queries()
 _END: Final = (float("inf"), "\U0010ffff")
 
@@ -169,10 +171,23 @@ class SqliteStore(Database):
         return job
 
     async def claim(
-        self, worker: str, *, most: int = 1, lease_s: float, now: float
+        self,
+        worker: str,
+        *,
+        most: int = 1,
+        held: Collection[str] = (),
+        lease_s: float,
+        now: float,
     ) -> list[tuple[Job, Lease]]:
         """See `Store.claim`."""
-        values = {"worker": worker, "most": most, "lease_s": lease_s, "now": now}
+        values = {
+            "worker": worker,
+            "most": most,
+            "held": " ".join(held),
+            "suspect": SUSPECT_ATTEMPTS,
+            "lease_s": lease_s,
+            "now": now,
+        }
         found = await self.change(
             lambda connection: connection.execute(_Q["claim"], values).fetchall()
         )
@@ -181,13 +196,17 @@ class SqliteStore(Database):
         )
         return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
 
+    async def release(self, worker: str) -> None:
+        """See `Store.release`."""
+        await self.write("release", worker=worker)
+
     async def void_leases(self) -> None:
         """See `Store.void_leases`."""
         await self.write("void_leases")
 
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
         """See `Store.renew`."""
-        if not await self.write("renew", **_lease(lease), lease_s=lease_s, now=now):
+        if not await self.write("renew", **of_lease(lease), lease_s=lease_s, now=now):
             raise LeaseLost(lease.job_id)
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
@@ -205,7 +224,7 @@ class SqliteStore(Database):
     ) -> Look:
         """See `Store.finish`."""
         values = {
-            **_lease(lease),
+            **of_lease(lease),
             "state": state.value,
             "error": error,
             "now": now,
@@ -267,7 +286,8 @@ def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("COMMIT")
+        if connection.in_transaction:  # an I/O error may have ended it
+            connection.execute("ROLLBACK")
 
 
 def _found(connection: sqlite3.Connection, account_id: str, job_id: str, vault: Vault) -> Job:
@@ -322,54 +342,13 @@ def _whole(job: Job, batch: Batch) -> tuple[bytes, ...]:
 
 
 def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: Vault) -> int:
-    """Write a batch behind its lease, the first statement is the fence; count its new entries."""
-    held = connection.execute(
-        _Q["hold"],
-        {
-            **_lease(lease),
-            "total": batch.total,
-            "completed": batch.completed,
-            "outcome": None if batch.outcome is None else orjson.dumps(batch.outcome).decode(),
-        },
-    )
-    if not held.rowcount:
-        raise LeaseLost(lease.job_id)
-    job_id = lease.job_id
-    entries = [_entry(job_id, entry) for entry in batch.entries]
-    added = connection.executemany(_Q["put_entry"], entries).rowcount if entries else 0
-    connection.executemany(_Q["update_page"], [_entry(job_id, entry) for entry in batch.updates])
-    connection.executemany(
-        _Q["publish"],
-        [
-            {"job_id": job_id, "ordinal": ordinal, "position": position}
-            for ordinal, position in batch.published
-        ],
-    )
-    _account(connection, job_id, batch.seen)
-    connection.executemany(
-        _Q["put_snapshot"],
-        [{"job_id": job_id, "name": name, "body": body} for name, body in batch.snapshots],
-    )
-    if batch.published or any(entry.position is not None for entry in batch.entries):
-        connection.execute(_Q["count_published"], {"id": job_id})
+    """Write a batch, and the notices of the rows that it makes visible; count its new entries."""
+    added = batches.write(connection, lease, batch)
     if batch.published:
-        job = connection.execute(_Q["job_as_it_is"], {"id": job_id}).fetchone()
+        job = connection.execute(_Q["job_as_it_is"], {"id": lease.job_id}).fetchone()
         first = min(position for _, position in batch.published)
         outbox.paged(connection, _job(job, vault), first, time.time())
     return added
-
-
-def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[Seen]) -> None:
-    """Write what became of URLs, and count what is new by outcome."""
-    by_outcome: dict[str, list[dict[str, Any]]] = {}
-    for each in seen:
-        values = {"job_id": job_id, "url": each.url, "outcome": each.outcome}
-        by_outcome.setdefault(each.outcome, []).append({**values, "detail": each.detail})
-    for outcome, rows in by_outcome.items():
-        added = connection.executemany(_Q["add_seen"], rows).rowcount
-        if added > 0:
-            counted = {"job_id": job_id, "outcome": outcome, "n": added}
-            connection.execute(_Q["count_seen"], counted)
 
 
 def _seen(row: sqlite3.Row) -> Seen:
@@ -434,23 +413,6 @@ def _key_values(job: NewJob, key: IdempotencyKey, now: float) -> dict[str, Any]:
     }
 
 
-def _lease(lease: Lease) -> dict[str, Any]:
-    return {"id": lease.job_id, "worker": lease.worker, "attempt": lease.attempt}
-
-
-def _entry(job_id: str, entry: Entry) -> dict[str, Any]:
-    return {
-        "job_id": job_id,
-        "ordinal": entry.ordinal,
-        "position": entry.position,
-        "url": entry.url,
-        "success": entry.success,
-        "page": entry.page,
-        "journal": entry.journal,
-        "charged": ",".join(entry.charged),
-    }
-
-
 def _job(row: sqlite3.Row, vault: Vault) -> Job:
     request: dict[str, Any] = orjson.loads(row["request"])
     context: dict[str, Any] = {}
@@ -481,4 +443,5 @@ def _job(row: sqlite3.Row, vault: Vault) -> Job:
         reserved=row["reserved"],
         unlimited=bool(row["unlimited"]),
         credits=row["credits"],
+        attempts_since_progress=row["attempts_since_progress"],
     )

@@ -7,7 +7,10 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
+
+from webdata_nb.service.store.failures import is_busy
 
 T = TypeVar("T")
 _GROUP: Final = 64  # changes that share one fsync at most
@@ -20,6 +23,7 @@ class Writer:
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
+        self._connection: sqlite3.Connection | None = None
         self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="webdata-writer", daemon=True)
         self._thread.start()
@@ -41,12 +45,9 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
 
     def _work(self) -> None:
-        connection = self._connect()
-        try:
-            while (group := self._take()) is not None:
-                self._commit(connection, group)
-        finally:
-            connection.close()
+        while (group := self._take()) is not None:
+            self._commit(group)
+        self._close()
 
     def _take(self) -> list[_Change] | None:
         first = self._changes.get()
@@ -64,21 +65,48 @@ class Writer:
             group.append(change)
         return group
 
-    def _commit(self, connection: sqlite3.Connection, group: list[_Change]) -> None:
-        answers: list[_Answer] = []
+    def _commit(self, group: list[_Change]) -> None:
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            if len(group) == 1:  # the transaction is its savepoint
-                [(change, done)] = group
-                answers = [(done, change(connection), None)]
-            else:
-                answers = [(done, *_apply(connection, change)) for change, done in group]
-            connection.execute("COMMIT")
+            answers = self._transaction(group)
         except BaseException as error:  # noqa: BLE001 - every caller must hear of it
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            self._roll_back()
+            if len(group) > 1 and not is_busy(error):
+                # One of them may be too large for a full disk: the others are tried without it.
+                for each in group:
+                    self._commit([each])
+                return
             answers = [(done, None, error) for _, done in group]
         _tell(answers)
+
+    def _transaction(self, group: list[_Change]) -> list[_Answer]:
+        if self._connection is None:
+            self._connection = self._connect()
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        answers: list[_Answer]
+        if len(group) == 1:  # the transaction is its savepoint
+            [(change, done)] = group
+            answers = [(done, change(connection), None)]
+        else:
+            answers = [(done, *_apply(connection, change)) for change, done in group]
+        connection.execute("COMMIT")
+        return answers
+
+    def _roll_back(self) -> None:
+        """Undo what is left of a transaction; a connection that cannot is replaced by a new one."""
+        if self._connection is None:
+            return
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._close()
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
 
 
 def _apply(
@@ -89,7 +117,7 @@ def _apply(
     try:
         value = change(connection)
     except sqlite3.OperationalError:
-        raise  # disk full, locked: the whole group is in doubt
+        raise  # disk full, locked: the whole transaction is in doubt
     except Exception as error:  # noqa: BLE001 - it is handed to the caller
         connection.execute("ROLLBACK TO change")
         connection.execute("RELEASE change")

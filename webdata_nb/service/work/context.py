@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Batch, Job, Journaled, Lease
+from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work.events import Hub
 
 
@@ -20,11 +21,15 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class LeasedJob:
-    """A `JobContext` over a store: reads the journal, writes behind the lease."""
+    """A `JobContext` over a store: reads the journal, writes behind the lease.
+
+    While the store is unavailable it waits: the engine stands still, and the job with it.
+    """
 
     assignment: Assignment
     store: Store
     hub: Hub
+    retry: StoreRetry = field(default_factory=StoreRetry)
 
     @property
     def job(self) -> Job:
@@ -33,15 +38,17 @@ class LeasedJob:
 
     async def entries(self) -> Sequence[Journaled]:
         """See `JobContext.entries`; a first attempt finds none, and does not ask."""
-        return () if self.job.attempt == 1 else await self.store.entries(self.job.id)
+        if self.job.attempt == 1:
+            return ()
+        return await self.retry.run(lambda: self.store.entries(self.job.id))
 
     async def snapshots(self) -> dict[str, bytes]:
         """See `JobContext.snapshots`."""
         if self.job.attempt == 1:
             return {}
-        return await self.store.snapshots(self.job.id)
+        return await self.retry.run(lambda: self.store.snapshots(self.job.id))
 
     async def commit(self, batch: Batch) -> None:
         """See `JobContext.commit`."""
-        await self.store.commit(self.assignment.lease, batch)
+        await self.retry.run(lambda: self.store.commit(self.assignment.lease, batch))
         self.hub.changed(self.job.id)

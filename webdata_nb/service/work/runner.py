@@ -10,8 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Job, Lease, Look
+from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work.context import Assignment, LeasedJob
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.worker import LEASE_S, Engine, work
@@ -42,7 +44,8 @@ class Runner(Protocol):
 class LocalRunner:
     """Runs jobs as tasks of this process's event loop.
 
-    `finished` is told of every job that ended here; `forget` removes what a cancelled one left.
+    `finished` is told of every job that ended here; `forget` removes what a cancelled one left;
+    `retry` repeats what the store cannot do just now; `clock` says what time it is.
     """
 
     def __init__(
@@ -53,8 +56,10 @@ class LocalRunner:
         *,
         finished: Callable[[Look], None],
         forget: Callable[[str], None],
+        retry: StoreRetry | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._forget = forget
+        self._forget, self._retry, self._clock = forget, retry or StoreRetry(), clock
         self._store, self._hub, self._engine, self._finished = store, hub, engine, finished
         # Random for each start: a worker that died never comes back under its old name.
         self._name = secrets.token_hex(8)
@@ -89,11 +94,15 @@ class LocalRunner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(StoreUnavailable):  # then their leases run out
+            await self._store.release(self._name)
 
     async def _take(self) -> None:
         while True:
             try:
                 await self._fill()
+            except StoreUnavailable as trouble:
+                log.warning("no job can be taken: %s; trying again", trouble)
             except Exception:
                 log.exception("the queue could not be read; trying again")
             # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.
@@ -106,7 +115,11 @@ class LocalRunner:
         while free := SLOTS - len(self._tasks):
             async with self._claim:
                 claimed = await self._store.claim(
-                    self._name, most=free, lease_s=LEASE_S, now=time.time()
+                    self._name,
+                    most=free,
+                    held=self._tasks.keys(),
+                    lease_s=LEASE_S,
+                    now=self._clock(),
                 )
                 for job, lease in claimed:
                     if job.id not in self._unwanted:
@@ -115,7 +128,7 @@ class LocalRunner:
                 return
 
     def _begin(self, job: Job, lease: Lease) -> None:
-        context = LeasedJob(Assignment(job, lease), self._store, self._hub)
+        context = LeasedJob(Assignment(job, lease), self._store, self._hub, self._retry)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
         self._tasks[job.id] = task
         # Not in the task itself: cancelled before its first step, it would never come to it.
@@ -128,6 +141,9 @@ class LocalRunner:
         del self._tasks[job_id]
 
     async def _run(self, context: LeasedJob) -> None:
-        ended = await work(context, self._engine)
-        if ended is not None:
-            self._finished(ended)
+        try:
+            ended = await work(context, self._engine, clock=self._clock)
+            if ended is not None:
+                self._finished(ended)
+        except Exception:
+            log.exception("job %s was left as it is; it is taken up again", context.job.id)

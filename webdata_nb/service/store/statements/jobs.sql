@@ -29,15 +29,42 @@ WHERE account_id = :account_id AND (created_at, id) < (:before, :before_id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: claim
--- The oldest jobs that wait, or whose worker let its lease run out; the attempt fences writes.
+-- The oldest jobs that wait, whose worker let its lease run out, or that this worker holds and does
+-- not work on: `:held` has the ids of those that it does. The attempt fences writes. Of the jobs that
+-- have ended `:suspect` attempts without progress only one runs at a time, the oldest first: one that
+-- crashes the service does not use up the attempts of the others.
 UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
+  attempts_since_progress = attempts_since_progress + 1,
   lease_until = :now + :lease_s, started_at = COALESCE(started_at, :now)
 WHERE id IN (
-  SELECT id FROM job
-  WHERE state = 'pending' OR (state = 'running' AND lease_until < :now AND worker <> :worker)
-  ORDER BY created_at, id LIMIT :most
+  SELECT free.id FROM job AS free
+  WHERE (
+    free.state = 'pending'
+    OR (free.state = 'running' AND (free.lease_until < :now OR free.worker = :worker))
+  )
+  AND :held NOT LIKE '%' || free.id || '%'
+  AND (
+    free.attempts_since_progress < :suspect
+    OR NOT EXISTS (
+      SELECT 1 FROM job AS other
+      WHERE other.state IN ('pending', 'running') AND other.id <> free.id
+        AND other.attempts_since_progress >= :suspect
+        AND (
+          (other.created_at, other.id) < (free.created_at, free.id)
+          OR :held LIKE '%' || other.id || '%'
+        )
+    )
+  )
+  ORDER BY free.created_at, free.id LIMIT :most
 )
 RETURNING *;
+
+-- name: release
+-- A worker that stops in good order gives its jobs back, and the attempt does not count.
+UPDATE job SET lease_until = 0,
+  attempts_since_progress = CASE WHEN attempts_since_progress > 0
+    THEN attempts_since_progress - 1 ELSE 0 END
+WHERE worker = :worker AND state = 'running';
 
 -- name: void_leases
 -- With the data directory's lock held no other worker lives: running jobs are free at once.
@@ -70,11 +97,13 @@ WHERE job_id = :job_id AND ordinal = :ordinal;
 UPDATE entry SET position = :position
 WHERE job_id = :job_id AND ordinal = :ordinal AND position IS NULL;
 
--- name: count_published
--- Totals follow the rows, within the same transaction.
-UPDATE job SET published = (
-  SELECT COUNT(*) FROM entry WHERE job_id = :id AND position IS NOT NULL
-) WHERE id = :id;
+-- name: visible_at
+-- Whether an entry that a batch publishes is visible already, at this position.
+SELECT 1 FROM entry WHERE job_id = :job_id AND ordinal = :ordinal AND position = :position;
+
+-- name: progressed
+-- The count of visible rows follows the rows, within the same transaction.
+UPDATE job SET published = published + :published, attempts_since_progress = 0 WHERE id = :id;
 
 -- name: job_as_it_is
 -- For what happens to a job inside a transaction, whoever owns it.
