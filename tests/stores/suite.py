@@ -156,9 +156,9 @@ class StoreSuite:
         await accounts(store)
         job = await accepted(store)
         _, old = await claimed(store, "w1", now=NOW)
-        held = {"held": (job.id, "another"), "lease_s": 10}
-        assert await store.claim("w1", **held, now=NOW + 5) == []
-        assert await store.claim("w1", **held, now=NOW + 99) == []
+        held = (job.id, "another")
+        for later in (5, 99):
+            assert await store.claim("w1", held=held, lease_s=10, now=NOW + later) == []
         taken, _ = await claimed(store, "w1", now=NOW + 5)
         assert (taken.id, taken.attempt) == (job.id, 2)
         with pytest.raises(LeaseLost):
