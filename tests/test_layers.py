@@ -49,11 +49,10 @@ ENVIRONMENT: Final = frozenset(
     {
         "settings.py",
         "local/process.py",
-        "service/creatives/ocr.py",
+        "service/child_process.py",
         "service/lifetime.py",
         "service/settings.py",
         "service/scrape/chromium.py",
-        "service/scrape/pool.py",
     }
 )
 

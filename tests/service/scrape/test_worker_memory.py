@@ -11,13 +11,14 @@ import io
 from datetime import UTC, datetime
 from webdata_nb.service.scrape import worker
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.scrape.worker_messages import encode_job
 
 given_back = []
 worker.memory_return = lambda: lambda: given_back.append(1)
 body = b"<title>Long</title><ul>" + b"<li><a href='/%d'>some <b>words</b></a>" * 50_000
 url = "http://x.test/"
 page = Source(url, url, 200, "text/html", body, (), datetime.now(UTC))
-job = worker.packed((page, ScrapeOptions(formats=("markdown", "links")), True))
+job = encode_job((page, ScrapeOptions(formats=("markdown", "links")), True))
 worker.work(io.BytesIO(job * 2), io.BytesIO(), 60.0)
 print(len(given_back))
 """

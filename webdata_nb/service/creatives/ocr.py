@@ -8,13 +8,12 @@ import importlib.util
 import os
 import shutil
 import signal
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from webdata_nb.service.child_process import python, python_environment
 from webdata_nb.service.creatives.layout import Reading, reading
 from webdata_nb.service.errors import NotSetUp, ScrapeError
 
@@ -22,6 +21,7 @@ from webdata_nb.service.errors import NotSetUp, ScrapeError
 CPU_SECONDS: Final = 15
 MEMORY_BYTES: Final = 1536 * 1024 * 1024
 STUCK_S: Final = 60.0
+_MODULE: Final = "webdata_nb.service.creatives.reader"
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
@@ -72,13 +72,8 @@ class Readers:
 
     async def _start(self, program: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "webdata_nb.service.creatives.reader"),
-            *(program, str(self.cpu_seconds), str(self.memory_bytes)),
-            env={
-                **os.environ,
-                "OMP_THREAD_LIMIT": "1",
-                "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-            },
+            *python(_MODULE, program, str(self.cpu_seconds), str(self.memory_bytes)),
+            env=python_environment(OMP_THREAD_LIMIT="1"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

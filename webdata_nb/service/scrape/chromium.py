@@ -6,10 +6,10 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.service.child_process import environment
 from webdata_nb.service.errors import ScrapeError
 
 if TYPE_CHECKING:
@@ -50,9 +50,10 @@ _ARGUMENTS: Final = (
 )
 _ENVIRONMENT: Final = frozenset(
     {
-        *("PATH", "HOME", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
-        *("LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "SYSTEMROOT", "LOCALAPPDATA"),
-        *("APPDATA", "USERPROFILE", "PROGRAMFILES", "PROGRAMDATA", "WINDIR"),
+        *("HOME", "USER", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "LOCALAPPDATA", "APPDATA"),
+        *("USERPROFILE", "PROGRAMFILES", "PROGRAMDATA"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_DATA_DIRS"),
+        *("XDG_CONFIG_DIRS", "XDG_RUNTIME_DIR"),
     }
 )
 
@@ -102,7 +103,8 @@ async def launch(
             args=[*_ARGUMENTS, *_trusting(fingerprint)],
             # Contexts bring the credential; what belongs to none gets nothing but 407.
             proxy={"server": proxy_url},
-            env=_environment(os.environ),
+            # None of the service's own: it holds keys, which are none of a page's business.
+            env={"TMPDIR": tempfile.gettempdir(), **environment(_ENVIRONMENT)},
             chromium_sandbox=_may_use_sandbox(),
             # After a crash the driver may end before it has removed a folder of its own.
             artifacts_dir=artifacts,
@@ -149,13 +151,3 @@ def _may_use_sandbox() -> bool:
     # Chromium refuses to run its sandbox as root, and starts with --no-sandbox alone there. Any
     # other user gets the sandbox, or a failure to start: pages are never run without it unasked.
     return not hasattr(os, "geteuid") or os.geteuid() != 0
-
-
-def _environment(given: Mapping[str, str]) -> dict[str, str | float | bool]:
-    # The service's environment holds keys of search providers, which are none of a page's business.
-    kept: dict[str, str | float | bool] = {
-        name: value
-        for name, value in given.items()
-        if name.upper() in _ENVIRONMENT or name.startswith(("LC_", "XDG_"))
-    }
-    return {"TMPDIR": tempfile.gettempdir(), **kept}

@@ -12,19 +12,27 @@ import asyncio
 import contextlib
 import logging
 import os
-import pickle
 import signal
 import sys
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from webdata_nb.service.child_process import python, python_environment
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.page_tries import PageTries
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
-from webdata_nb.service.scrape.worker import SIZE, Answer, Job, packed
+from webdata_nb.service.scrape.worker_messages import (
+    SIZES,
+    Answer,
+    BadMessage,
+    check_sizes,
+    decode_answer,
+    encode_job,
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +54,10 @@ ABANDONED_S: Final = 1.0
 # What a long life may leave behind in a process ends with it.
 PAGES_A_LIFE: Final = 5000
 PIPE_BYTES: Final = 1024 * 1024
+_MODULE: Final = "webdata_nb.service.scrape.worker"
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _CPU_LIMIT: Final = -getattr(signal, "SIGPROF", 10_000)
-# Stands for the exit code of a worker that was stuck, or could not be started.
+# Stands for the exit code of a worker that was stuck, broke the protocol, or did not start.
 _FAULT: Final = 1
 _SET_PIPE_SIZE: Final = 1031  # Linux: fcntl's F_SETPIPE_SZ
 
@@ -61,12 +70,20 @@ class _Died(Exception):
         self.code = code
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A page that a worker was given, and who waits for it."""
+
+    options: ScrapeOptions
+    answer: asyncio.Future[Answer]
+
+
 class _Worker:
     """One process, and the pages given to it in their order."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._waiting: deque[asyncio.Future[Answer]] = deque()
+        self._waiting: deque[_Given] = deque()
         self._reading = asyncio.create_task(self._read())
         self.given = 0
         self.dead = False
@@ -75,12 +92,8 @@ class _Worker:
     async def start(cls, cpu_seconds: float, memory_bytes: int) -> _Worker:
         """Start a process; it is ready when it answers its first page."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "webdata_nb.service.scrape.worker"),
-            *(str(cpu_seconds), str(memory_bytes)),
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-            },
+            *python(_MODULE, str(cpu_seconds), str(memory_bytes)),
+            env=python_environment(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=PIPE_BYTES,
@@ -93,10 +106,10 @@ class _Worker:
         """Pages given and not answered."""
         return len(self._waiting)
 
-    def give(self, job: bytes) -> asyncio.Future[Answer]:
-        """Send a packed page; its answer may be `_Died` or `_NotBegun`, to try again."""
+    def give(self, job: bytes, options: ScrapeOptions) -> asyncio.Future[Answer]:
+        """Send an encoded page; its answer may be `_Died` or `_NotBegun`, to try again."""
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append(done)
+        self._waiting.append(_Given(options, done))
         self.given += 1
         if self._process.stdin is not None:
             self._process.stdin.write(job)
@@ -104,7 +117,8 @@ class _Worker:
 
     def place(self, page: asyncio.Future[Answer]) -> int | None:
         """Return how many pages stand before this one; None once it is answered."""
-        return self._waiting.index(page) if page in self._waiting else None
+        waiting = (place for place, given in enumerate(self._waiting) if given.answer is page)
+        return next(waiting, None)
 
     async def answered(self, page: asyncio.Future[Answer]) -> Answer:
         """Return a page's answer; a worker that is stuck at it is killed."""
@@ -153,20 +167,25 @@ class _Worker:
     async def _read(self) -> None:
         """Settle pages in their order until the process ends, or is better ended."""
         answers = self._process.stdout
-        worn_out = False
+        worn_out = fault = False
         try:
             while answers is not None and not worn_out:
-                body = await self._message(answers)
-                answer = pickle.loads(body)  # noqa: S301 - from our own child
+                answer = self._decoded(*await self._message(answers))
                 worn_out = isinstance(answer, tuple) and answer[0] == "memory_limit"
                 self._settle(answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except BadMessage as broken:
+            # What a page that broke its worker says of the pages behind it is worth nothing.
+            log.warning("a page worker sent %s and is replaced", broken)
+            fault = True
         except Exception:
             log.exception("a page worker sent what cannot be read")
+            fault = True
         self.dead = True
         self._kill()
-        self._bury(await self._exit_code(), innocent=worn_out)
+        code = await self._exit_code()
+        self._bury(_FAULT if fault else code, innocent=worn_out)
 
     async def _exit_code(self) -> int:
         try:
@@ -175,21 +194,27 @@ class _Worker:
         except TimeoutError:
             return -_KILL
 
-    async def _message(self, answers: asyncio.StreamReader) -> bytes:
-        head = await answers.readexactly(SIZE.size)
-        return await answers.readexactly(SIZE.unpack(head)[0])
+    async def _message(self, answers: asyncio.StreamReader) -> tuple[memoryview, memoryview]:
+        head, parts = check_sizes(await answers.readexactly(SIZES.size))
+        message = memoryview(await answers.readexactly(head + parts))
+        return message[:head], message[head:]
+
+    def _decoded(self, head: memoryview, parts: memoryview) -> Answer:
+        if not self._waiting:
+            raise BadMessage("an answer that nobody asked for")
+        return decode_answer(head, parts, self._waiting[0].options)
 
     def _settle(self, answer: Answer) -> None:
-        done = self._waiting.popleft()
+        done = self._waiting.popleft().answer
         if not done.done():
             done.set_result(answer)
 
     def _bury(self, code: int, *, innocent: bool) -> None:
         """Tell the page in work what happened; those behind it were not begun."""
-        for place, done in enumerate(self._waiting):
-            if not done.done():
+        for place, given in enumerate(self._waiting):
+            if not given.answer.done():
                 in_work = place == 0 and not innocent
-                done.set_exception(_Died(code) if in_work else _NotBegun())
+                given.answer.set_exception(_Died(code) if in_work else _NotBegun())
         self._waiting.clear()
 
 
@@ -251,19 +276,18 @@ class PagePool:
             What the page itself fails with, or of kind ``cpu_limit``, ``memory_limit`` or
             ``worker_died`` when its worker did not survive it.
         """
-        job: Job = (source, options, outlinks)
-        message = packed(job)
+        message = encode_job((source, options, outlinks))
         async with self._free:
-            answer = await self._answer(message)
+            answer = await self._answer(message, options)
         if isinstance(answer, tuple):
             raise ScrapeError(*answer)
         return answer
 
-    async def _answer(self, message: bytes) -> Answer:
+    async def _answer(self, message: bytes, options: ScrapeOptions) -> Answer:
         tries = PageTries()
         while True:
             try:
-                return await self._tried(message)
+                return await self._tried(message, options)
             except _NotBegun:
                 if not tries.not_begun():
                     return "worker_died", "page workers ended before they came to the page"
@@ -277,9 +301,9 @@ class PagePool:
                     "a page worker ended (exit code %d); its page is read again", death.code
                 )
 
-    async def _tried(self, message: bytes) -> Answer:
+    async def _tried(self, message: bytes, options: ScrapeOptions) -> Answer:
         worker = await self._least_busy()
-        page = worker.give(message)
+        page = worker.give(message, options)
         try:
             return await worker.answered(page)
         except asyncio.CancelledError:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from webdata_nb.service.scrape.links import outlinks_of
+from webdata_nb.service.scrape.plain_json import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webdata_nb.service.scrape.links import Outlink
 
 
@@ -61,18 +56,5 @@ class Scraped:
 
     def encoded(self) -> Scraped:
         """Return the same with its formats as JSON bytes."""
-        formats = {name: orjson.dumps(value) for name, value in self.formats.items()}
+        formats = {name: dumps(value) for name, value in self.formats.items()}
         return replace(self, formats=formats, text="" if "markdown" in formats else self.text)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # What a dataclass with slots does by itself takes longer than the page's text; so do
-        # named tuples, which travel as their columns.
-        return _arrived, (tuple(zip(*self.outlinks, strict=True)), *_REST(self))
-
-
-_REST: Final = attrgetter(*(each.name for each in fields(Scraped) if each.name != "outlinks"))
-
-
-def _arrived(columns: Sequence[Sequence[Any]], *rest: Any) -> Scraped:
-    title, formats, metadata, quality, *others = rest
-    return Scraped(title, formats, metadata, quality, outlinks_of(columns), *others)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.scrape.parser import check_selector
@@ -101,10 +100,6 @@ class Source:
             where,
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A dataclass with slots takes five times as long by itself, for each page on its way.
-        return Source, _SOURCE(self)
-
     def header(self, name: str) -> list[str]:
         """Return the values of one header, its name in any case."""
         wanted = name.lower()
@@ -140,13 +135,6 @@ class ScrapeOptions:
     exclude_tags: tuple[str, ...] = ()
     facts: frozenset[Fact] = frozenset({"metadata", "quality"})
     encoded: bool = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ScrapeOptions, _OPTIONS(self)
-
-
-_SOURCE: Final = attrgetter(*(each.name for each in fields(Source)))
-_OPTIONS: Final = attrgetter(*(each.name for each in fields(ScrapeOptions)))
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:

@@ -1,8 +1,8 @@
 """A page worker: a process that turns pages into data until its input closes.
 
 `python -m webdata_nb.service.scrape.worker CPU_SECONDS MEMORY_BYTES` reads pages from standard
-input and writes their data to standard output, in order. It holds nothing that outlives a page,
-so it may be killed at any time.
+input and writes their data to standard output, in order, as ``worker_messages`` describes. It
+holds nothing that outlives a page, so it may be killed at any time.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import pickle
 import signal
-import struct
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from webdata_nb.service import collector
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.scrape.worker_messages import (
+    SIZES,
+    Answer,
+    Job,
+    decode_job,
+    encode_answer,
+)
 
 # Pages after which a worker's memory is what it needs, and not what its largest page needed.
 GIVE_BACK_EVERY: Final = 16
@@ -33,41 +36,37 @@ LONG_S: Final = 0.05
 # look goes through all that it has made so far: two thirds of the time of a page of many links.
 # What cycles there are end with the worker, which is replaced now and then.
 COLLECTOR: Final = (100_000, 50, 1000)
-SIZE: Final = struct.Struct("!I")
-Job = tuple[Source, ScrapeOptions, bool]
-# A page's data, or the kind and the text of its failure.
-Answer = Scraped | tuple[str, str]
 
 
-def packed(value: Any) -> bytes:
-    """Return a message: its size, then the value. Both ends are our own processes."""
-    body = pickle.dumps(value, protocol=5)
-    return SIZE.pack(len(body)) + body
-
-
-def answer(job: Job) -> Answer:
+def answer(job: Job) -> bytes:
     """Do one page; what it fails with is an answer too."""
+    try:
+        return encode_answer(_page(job))
+    except MemoryError:
+        return encode_answer(("memory_limit", "the page needs more memory than a page may have"))
+    except Exception as error:  # noqa: BLE001 - whatever a page provokes is that page's failure
+        return encode_answer(("parse", f"the page could not be read ({type(error).__name__})"))
+
+
+def _page(job: Job) -> Answer:
     source, options, outlinks = job
     try:
         return scrape(source, options, outlinks=outlinks)
     except ScrapeError as error:
         return error.kind, str(error)
-    except MemoryError:
-        return "memory_limit", "the page needs more memory than a page may have"
-    except Exception as error:  # noqa: BLE001 - whatever a page provokes is that page's failure
-        return "parse", f"the page could not be read ({type(error).__name__})"
 
 
 def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
     """Answer page after page; a page that takes too long ends the process."""
     timer = getattr(signal, "setitimer", None)
     give_back, done = memory_return(), 0
-    while len(head := pages.read(SIZE.size)) == SIZE.size:
-        body, begun = pages.read(SIZE.unpack(head)[0]), time.process_time()
+    while len(sizes := pages.read(SIZES.size)) == SIZES.size:
+        head, body = map(pages.read, SIZES.unpack(sizes))
+        begun = time.process_time()
         if timer is not None:
             # Processor time of this process alone; the signal's default action ends it.
             timer(signal.ITIMER_PROF, cpu_seconds)
-        answers.write(packed(answer(pickle.loads(body))))  # noqa: S301 - from our own parent
+        answers.write(answer(decode_job(head, body)))
         answers.flush()
         done += 1
         if done % GIVE_BACK_EVERY == 0 or time.process_time() - begun > LONG_S:
@@ -93,6 +92,14 @@ def memory_return() -> Callable[[], object]:
     return lambda: trim(0)
 
 
+def answers() -> BinaryIO:
+    """Return where answers go; whatever else is written to standard output goes with the errors."""
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return own
+
+
 def main() -> None:
     """Serve the parent whose pipes are our input and output."""
     cpu_seconds, memory_bytes = float(sys.argv[1]), int(sys.argv[2])
@@ -101,7 +108,7 @@ def main() -> None:
     limit_memory(memory_bytes)
     collector.calm(*COLLECTOR)
     with contextlib.suppress(BrokenPipeError):
-        work(sys.stdin.buffer, sys.stdout.buffer, cpu_seconds)
+        work(sys.stdin.buffer, answers(), cpu_seconds)
     # The parent is gone or has no more pages; there is nothing to clean up.
     os._exit(0)
 

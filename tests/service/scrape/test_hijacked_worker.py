@@ -1,0 +1,140 @@
+"""A page that takes over its worker: the service takes data from it or nothing, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.service.scrape.test_pool import WHOLE, html, workers
+from tests.wire.waiting import until
+from webdata_nb.service.child_process import INHERITED
+from webdata_nb.service.creatives.ocr import Readers
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape import pool
+from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.scrape.source import Source
+
+BROKEN = (
+    *("/pickle", "/pickle-behind", "/old-frame", "/garbage", "/zeros", "/huge"),
+    *("/truncated", "/other-formats", "/nothing"),
+)
+SECRETS = {
+    "WEBDATA_BRAVE_API_KEY": "secret-of-brave",
+    "WEBDATA_SECRET_KEY": "secret-of-secrets",
+    "WEBDATA_DATABASE_URL": "postgresql://u:secret-of-database@h/d",
+    "OPENAI_API_KEY": "secret-of-openai",
+    "AWS_SECRET_ACCESS_KEY": "secret-of-aws",
+    "HTTPS_PROXY": "http://u:secret-of-proxy@h:1",
+}
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture
+def hijacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_MODULE", "tests.service.scrape.hijacked_worker")
+
+
+def at(path: str, title: str = "Title") -> Source:
+    return replace(html(title), url=f"http://x.test{path}")
+
+
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def running() -> set[int]:
+    return {
+        each.pid
+        for each in psutil.Process().children()
+        if "tests.service.scrape.hijacked_worker" in each.cmdline()
+    }
+
+
+@pytest.mark.usefixtures("hijacked")
+@pytest.mark.parametrize("path", BROKEN)
+async def test_what_is_no_answer_fails_the_page_and_ends_the_worker(
+    path: str, tmp_path: Path
+) -> None:
+    trap = tmp_path / "unpickled"
+    async with PagePool(1) as pages:
+        assert (await pages.scrape(at("/good"), WHOLE)).title == "Title"
+        [before] = running()
+        with pytest.raises(ScrapeError) as raised:
+            await pages.scrape(at(f"{path}?{trap}"), WHOLE)
+        assert raised.value.kind == "worker_died"
+        assert (await pages.scrape(at("/good", "After"), WHOLE)).title == "After"
+        assert before not in running()
+    assert running() == set()
+    assert not trap.exists()
+
+
+@pytest.mark.usefixtures("hijacked")
+@pytest.mark.parametrize("path", ["/twice", "/flood"])
+async def test_an_answer_nobody_asked_for_ends_the_worker(path: str) -> None:
+    async with PagePool(1) as pages:
+        await pages.scrape(at("/good"), WHOLE)
+        [before] = running()
+        assert (await pages.scrape(at(path), WHOLE)).title == "Title"
+        await until(lambda: before not in running())
+        assert (await pages.scrape(at("/good", "After"), WHOLE)).title == "After"
+
+
+@pytest.mark.usefixtures("hijacked")
+async def test_an_announced_size_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    held = psutil.Process().memory_info().rss
+    async with PagePool(1) as pages:
+        with pytest.raises(ScrapeError):
+            await pages.scrape(at("/huge"), WHOLE)
+    assert psutil.Process().memory_info().rss - held < 50_000_000
+    assert "more bytes than one may have" in caplog.text
+
+
+@linux
+async def test_page_workers_know_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    async with PagePool(1) as pages:
+        await pages.scrape(html("One"), WHOLE)
+        [worker] = workers()
+        environ = environment_of(worker.pid)
+    variables = {each.partition(b"=")[0].decode() for each in environ.split(b"\0") if each}
+    assert not [value for value in SECRETS.values() if value.encode() in environ]
+    assert {
+        name for name in variables if name.upper() not in INHERITED and not name.startswith("LC_")
+    } == {"PYTHONPATH"}
+
+
+@linux
+async def test_readers_of_pictures_know_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    process = await Readers()._start("/bin/false")
+    try:
+        # The child is a copy of this process until it has become its own program.
+        await until(lambda: b"OMP_THREAD_LIMIT=1" in environment_of(process.pid))
+        assert b"secret-of" not in environment_of(process.pid)
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def test_what_a_page_prints_is_no_part_of_its_answer() -> None:
+    code = (
+        "import os, sys; from webdata_nb.service.scrape import worker;"
+        "answers = worker.answers(); os.write(1, b'printed'); print('printed too', flush=True);"
+        "answers.write(b'answer'); answers.flush()"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code),
+        env=dict(os.environ),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert (out, err) == (b"answer", b"printedprinted too\n")

@@ -1,0 +1,273 @@
+"""What page workers may say to the service: data of the promised types and sizes, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.scrape.worker import answer
+from webdata_nb.service.scrape.worker_messages import (
+    MAX_ANSWER_BYTES,
+    SIZES,
+    BadMessage,
+    check_sizes,
+    decode_answer,
+    decode_job,
+    encode_answer,
+    encode_job,
+)
+
+URL = "http://x.test/a"
+FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
+FACTS = frozenset({"metadata", "quality", "sketch", "shape"})
+OPTIONS = ScrapeOptions(FORMATS, only_main_content=False, facts=FACTS)  # type: ignore[arg-type]
+BODY = """<html lang=en><title>Tïtle</title><link rel=canonical href="/c">
+<meta name=robots content="noindex, nofollow"><h1>One 漢字</h1><p>Some words to keep 😀 here</p>
+<a href="/b">B</a><a href="/d" rel=nofollow>D</a><a href="https://y.test/">Y</a>
+<script type="application/ld+json">{"@type": "Thing", "deep": [[1, 2.5, null, true]]}</script>"""
+
+
+def source(body: str = BODY) -> Source:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    headers = (("X-Thing", "a"), ("X-Thing", "b"))
+    return Source(URL, URL, 200, "text/html", body.encode(), ((URL, 301),), at, headers)
+
+
+def split(message: bytes) -> tuple[bytes, bytes]:
+    head, parts = SIZES.unpack_from(message)
+    assert len(message) == SIZES.size + head + parts
+    return message[SIZES.size : SIZES.size + head], message[SIZES.size + head :]
+
+
+def told(options: ScrapeOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
+    return split(answer((source(body), options, True)))
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("formats", [(), ("markdown",), FORMATS])
+def test_a_page_comes_as_it_was_made(formats: tuple[str, ...], *, encoded: bool) -> None:
+    options = replace(OPTIONS, formats=formats, encoded=encoded)
+    made = scrape(source(), options)
+    came = decode_answer(*told(options), options)
+    assert isinstance(came, Scraped)
+    plain = replace(made, formats=came.formats)
+    assert came == plain
+    for name, value in made.formats.items():
+        expected = value if encoded else orjson.loads(orjson.dumps(value))
+        assert came.formats[name] == expected
+
+
+def test_a_job_comes_as_it_was_given() -> None:
+    where = Slice("/tmp/f", 12, 34)
+    for page in (source(), replace(source(), content_type=None), source().lying(where)):
+        options = replace(OPTIONS, include_tags=("p",), exclude_tags=("a", "b"), encoded=True)
+        for given_options in (options, ScrapeOptions(markdown_mode="full")):
+            for outlinks in (True, False):
+                job = (page, given_options, outlinks)
+                assert decode_job(*split(encode_job(job))) == job
+
+
+@pytest.mark.parametrize("failure", [("parse", "why"), ("memory_limit", "x" * 5000)])
+def test_a_failure_comes_cut_to_its_length(failure: tuple[str, str]) -> None:
+    kind, text = decode_answer(*split(encode_answer(failure)), OPTIONS)  # type: ignore[misc]
+    assert (kind, text) == (failure[0], failure[1][:500])
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_what_json_has_no_form_for_costs_no_page(*, encoded: bool) -> None:
+    # A raw line break makes the lenient reader read it, which takes these two as they are.
+    block = '{"gtin": 123456789012345678901234567890, "half": "a\\ud800b", "text": "a\nb"}'
+    body = f'<title>T</title><script type="application/ld+json">{block}</script><p>words'
+    options = ScrapeOptions(("structured_data",), only_main_content=False, encoded=encoded)
+    came = decode_answer(*told(options, body), options)
+    assert isinstance(came, Scraped)
+    data = came.formats["structured_data"]
+    [thing] = (orjson.loads(data) if encoded else data)["json_ld"]
+    assert thing == {"gtin": 1.2345678901234568e29, "half": "a�b", "text": "a\nb"}
+
+
+class Exploit:
+    """What runs when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, (f"touch {self.path}",)
+
+
+def test_a_pickle_is_not_unpickled(tmp_path: Path) -> None:
+    trap = tmp_path / "ran"
+    harmful = pickle.dumps(Exploit(trap))
+    head, parts = told()
+    edited = json.loads(head)
+    edited["sizes"][3] += len(harmful) - edited["sizes"][3]
+    for bad in ((harmful, b""), (harmful, harmful), (json.dumps(edited).encode(), harmful)):
+        with pytest.raises(BadMessage):
+            decode_answer(*bad, OPTIONS)
+    del parts
+    assert not trap.exists()
+
+
+HEADS: list[tuple[str, Any]] = [
+    ("title", 1),
+    ("title", "x" * 100_000),
+    ("title", ["a"]),
+    ("metadata", None),
+    ("metadata", []),
+    ("quality", "good"),
+    ("outlinks", None),
+    ("outlinks", {}),
+    ("outlinks", [[], []]),
+    ("outlinks", [["http://a/"], ["a"], []]),
+    ("outlinks", [["http://a/"], ["a"], [1]]),
+    ("outlinks", [["http://a/"], [None], [True]]),
+    ("outlinks", [["file:///etc/passwd"], ["a"], [True]]),
+    ("outlinks", [["javascript:alert(1)"], ["a"], [True]]),
+    ("outlinks", ["http://a/", "a", "b"]),
+    ("canonical", 5),
+    ("canonical", "http://x/" + "y" * 100_000),
+    ("robots", "noindex"),
+    ("robots", ["follow"]),
+    ("robots", [["noindex"]]),
+    ("content_hash", None),
+    ("content_hash", "not hex"),
+    ("content_hash", "a" * 65),
+    ("formats", None),
+    ("formats", {}),
+    ("formats", ["markdown"]),
+    ("formats", [*FORMATS, "screenshot"]),
+    ("formats", [1] * len(FORMATS)),
+    ("sizes", None),
+    ("sizes", []),
+    ("sizes", [True] * 10),
+    ("sizes", [-1] * 10),
+    ("sizes", ["1"] * 10),
+    ("sizes", [2**63] * 10),
+    ("sizes", [1.5] * 10),
+    ("failure", None),
+    ("failure", ["parse"]),
+    ("failure", ["parse", 1]),
+    ("failure", ["nonsense", "text"]),
+    ("failure", ["parse", "a", "b"]),
+    ("failure", {"kind": "parse"}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), HEADS)
+def test_a_head_of_other_types_or_sizes_is_refused(name: str, value: Any) -> None:
+    head, parts = told()
+    changed = (
+        orjson.dumps({**orjson.loads(head), name: value} | {})
+        if value != [2**63] * 10
+        else (json.dumps({**orjson.loads(head), name: value}).encode())
+    )
+    with pytest.raises(BadMessage):
+        decode_answer(changed, parts, OPTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(orjson.loads(told()[0])))
+def test_a_head_that_leaves_something_out_is_refused(name: str) -> None:
+    head, parts = told()
+    left = {key: value for key, value in orjson.loads(head).items() if key != name}
+    with pytest.raises(BadMessage):
+        decode_answer(orjson.dumps(left), parts, OPTIONS)
+
+
+@pytest.mark.parametrize("head", [b"", b"null", b"[]", b"1", b'"x"', b"{", b"\xff", b"[" * 100_000])
+def test_a_head_that_is_no_object_is_refused(head: bytes) -> None:
+    with pytest.raises(BadMessage):
+        decode_answer(head, b"", OPTIONS)
+
+
+def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
+    options = ScrapeOptions(("markdown",), encoded=True)
+    head, parts = told(options)
+    good = orjson.loads(head)
+    text, sketch, shape, markdown = good["sizes"]
+    fixed = parts[: text + sketch + shape]
+    for bad in (b'"a", "url": "http://evil/"', b'"open', b"", b"\xff", b"NaN", b'"\xff"'):
+        changed = orjson.dumps({**good, "sizes": [text, sketch, shape, len(bad)]})
+        with pytest.raises(BadMessage):
+            decode_answer(changed, fixed + bad, options)
+    assert markdown
+
+
+def test_a_text_that_is_not_utf8_and_a_sketch_too_long_are_refused() -> None:
+    options = ScrapeOptions(())
+    head = orjson.loads(told(options)[0])
+    for text, sketch in ((b"\xff\xfe", b""), (b"", bytes(5000))):
+        changed = orjson.dumps({**head, "sizes": [len(text), len(sketch), 0]})
+        with pytest.raises(BadMessage):
+            decode_answer(changed, text + sketch, options)
+
+
+@pytest.mark.parametrize("sizes", [(2**32 - 1, 0), (0, 2**32 - 1), (2**31, 2**31)])
+def test_an_answer_beyond_the_bound_is_refused_before_it_is_read(sizes: tuple[int, int]) -> None:
+    with pytest.raises(BadMessage):
+        check_sizes(SIZES.pack(*sizes))
+    assert check_sizes(SIZES.pack(MAX_ANSWER_BYTES - 5, 5)) == (MAX_ANSWER_BYTES - 5, 5)
+
+
+def test_a_page_of_more_than_an_answer_may_hold_is_a_failure() -> None:
+    made = scrape(source(), OPTIONS)
+    large = replace(made, formats={"raw_html": b'"' + b"a" * MAX_ANSWER_BYTES + b'"'})
+    kind, text = decode_answer(*split(encode_answer(large)), OPTIONS)  # type: ignore[misc]
+    assert kind == "memory_limit"
+    assert "200 MiB" in text
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_bytes_of_any_kind_are_refused_with_one_error(head: bytes, parts: bytes) -> None:
+    with pytest.raises(BadMessage):
+        decode_answer(head, parts, OPTIONS)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 50) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+NAMES = sorted(orjson.loads(told()[0]))
+
+
+@given(st.sampled_from(NAMES), JSON)
+def test_any_value_in_any_place_is_taken_or_refused_with_one_error(name: str, value: Any) -> None:
+    head, parts = told()
+    try:
+        decode_answer(orjson.dumps({**orjson.loads(head), name: value}), parts, OPTIONS)
+    except BadMessage:
+        return
+
+
+def test_a_message_with_flipped_bits_is_taken_or_refused_with_one_error() -> None:
+    luck = random.Random(7)
+    head, parts = told()
+    for _ in range(2000):
+        data = bytearray(head + parts)
+        for _ in range(luck.randint(1, 4)):
+            data[luck.randrange(len(data))] = luck.randrange(256)
+        try:
+            decode_answer(bytes(data[: len(head)]), bytes(data[len(head) :]), OPTIONS)
+        except BadMessage:
+            continue
+
+
+def test_sizes_take_eight_bytes() -> None:
+    assert SIZES.size == struct.calcsize("!II") == 8
