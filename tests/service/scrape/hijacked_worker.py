@@ -13,6 +13,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webdata_nb.service.scrape import worker
+from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.source import ScrapeOptions
 from webdata_nb.service.scrape.worker_messages import SIZES, Job, decode_job, encode_answer
 
 
@@ -44,7 +46,7 @@ def said(job: Job) -> bytes:
         "/truncated": honest[:-5],
         "/twice": honest + honest,
         "/flood": honest + b"x" * 50_000_000,
-        "/other-formats": encode_answer(worker.scrape(job[0], job[1].__class__(("html",)))),
+        "/other-formats": encode_answer(scrape(job[0], ScrapeOptions(("html",)))),
         "/nothing": b"",
     }.get(url.path, honest)
 

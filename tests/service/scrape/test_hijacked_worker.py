@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from dataclasses import replace
@@ -49,11 +50,12 @@ def environment_of(pid: int) -> bytes:
 
 
 def running() -> set[int]:
-    return {
-        each.pid
-        for each in psutil.Process().children()
-        if "tests.service.scrape.hijacked_worker" in each.cmdline()
-    }
+    found = set()
+    for each in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie has no command line any more
+            if "tests.service.scrape.hijacked_worker" in each.cmdline():
+                found.add(each.pid)
+    return found
 
 
 @pytest.mark.usefixtures("hijacked")
