@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.paths import HEALTH, READY
+from webdata_nb.service.tenancy import NOBODY, on_behalf_of
 
 BODY_LIMIT: Final = limits.BODY_BYTES
 BODY_S: Final = 10.0
@@ -73,7 +74,8 @@ class Gate:
             log.exception("the gate failed")
             await _answer(_BROKEN)(scope, receive, send)
             return
-        await self._pass(scope, receive, send)
+        with on_behalf_of(scope.get("state", {}).get("account_id", NOBODY)):
+            await self._pass(scope, receive, send)
 
     async def _account(self, headers: Headers) -> str:
         scheme, _, key = headers.get("authorization", "").partition(" ")

@@ -16,6 +16,7 @@ import orjson
 from webdata_nb.service.child_process import python, python_environment
 from webdata_nb.service.creatives.layout import Reading, reading
 from webdata_nb.service.errors import NotSetUp, ScrapeError
+from webdata_nb.service.tenancy import FairSemaphore
 
 # One picture takes a fifth of a second, with rapidocr two: these are ceilings, not plans.
 CPU_SECONDS: Final = 15
@@ -49,7 +50,7 @@ class Readers:
 
     cpu_seconds: int = CPU_SECONDS
     memory_bytes: int = MEMORY_BYTES
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(os.cpu_count() or 1))
+    turns: FairSemaphore = field(default_factory=lambda: FairSemaphore(os.cpu_count() or 1))
 
     async def read(self, picture: bytes, program: str) -> Reading:
         """Return the text of a picture.

@@ -7,20 +7,24 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from webdata_nb.service.errors import ExtractError, FetchError
 from webdata_nb.service.extract import chat
 from webdata_nb.service.extract.chat import RUNGS, Answer, Message, Rung
 from webdata_nb.service.extract.hosts import Model
+from webdata_nb.service.tenancy import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.transfer import Fetched, Limits
 
 LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 _REMEMBERED: Final = 1000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _UNREACHABLE: Final = ("unreachable", "the provider cannot be reached")
 _FAILURES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -60,18 +64,29 @@ class Bounds:
 
 @dataclass(slots=True)
 class Line:
-    """The queue at one provider with one key, and what was learnt of it."""
+    """The queue at one provider with one key, and what was learnt of it.
 
-    places: asyncio.Semaphore
-    rungs: dict[str, Rung] = field(default_factory=dict)
+    Accounts share it, so what the schema, the text or the model of one may have caused is kept for
+    that account or model alone: how to ask (`rungs`), a pause after a failure (`pauses`), a model
+    that the key does not open (`closed`). A pause that the provider asks for is everybody's.
+    """
+
+    places: FairSemaphore
+    rungs: dict[tuple[str, str], Rung] = field(default_factory=dict)
     open_at: float = 0.0
-    closed: tuple[float, str, str] | None = None
+    pauses: dict[str, float] = field(default_factory=dict)
+    closed: dict[str, tuple[float, str, str]] = field(default_factory=dict)
 
-    def remember(self, model: str, rung: Rung) -> None:
-        """Ask this model so from now on."""
-        while len(self.rungs) >= _REMEMBERED:
-            del self.rungs[next(iter(self.rungs))]
-        self.rungs[model] = rung
+    def opens_at(self, account_id: str) -> float:
+        """Return when an account may ask again, on the monotonic clock."""
+        return max(self.open_at, self.pauses.get(account_id, 0.0))
+
+    def pause(self, account_id: str, until: float, *, for_all: bool) -> None:
+        """Let nobody ask before `until`, or this account alone."""
+        if for_all:
+            self.open_at = max(self.open_at, until)
+        else:
+            _put(self.pauses, account_id, max(until, self.pauses.get(account_id, 0.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +101,7 @@ class Lines:
         if model.identity not in self._lines:
             while len(self._lines) >= _REMEMBERED:
                 del self._lines[next(iter(self._lines))]
-            self._lines[model.identity] = Line(asyncio.Semaphore(self.bounds.at_once))
+            self._lines[model.identity] = Line(FairSemaphore(self.bounds.at_once))
         return self._lines[model.identity]
 
 
@@ -120,7 +135,8 @@ class Endpoint:
             No answer came.
         """
         name = self._model.name
-        rung = self._line.rungs.get(name, self._model.first)
+        place = (current_account(), name)
+        rung = self._line.rungs.get(place, self._model.first)
         if schema is None:
             rung = RUNGS[max(RUNGS.index(rung), RUNGS.index("json_object"))]
         stepped = False
@@ -134,7 +150,7 @@ class Endpoint:
             raise self._noted(failure)
         answer = chat.read(reply.body)
         if stepped:  # a format that works is worth knowing; one that failed may have had its reason
-            self._line.remember(name, rung)
+            _put(self._line.rungs, place, rung)
         return answer, rung
 
     async def _send(self, body: bytes) -> Fetched:
@@ -148,7 +164,9 @@ class Endpoint:
             wait_s = chat.pause_s(status, said, turn=turn, asked_s=asked_s)
             if wait_s is None:
                 break
-            self._line.open_at = max(self._line.open_at, time.monotonic() + wait_s)
+            limited = asked_s is not None or status == HTTPStatus.TOO_MANY_REQUESTS
+            until = time.monotonic() + wait_s
+            self._line.pause(current_account(), until, for_all=limited)
         if reply is None:
             raise ExtractError(*_FAILURES.get(failure, _UNREACHABLE))
         return reply
@@ -176,18 +194,28 @@ class Endpoint:
     async def _rest(self) -> None:
         """Wait until the provider may be asked again, or say at once that it may not be."""
         now = time.monotonic()
-        if self._line.closed is not None and now < self._line.closed[0]:
-            raise ExtractError(*self._line.closed[1:])
-        if self._line.open_at - now > self._bounds.patience_s:
+        until, *why = self._line.closed.get(self._model.name, (0.0, "", ""))
+        if now < until:
+            raise ExtractError(*why)
+        open_at = self._line.opens_at(current_account())
+        if open_at - now > self._bounds.patience_s:
             raise ExtractError("rate_limited", "the provider asks for a longer rest than a page")
-        await asyncio.sleep(max(0.0, self._line.open_at - now))
+        await asyncio.sleep(max(0.0, open_at - now))
 
     def _noted(self, failure: ExtractError) -> ExtractError:
         """Keep what will be so for every page, so that a crawl does not ask a thousand times."""
         if failure.kind in _LASTING:
             until = time.monotonic() + self._bounds.rest_s
-            self._line.closed = until, failure.kind, str(failure)
+            _put(self._line.closed, self._model.name, (until, failure.kind, str(failure)))
         return failure
+
+
+def _put(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Remember a value, and forget the oldest beyond the bound: callers name models."""
+    known.pop(key, None)
+    while len(known) >= _REMEMBERED:
+        del known[next(iter(known))]
+    known[key] = value
 
 
 def _asked_s(reply: Fetched) -> float | None:

@@ -33,6 +33,7 @@ from webdata_nb.service.scrape.worker_messages import (
     decode_answer,
     encode_job,
 )
+from webdata_nb.service.tenancy import FairSemaphore
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +251,7 @@ class PagePool:
     ) -> None:
         self._size, self._cpu, self._memory = workers, cpu_seconds, memory_bytes
         self._workers: list[_Worker] = []
-        self._free = asyncio.Semaphore(workers * AHEAD)
+        self._free = FairSemaphore(workers * AHEAD)
         self._starting = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 

@@ -22,6 +22,7 @@ from webdata_nb.service.scrape.chromium import failure, launch, missing, profile
 from webdata_nb.service.scrape.devices import Screen, check_name, screen_of
 from webdata_nb.service.scrape.rendered import Rendered, RenderRequest, Shot
 from webdata_nb.service.scrape.tab import Tab
+from webdata_nb.service.tenancy import FairSemaphore
 from webdata_nb.service.web.courtesy import Courtesy
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
 from webdata_nb.service.web.forward import Allowance, ForwardProxy
@@ -99,7 +100,7 @@ class Browser:
         self._fetcher, self._throttle = fetcher, throttle
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
-        self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+        self._slots = FairSemaphore(at_once or os.cpu_count() or 1)
         self._pages_a_life = pages_a_life
         self._allowance = allowance
         self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(

@@ -1,9 +1,10 @@
 """How long a provider is left alone after it could not answer. Pure: `now` comes in.
 
-A provider that limits or blocks us, or refuses the key, rests at once; one that is slow or broken
-rests after its third failure in a row. Each further rest is twice as long, up to a bound, and one
-good answer forgets it all. What a provider asks for itself (Retry-After) goes before our own
-numbers.
+A provider that limits or blocks us, or refuses the key, rests at once, for everybody; one that is
+slow or broken rests after its third failure in a row. The queries of one account may cause those:
+the rest is that account's alone until the searches of another fail too. Each further rest is twice
+as long, up to a bound, and one good answer forgets it all. What a provider asks for itself
+(Retry-After) goes before our own numbers.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from webdata_nb.service.search.providers.base import AttemptStatus
 
 _REMEMBERED: Final = 1000
+_FAULTS: Final[frozenset[AttemptStatus]] = frozenset({"timeout", "error"})
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +80,51 @@ def noted(record: Record, status: AttemptStatus, now: float, wait_s: float | Non
 
 
 class Breakers:
-    """The records of a process, by `Provider.identity`."""
+    """The records of a process, by `Provider.identity`, for all accounts and for each."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._shared: dict[str, Record] = {}
+        self._own: dict[tuple[str, str], Record] = {}
+        # The account all of whose searches made the failures in a row, while there is but one.
+        self._culprits: dict[str, str | None] = {}
 
-    def of(self, identity: str) -> Record:
-        """Return what is known of a provider."""
-        return self._records.get(identity, FRESH)
+    def of(self, identity: str, account_id: str = "", now: float = 0.0) -> Record:
+        """Return what keeps an account from a provider the longest."""
+        shared = self._shared.get(identity, FRESH)
+        own = self._own.get((identity, account_id), FRESH)
+        return own if own.resting_s(now) > shared.resting_s(now) else shared
 
     def note(
-        self, identity: str, status: AttemptStatus, now: float, wait_s: float | None = None
+        self,
+        identity: str,
+        status: AttemptStatus,
+        now: float,
+        wait_s: float | None = None,
+        *,
+        account_id: str = "",
     ) -> None:
-        """Remember what an attempt came to."""
-        record = noted(self.of(identity), status, now, wait_s)
-        self._records.pop(identity, None)
-        if record != FRESH:
-            self._records[identity] = record
-        while len(self._records) > _REMEMBERED:
-            del self._records[next(iter(self._records))]
+        """Remember what an attempt of an account came to."""
+        own = self._own.get((identity, account_id), FRESH)
+        shared = self._shared.get(identity, FRESH)
+        if status in _FAULTS:
+            _put(self._own, (identity, account_id), noted(own, status, now, wait_s))
+            alone = self._culprits.get(identity, account_id) == account_id
+            _put(self._culprits, identity, account_id if alone else None)
+            counted = replace(shared, failures=shared.failures + 1, status=status)
+            _put(self._shared, identity, counted if alone else noted(shared, status, now, wait_s))
+            return
+        record = noted(shared, status, now, wait_s)
+        if record == FRESH:
+            self._own.pop((identity, account_id), None)
+            self._shared.pop(identity, None)
+        else:
+            _put(self._shared, identity, record)
+        self._culprits.pop(identity, None)
+
+
+def _put(records: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Remember a value as the newest, and forget the oldest beyond the bound."""
+    records.pop(key, None)
+    records[key] = value
+    while len(records) > _REMEMBERED:
+        del records[next(iter(records))]

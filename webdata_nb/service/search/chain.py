@@ -78,11 +78,11 @@ async def ask(
         if (relative := refused.get(index)) is not None:
             attempts.append(_spared(link, relative))
             continue
-        attempt, ranking = await _attempt(providers[link.provider], query, breakers, clock)
+        attempt, ranking, blamed = await _attempt(providers[link.provider], query, breakers, clock)
         attempts.append(attempt)
         if ranking.found:
             return Outcome(tuple(attempts), link, number > 0, tuple(ranking.found))
-        if attempt.status in REFUSALS:
+        if blamed and attempt.status in REFUSALS:
             refused[index] = attempt
     failed = all(attempt.status != "empty" for attempt in attempts)
     return Outcome(tuple(attempts), failure=_why(attempts) if failed else None)
@@ -106,25 +106,30 @@ def _why(attempts: Sequence[Attempt]) -> str:
 
 async def _attempt(
     provider: Provider, query: Query, breakers: Breakers, clock: Clock
-) -> tuple[Attempt, Ranking]:
+) -> tuple[Attempt, Ranking, bool]:
+    """Ask one provider; tell also whether the outcome says something about the provider."""
     ranking = Ranking(query.num_results)
-    record = breakers.of(provider.identity)
+    record = breakers.of(provider.identity, query.account_id, clock())
     if (rest_s := record.resting_s(clock())) > 0:
         detail = f"not asked: it rests for {rest_s:.0f} s more"
-        return _entry(provider, record.status, ranking, 0.0, detail), ranking
+        return _entry(provider, record.status, ranking, 0.0, detail), ranking, True
     began = clock()
-    status, detail, wait_s = await _collect(provider, query, ranking)
-    breakers.note(provider.identity, status, clock(), wait_s)
-    if ranking.found:
+    problem = await _collect(provider, query, ranking)
+    status: AttemptStatus = "ok" if ranking.found else "empty"
+    blamed = problem is None or problem.blames_provider
+    if blamed:
+        met = status if problem is None else problem.status
+        wait_s = None if problem is None else problem.wait_s
+        breakers.note(provider.identity, met, clock(), wait_s, account_id=query.account_id)
+    if problem is not None and not ranking.found:
         # Results of earlier pages stand: ranks that were collected are good ranks.
-        status = "ok"
-    return _entry(provider, status, ranking, clock() - began, detail), ranking
+        status = problem.status
+    detail = "" if problem is None else str(problem)
+    return _entry(provider, status, ranking, clock() - began, detail), ranking, blamed
 
 
-async def _collect(
-    provider: Provider, query: Query, ranking: Ranking
-) -> tuple[AttemptStatus, str, float | None]:
-    """Page within one provider until there is enough; say how it ended."""
+async def _collect(provider: Provider, query: Query, ranking: Ranking) -> ProviderProblem | None:
+    """Page within one provider until there is enough; return what stopped it, if anything did."""
     try:
         for number in range(1, MAX_PAGES + 1):
             page = await provider.page(query, number)
@@ -132,8 +137,8 @@ async def _collect(
             if ranking.full or not new or not page.more:
                 break
     except ProviderProblem as problem:
-        return problem.status, str(problem), problem.wait_s
-    return ("ok" if ranking.found else "empty"), "", None
+        return problem
+    return None
 
 
 def _entry(

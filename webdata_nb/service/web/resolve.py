@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.tenancy import FairSemaphore
 
 if TYPE_CHECKING:
     from webdata_nb.service.web.guard import EgressPolicy
@@ -28,6 +29,8 @@ PATIENCE_S: Final = 10.0
 """How long one lookup may take."""
 _MAX_KEPT: Final = 10_000
 _THREADS: Final = 16
+# For accounts without a lookup under way: names whose servers are silent hold threads for long.
+_SPARE_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class _SystemLookup:
     """
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(_THREADS)
+        self._free = FairSemaphore(_THREADS, spare=_SPARE_THREADS)
 
     async def __call__(self, host: str) -> Sequence[str]:
         async with self._free:

@@ -24,6 +24,7 @@ from webdata_nb.service.search.providers.endpoint import identity
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.store.spool import Spool
+from webdata_nb.service.tenancy import current_account
 from webdata_nb.service.work.ways import Way, Ways
 
 # Sessions whose providers are kept open between their searches.
@@ -103,7 +104,8 @@ class Engines:
         return [self._standing(entry, chosen, now) for entry in chosen.entries()]
 
     def _standing(self, entry: Entry, chosen: Choice, now: float) -> EngineEntry:
-        record = self.breakers.of(identity(entry.provider, chosen.of(entry.provider)))
+        name = identity(entry.provider, chosen.of(entry.provider))
+        record = self.breakers.of(name, current_account(), now)
         resting_s = record.resting_s(now)
         return EngineEntry(
             engine=entry.engine,

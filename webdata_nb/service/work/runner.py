@@ -14,6 +14,7 @@ from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Job, Lease, Look
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.tenancy import on_behalf_of
 from webdata_nb.service.work.context import Assignment, LeasedJob
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.worker import LEASE_S, Engine, work
@@ -142,7 +143,8 @@ class LocalRunner:
 
     async def _run(self, context: LeasedJob) -> None:
         try:
-            ended = await work(context, self._engine, clock=self._clock)
+            with on_behalf_of(context.job.account_id):
+                ended = await work(context, self._engine, clock=self._clock)
             if ended is not None:
                 self._finished(ended)
         except Exception:

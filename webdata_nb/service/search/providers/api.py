@@ -20,6 +20,7 @@ from webdata_nb.service.search.providers.base import (
     Page,
     ProviderProblem,
     Query,
+    QueryRefused,
 )
 
 _TAGS: Final = re.compile(r"<[^<>]{0,500}>")
@@ -27,12 +28,17 @@ _TAGS: Final = re.compile(r"<[^<>]{0,500}>")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request to a provider."""
+    """One request to a provider.
+
+    `by_query` says that the query chose the host, as a wiki's language does: then a host that does
+    not exist or has no such page is the query's fault.
+    """
 
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
+    by_query: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Api(Protocol):
     def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
         """Return the request for page `number`; None where the provider has no such page.
 
-        Raises `ProviderProblem` for a query that it does not take.
+        Raises `QueryRefused` for a query that it does not take.
         """
 
     def page(self, query: Query, number: int, reply: Reply) -> Page:
@@ -178,11 +184,17 @@ STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
     }
 )
 
+# How an API says that it does not take this one request. A wrong key has statuses of its own; the
+# providers that answer it in another way say so in `Api.problem`.
+_QUERY_STATUSES: Final = frozenset({400, 413, 414, 422, 431})
+
 
 def problem_of(reply: Reply, *, keyed: bool, wait_s: float | None) -> ProviderProblem | None:
     """Return what a status means; None for a good one."""
     if reply.status == HTTPStatus.OK:
         return None
+    if reply.status in _QUERY_STATUSES:
+        return QueryRefused(f"HTTP {reply.status}: it does not take this query")
     status: AttemptStatus = STATUSES.get(reply.status, "error")
     if reply.status == HTTPStatus.FORBIDDEN and keyed:
         status = "auth"

@@ -53,13 +53,34 @@ class ProviderProblem(Exception):
     """A provider could not answer; `status` is its entry in the fallback chain.
 
     `wait_s` is how long the provider asked to be left alone, where it said so. The message never
-    repeats what the provider sent, which may hold the key.
+    repeats what the provider sent, which may hold the key. `blames_provider` tells whether the
+    breaker counts it: a problem of one query, or of our own queue, says nothing of the provider.
     """
+
+    blames_provider = True
 
     def __init__(self, status: AttemptStatus, message: str, *, wait_s: float | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.wait_s = wait_s
+
+
+class QueryRefused(ProviderProblem):
+    """The provider does not take this query; another query may be answered."""
+
+    blames_provider = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__("error", message)
+
+
+class QueueFull(ProviderProblem):
+    """Too many of our own searches wait for this provider; it has not been asked."""
+
+    blames_provider = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__("rate_limited", message)
 
 
 class Provider(Protocol):

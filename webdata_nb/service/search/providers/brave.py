@@ -18,7 +18,7 @@ from webdata_nb.service.search.providers.api import (
     unexpected,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query, QueryRefused
 
 MOST: Final = 20
 LAST_OFFSET: Final = 9
@@ -59,9 +59,8 @@ class Brave(Defaults):
         if number - 1 > LAST_OFFSET:
             return None
         if len(query.text) > MOST_CHARACTERS or len(query.text.split()) > MOST_WORDS:
-            raise ProviderProblem(
-                "error",
-                f"it takes {MOST_CHARACTERS} characters and {MOST_WORDS} words at most",
+            raise QueryRefused(
+                f"it takes {MOST_CHARACTERS} characters and {MOST_WORDS} words at most"
             )
         country = (query.country or "").upper()
         language = query.language.lower()

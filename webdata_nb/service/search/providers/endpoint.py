@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -15,7 +16,15 @@ from webdata_nb.contract.local import Access
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.search.pace import Pace
 from webdata_nb.service.search.providers.api import Api, Exchange, Reply, problem_of
-from webdata_nb.service.search.providers.base import AttemptStatus, Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import (
+    AttemptStatus,
+    Page,
+    ProviderProblem,
+    Query,
+    QueryRefused,
+    QueueFull,
+)
+from webdata_nb.service.tenancy import FairSemaphore
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.transfer import Fetched, Limits
@@ -26,6 +35,8 @@ PATIENCE_S: Final = 30.0
 LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 NO_PAGE: Final = Page((), more=False)
 _REMEMBERED: Final = 1000
+_NO_SUCH_HOST: Final = "it may know nothing of the query's language"
+_TOO_MANY: Final = "too many searches wait for their turn already"
 
 _PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
     {
@@ -44,10 +55,38 @@ _PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
 
 @dataclass(slots=True)
 class Line:
-    """The queue at one provider with one key."""
+    """The queue at one provider with one key: round-robin over the accounts that search."""
 
     pace: Pace
-    places: asyncio.Semaphore
+    places: FairSemaphore
+    starts: FairSemaphore = field(default_factory=lambda: FairSemaphore(1))
+
+    async def start(self) -> None:
+        """Wait until a request may start. Raises `QueueFull`."""
+        if self.starts.ahead() * self.pace.interval_s > PATIENCE_S:
+            raise QueueFull(_TOO_MANY)
+        try:
+            async with asyncio.timeout(PATIENCE_S), self.starts:
+                wait_s, self.pace = self.pace.turn(time.monotonic(), PATIENCE_S)
+                if wait_s is None:
+                    raise QueueFull(_TOO_MANY)
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+        except TimeoutError:
+            raise QueueFull(_TOO_MANY) from None
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Be one of those who ask at once. Raises `QueueFull`."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self.places.acquire()
+        except TimeoutError:
+            raise QueueFull(_TOO_MANY) from None
+        try:
+            yield
+        finally:
+            self.places.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +101,7 @@ class Lines:
             while len(self._lines) >= _REMEMBERED:
                 del self._lines[next(iter(self._lines))]
             manners = api.manners
-            self._lines[provider] = Line(
-                Pace(manners.interval_s), asyncio.Semaphore(manners.at_once)
-            )
+            self._lines[provider] = Line(Pace(manners.interval_s), FairSemaphore(manners.at_once))
         return self._lines[provider]
 
 
@@ -93,8 +130,8 @@ class Endpoint:
 
     async def send(self, exchange: Exchange) -> Reply:
         """Send one request in its turn; raises `ProviderProblem` for all but a good answer."""
-        await self._turn()
-        async with self._line.places:
+        await self._line.start()
+        async with self._line.place():
             reply = _reply(await self._fetch(exchange))
         interval_s = self._api.interval_s(reply)
         if interval_s is not None:
@@ -103,17 +140,12 @@ class Endpoint:
         problem = self._api.problem(reply) or problem_of(
             reply, keyed=self._api.needs_key, wait_s=wait_s
         )
-        if problem is not None:
-            problem.wait_s = wait_s if problem.wait_s is None else problem.wait_s
-            raise problem
-        return reply
-
-    async def _turn(self) -> None:
-        wait_s, self._line.pace = self._line.pace.turn(time.monotonic(), PATIENCE_S)
-        if wait_s is None:
-            raise ProviderProblem("rate_limited", "too many searches wait for their turn already")
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
+        if problem is None:
+            return reply
+        if exchange.by_query and problem.status == "error":
+            raise QueryRefused(f"{problem}: {_NO_SUCH_HOST}")
+        problem.wait_s = wait_s if problem.wait_s is None else problem.wait_s
+        raise problem
 
     async def _fetch(self, exchange: Exchange) -> Fetched:
         request = FetchRequest(
@@ -131,6 +163,8 @@ class Endpoint:
         except FetchError as failure:
             # Its own words may show the URL, and some providers take the key there.
             status, words = _PROBLEMS.get(failure.kind, ("error", "the answer cannot be read"))
+            if exchange.by_query and status == "error":
+                raise QueryRefused(f"{words}: {_NO_SUCH_HOST}") from None
             raise ProviderProblem(status, words) from None
 
 

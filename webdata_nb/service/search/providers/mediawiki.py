@@ -17,10 +17,18 @@ from webdata_nb.service.search.providers.api import (
     unexpected,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import (
+    Found,
+    Page,
+    ProviderProblem,
+    Query,
+    QueryRefused,
+)
 
 MOST: Final = 50
 _LIMITED: Final = frozenset({"maxlag", "ratelimited", "readonly"})
+# Faults of the wiki itself.
+_INTERNAL: Final = ("internal_api_error", "cirrussearch-backend-error", "search-error")
 _MAXLAG_S: Final = 5
 
 
@@ -34,10 +42,11 @@ class Mediawiki(Defaults):
     def exchange(self, query: Query, number: int, access: Access) -> Exchange:
         """See `Api.exchange`. With `siteinfo` the same answer says how pages are addressed."""
         size = _size(query)
+        url = access.url or self.url
         return Exchange(
             with_parameters(
                 # Letters only: the contract's rule for languages, and it becomes a host's name.
-                (access.url or self.url).replace("{language}", query.tongue),
+                url.replace("{language}", query.tongue),
                 action="query",
                 list="search",
                 srsearch=query.text,
@@ -49,7 +58,8 @@ class Mediawiki(Defaults):
                 maxlag=_MAXLAG_S,
                 format="json",
                 formatversion=2,
-            )
+            ),
+            by_query="{language}" in url,
         )
 
     def page(self, query: Query, number: int, reply: Reply) -> Page:
@@ -57,8 +67,7 @@ class Mediawiki(Defaults):
         _ = query, number
         told = document(reply)
         if (code := member(told, "error", "code")) is not None:
-            limited = code in _LIMITED
-            raise ProviderProblem("rate_limited" if limited else "error", "it reported an error")
+            raise _error(str(code))
         general = member(told, "query", "general")
         listed = member(told, "query", "search")
         if not isinstance(listed, list) or not isinstance(general, dict):
@@ -69,6 +78,15 @@ class Mediawiki(Defaults):
             if isinstance(row, dict) and isinstance(row.get("title"), str)
         )
         return Page(found, more=member(told, "continue") is not None)
+
+
+def _error(code: str) -> ProviderProblem:
+    if code in _LIMITED:
+        return ProviderProblem("rate_limited", "it reported an error")
+    if code.startswith(_INTERNAL):
+        return ProviderProblem("error", "it reported an error")
+    # Its other codes name the parameter at fault: cirrussearch-query-too-long, badvalue and such.
+    return QueryRefused("it reported an error in the query")
 
 
 def _size(query: Query) -> int:

@@ -16,7 +16,7 @@ from webdata_nb.service.search.providers.api import (
     unexpected,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query, QueryRefused
 
 # The page size that every plan has; a larger one may be cut, and then pages would skip results.
 SIZE: Final = 10
@@ -67,4 +67,6 @@ def _refusal(status: str) -> ProviderProblem:
         return ProviderProblem("rate_limited", "the plan's limit is reached")
     if "key" in words or "ip" in words.split() or "denied" in words:
         return ProviderProblem("auth", "the key is not accepted")
+    if "query" in words or "parameter" in words:
+        return QueryRefused("it reported an error in the query")
     return ProviderProblem("error", "it reported an error") if status else unexpected()

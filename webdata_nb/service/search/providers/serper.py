@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Final
 
 from webdata_nb.contract.local import Access
@@ -15,7 +16,7 @@ from webdata_nb.service.search.providers.api import (
     member,
     rows,
 )
-from webdata_nb.service.search.providers.base import Page, Query
+from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
 
 MOST: Final = 100
 _LEAST: Final = 10
@@ -38,6 +39,12 @@ class Serper(Defaults):
             "gl": query.country,
         }
         return as_json(access.url or self.url, body, {"X-API-KEY": key_of(access)})
+
+    def problem(self, reply: Reply) -> ProviderProblem | None:
+        """See `Api.problem`: a spent plan is a 400 as well."""
+        if reply.status == HTTPStatus.BAD_REQUEST and b"credits" in reply.body.lower():
+            return ProviderProblem("rate_limited", "HTTP 400: the plan is used up")
+        return None
 
     def page(self, query: Query, number: int, reply: Reply) -> Page:
         """See `Api.page`. `organic` alone: advertisements and boxes are lists of their own."""

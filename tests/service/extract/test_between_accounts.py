@@ -1,0 +1,71 @@
+"""What the extractions of one account do to the model that all accounts share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.service.extract.stub_model import StubModel, fails
+from tests.site.server import Site
+from webdata_nb.service.errors import ExtractError
+from webdata_nb.service.extract.endpoint import Bounds, Endpoint, Lines
+from webdata_nb.service.extract.hosts import Model
+from webdata_nb.service.tenancy import on_behalf_of
+from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.guard import EgressPolicy
+
+ASKED = [
+    {"role": "system", "content": "Answer."},
+    {"role": "user", "content": "[page 1]\ncolour: red\n[end of page 1]"},
+]
+SCHEMA = {"type": "object", "properties": {}}
+
+
+class Shared:
+    """One stub, asked by several accounts through one set of queues."""
+
+    def __init__(self, stub: StubModel, fetcher: Fetcher) -> None:
+        self.stub, self.fetcher, self.lines = stub, fetcher, Lines(Bounds(at_once=1))
+
+    def model(self, name: str = "m") -> Model:
+        return Model("vllm", name, self.stub.url, "k", 8192, 30.0, "json_schema")
+
+    async def asks(self, account: str, model: str = "m") -> str:
+        chosen = self.model(model)
+        with on_behalf_of(account):
+            _, rung = await Endpoint(chosen, self.fetcher, self.lines).ask(ASKED, SCHEMA)
+        return rung
+
+
+@pytest.fixture
+async def shared(site: Site) -> AsyncIterator[Shared]:
+    async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
+        yield Shared(StubModel(site), fetcher)
+
+
+async def test_a_schema_that_is_refused_changes_nobody_elses_questions(shared: Shared) -> None:
+    shared.stub.understood = ("json_object",)
+    assert await shared.asks("alice") == "json_object"
+    shared.stub.understood = ("json_schema", "json_object")
+    assert await shared.asks("alice") == "json_object"
+    assert await shared.asks("bob") == "json_schema"
+
+
+async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: Shared) -> None:
+    shared.stub.then(fails(403))
+    with pytest.raises(ExtractError, match="key"):
+        await shared.asks("alice", "secret-model")
+    with pytest.raises(ExtractError, match="key"):
+        await shared.asks("alice", "secret-model")
+    assert len(shared.stub.asked) == 1
+    assert await shared.asks("bob") == "json_schema"
+
+
+async def test_failures_of_one_accounts_questions_delay_no_other(shared: Shared) -> None:
+    shared.stub.then(fails(500), fails(503, **{"Retry-After": "1"}))
+    assert await shared.asks("alice") == "json_schema"
+    line = shared.lines.of(shared.model())
+    assert line.pauses.keys() == {"alice"}
+    # The second answer named a pause, which is the provider's own wish.
+    assert 0 < line.opens_at("bob") == line.open_at < line.opens_at("alice") + 1
