@@ -23,7 +23,7 @@ log = logging.getLogger("webdata_nb")
 
 # The thread that reads only passes messages on, so it is never busy for long.
 _PLACING_S: Final = 1.0
-_TAPS: Final[dict[int, Tap]] = {}
+_TAPS: Final[dict[Any, Tap]] = {}  # by kernel, of which a process has one
 
 
 class Tap:
@@ -125,9 +125,9 @@ def heard(kernel: Any, button: Any, action: Action) -> Iterator[Callable[[], Non
 def _tapped(kernel: Any, button: Any, action: Action) -> tuple[Tap | None, str]:
     """Put the tap in place; None where this kernel is not of a known kind."""
     try:
-        tap = _TAPS.get(id(kernel))
+        tap = _TAPS.get(kernel)
         if tap is None:
-            tap = _TAPS[id(kernel)] = Tap(kernel)
+            tap = _TAPS[kernel] = Tap(kernel)
         comm_id = str(button.comm.comm_id)
         tap.hear(comm_id, action)
     except Exception:

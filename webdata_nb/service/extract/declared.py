@@ -22,6 +22,11 @@ _PREFIX: Final = re.compile(
 )
 _BRACKETS: Final = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _PAIR: Final = 2
+_LABELLED: Final = (
+    ("name", "label", "key", "term", "property", "attribute", "feature", "field"),
+    ("value", "definition"),
+)
+"""What the columns of a table of labels and values are called, which has no header to say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,24 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with a header: one thing a row."""
+    """A table whose columns have names: one thing a row.
+
+    Attributes
+    ----------
+    origin
+        Where it stands, as provenance tells it.
+    columns
+        For each column the names that it goes by, the one that provenance tells first.
+    rows
+        The texts of the cells.
+    pairs
+        Whether it has no header and its rows are pairs of a label and a value.
+    """
 
     origin: str
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
     rows: Sequence[Sequence[str]]
+    pairs: bool = False
 
 
 class Declared:
@@ -73,9 +91,11 @@ class Declared:
             rows = _rows(table.get("rows"), max(left, 0))
             left -= len(rows)
             self._label(rows, number)
-            columns = tuple(squeezed(each) for each in _cells(table.get("header")))
+            columns = tuple((squeezed(each),) for each in _cells(table.get("header")))
             if len(columns) >= _PAIR and rows:
                 self.grids.append(Grid(f"table:{number}", columns, rows))
+            elif not columns and rows and all(len(row) == _PAIR for row in rows):
+                self.grids.append(Grid(f"table:{number}", _LABELLED, rows, pairs=True))
 
     def about(self, name: str) -> Iterator[Stated]:
         """Return what the page says of a field outside tables, best first."""
@@ -98,11 +118,16 @@ class Declared:
                     yield stated
 
     def _label(self, rows: Sequence[Sequence[str]], number: int) -> None:
+        before: Stated | None = None
         for row in rows:
             if len(row) != _PAIR or len(row[0]) > LONGEST_LABEL or not row[1]:
                 continue
             label = row[0].strip().rstrip(":").strip()
-            stated = Stated(f"table:{number}/{label}", squeezed(label), [row[1]], prose=True)
+            origin = f"table:{number}/{label}"
+            if before is not None and before.origin == origin:
+                before.values.append(row[1])  # a term may have several definitions
+                continue
+            before = stated = Stated(origin, squeezed(label), [row[1]], prose=True)
             for name in {squeezed(label), squeezed(_BRACKETS.sub(" ", label))} - {""}:
                 self._labels.setdefault(name, stated)
 

@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.extract.declared import Declared, Grid, Stated
 from webdata_nb.service.extract.graph import Graph, Node
+from webdata_nb.service.extract.items import (
+    MOST_ITEMS,
+    best_first,
+    families,
+    fields_told,
+    row_properties,
+    unlisted,
+)
 from webdata_nb.service.extract.names import kind_word, readings, squeezed
 from webdata_nb.service.extract.root import look_up, of_kind, twins
 from webdata_nb.service.extract.validation import allowed, escaped
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
 
 MOST_FILLED: Final = 20_000
 """Fields, those of array items included, that are looked for on one page."""
-MOST_ITEMS: Final = 1000
 _MOST_BESIDE: Final = 100
 _MOST_PAGES: Final = 5
 _LISTS: Final = frozenset({"keywords"})
@@ -105,9 +112,9 @@ class Filling:
         if not whole:
             yield from self._of_kind(name, node)
         for twin in self._beside:
-            yield from self._of_node(name, twin, self._graph.label(twin), whole=whole)
+            yield from self._of_node(name, twin, twin.label, whole=whole)
         for other in self._pages:
-            found = self._of_node(name, other, self._graph.label(other), whole=whole)
+            found = self._of_node(name, other, other.label, whole=whole)
             yield from (each for each in found if each.name in OF_THE_PAGE)
         if shape.kind != "object" and not whole:
             yield from self._declared.about(name)
@@ -126,15 +133,15 @@ class Filling:
                 nodes = self._of(reading.kind)
                 other = next((each for each in nodes if each.main and each is not root), None)
                 if other is not None and (root is None or not of_kind(root, reading.kind)):
-                    yield from self._follow(other, reading.chain, self._graph.label(other))
+                    yield from self._follow(other, reading.chain, other.label)
 
     def _follow(self, node: Node, chain: tuple[str, ...], origin: str) -> Iterator[Stated]:
         """Return what a chain of properties leads to, values at one path together."""
         together: dict[str, Stated] = {}
-        for found in look_up(self._graph, node, chain):
-            at = "/".join((origin, *map(escaped, found.path)))
+        for found in look_up(node, chain):
+            at = "/".join((origin, *(escaped(step) for step in found.path if step)))
             if len(chain) == 1:
-                _add(together, at, squeezed(found.path[-1]), found.values)
+                _add(together, at, squeezed(found.path[-1] or chain[0]), found.values)
                 continue
             for inner in [each for each in found.values if isinstance(each, Node)][:_MOST_BESIDE]:
                 for each in self._follow(inner, chain[1:], at):
@@ -195,7 +202,7 @@ class Filling:
             if shape.items.kind == "object":
                 return self._listing(name, shape, shape.items, pointer)
             if nodes := self._nodes_of(name)[:MOST_ITEMS] if kind_word(name) else []:
-                return self._array(name, shape, Stated(_label(nodes[0]), "", nodes), pointer)
+                return self._array(name, shape, Stated(nodes[0].kind, "", nodes), pointer)
         return Part()
 
     def _group(self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str) -> Part:
@@ -206,25 +213,38 @@ class Filling:
         other = next((each for each in others if each.main), None)
         if other is None:
             return Part()
-        return self.object(shape, other, pointer, self._graph.label(other), page=False)
+        return self.object(shape, other, pointer, other.label, page=False)
 
     def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> Part:
-        groups = [self._nodes_of(name)] if kind_word(name) else []
-        if squeezed(name) in NEUTRAL:
-            groups = self._families()
-        best = Part()
-        for nodes in groups:
+        """Fill a list of things from all nodes of a kind, else from a table."""
+        unnamed = squeezed(name) in NEUTRAL
+        if not unnamed:
+            best = self._items(shape, inner, self._nodes_of(name), pointer)
+            kind = bool(kind_word(name))
+            return best if best.value is not None else self._table(shape, inner, pointer, kind=kind)
+        best, most = Part(), 0
+        for nodes in families(self._graph.nodes):
             part = self._items(shape, inner, nodes, pointer)
             if len(part.provenance) > len(best.provenance):
-                best = part
-        for grid in self._declared.grids if best.value is None else ():
-            best = self._rows(shape, inner, grid, pointer)
-            if best.value is not None:
-                break
-        return best
+                matched = fields_told(nodes, part.value or (), part.provenance, inner)
+                best, most = (part, matched) if matched else (best, most)
+        table = self._table(shape, inner, pointer, above=most)
+        return best if table.value is None else table
+
+    def _table(
+        self, shape: Shape, inner: Shape, pointer: str, *, above: int = 0, kind: bool = False
+    ) -> Part:
+        """Fill a list from the table that tells most fields, where those are more than `above`."""
+        for count, grid in best_first(self._declared.grids, inner):
+            # Labels with values are what a thing has, never things of a kind.
+            if count > above and not (grid.pairs and kind):
+                part = self._rows(shape, inner, grid, pointer)
+                if part.value is not None:
+                    return part
+        return Part()
 
     def _nodes_of(self, name: str) -> list[Node]:
-        found = self._of(kind_word(name))
+        found = self._of(kind) if (kind := kind_word(name)) else []
         return [each for each in found if each.main] or found
 
     def _of(self, kind: str) -> list[Node]:
@@ -232,43 +252,26 @@ class Filling:
             self._kinds[kind] = [each for each in self._graph.nodes if of_kind(each, kind)]
         return self._kinds[kind]
 
-    def _families(self) -> list[list[Node]]:
-        """Return the main nodes that are not the page's own, by type."""
-        groups: dict[tuple[str, ...], list[Node]] = {}
-        for node in self._graph.nodes:
-            if node.main and node.types and not node.is_a(*PAGES):
-                groups.setdefault(node.types, []).append(node)
-        return list(groups.values())[:_MOST_BESIDE]
-
     def _items(self, shape: Shape, inner: Shape, nodes: list[Node], pointer: str) -> Part:
         parts: list[Part] = []
-        for node in _unlisted(nodes)[:MOST_ITEMS]:
-            at, origin = f"{pointer}/{len(parts)}", self._graph.label(node)
+        for node in unlisted(nodes)[:MOST_ITEMS]:
+            at, origin = f"{pointer}/{len(parts)}", node.label
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
         return _gathered(parts, shape)
 
     def _rows(self, shape: Shape, inner: Shape, grid: Grid, pointer: str) -> Part:
-        """Fill a list from a table whose header names at least half of an item's fields."""
         if self._left <= 0:
-            return Part()
-        known = {way.chain[0] for name in inner.properties for way in readings(name)}
-        if 2 * len(known & set(grid.columns)) < len(inner.properties):
             return Part()
         parts: list[Part] = []
         for number, row in enumerate(grid.rows[:MOST_ITEMS], 1):
-            cells = zip(grid.columns, row, strict=False)
-            node = Node("table", properties={n: (n, [cell]) for n, cell in cells if n and cell})
+            node = Node("table", properties=row_properties(grid, row))
             at, origin = f"{pointer}/{len(parts)}", f"{grid.origin}/{number}"
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
         return _gathered(parts, shape)
-
-
-def _label(node: Node) -> str:
-    return f"{node.origin}:{node.types[0]}"
 
 
 def _gathered(parts: list[Part], shape: Shape) -> Part:
@@ -291,26 +294,10 @@ def _add(together: dict[str, Stated], at: str, name: str, values: list[Any]) -> 
 def _spread(stated: Stated, *, split: bool = False) -> list[Any]:
     """Return values with lists that are nodes opened and lists that are text taken apart."""
     if not split or stated.name not in _LISTS:
-        return _unlisted(stated.values)
+        return unlisted(stated.values)
     texts = (each.split(",") if isinstance(each, str) else [each] for each in stated.values)
     parts = (part for each in texts for part in each)
     return [each.strip() if isinstance(each, str) else each for each in parts if each]
-
-
-def _unlisted(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
-    for value in values[:MOST_ITEMS]:
-        elements = value.values("itemlistelement") if isinstance(value, Node) else []
-        found += [_listed(each) for each in elements or [value]][:MOST_ITEMS]
-    return found
-
-
-def _listed(value: Any) -> Any:
-    """Return what stands in a list: the thing itself where its place has no name of its own."""
-    if not isinstance(value, Node) or value.values("name"):
-        return value
-    inner = (each for each in value.values("item") if isinstance(each, Node))
-    return next(inner, value)
 
 
 def _as_node(value: Any) -> Node | None:
@@ -320,7 +307,8 @@ def _as_node(value: Any) -> Node | None:
     if not isinstance(value, str):
         return None
     names = ("url",) if value.startswith(_LINKS) else ("name", "text")
-    return Node("", properties={name: (name, [value]) for name in names})
+    # It stands where the node would, so its fields have no step of their own in provenance.
+    return Node("", properties={name: ("", [value]) for name in names})
 
 
 def _is_link(name: str) -> bool:

@@ -40,6 +40,11 @@ class Node:
         Whether it stands by itself rather than inside the description of another.
     properties
         By name without separators in lower case: the name as written, and its values.
+    number
+        Which one of its syntax and type it is on the page, from 1.
+    reached
+        What can be read from it by name; None until that is asked. It is kept here, so that it
+        ends with its node.
     """
 
     origin: str
@@ -47,6 +52,8 @@ class Node:
     id: str | None = None
     main: bool = False
     properties: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
+    number: int = 1
+    reached: dict[str, list[Found]] | None = field(default=None, repr=False)
 
     def is_a(self, *endings: str) -> bool:
         """Tell whether the name of one of its types ends so."""
@@ -58,9 +65,25 @@ class Node:
         given = self.id or ""
         return given if given.startswith(("http://", "https://")) and "#" not in given else None
 
+    @property
+    def label(self) -> str:
+        """Its name for provenance: syntax and type, with its number from the second on."""
+        return self.kind + (f"[{self.number}]" if self.number > 1 else "")
+
+    @property
+    def kind(self) -> str:
+        """Its syntax and type."""
+        return f"{self.origin}:{self.types[0] if self.types else 'Thing'}"
+
     def values(self, name: str) -> list[Any]:
         """Return the values of one property."""
         return self.properties.get(name, ("", []))[1]
+
+    def reach(self) -> dict[str, list[Found]]:
+        """Return what can be read from it by name, nearest first; its properties are complete."""
+        if self.reached is None:
+            self.reached = _reach(self)
+        return self.reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +102,6 @@ class Graph:
         self._ids: dict[str, Node] = {}
         self._waiting: deque[tuple[Node, Any]] = deque()
         self._values = 0
-        self._reached: dict[int, dict[str, list[Found]]] = {}
-        self._ordinals: dict[int, int] = {}
         for origin in ("json_ld", "microdata", "rdfa"):
             blocks = structured.get(origin)
             for block in _flat(blocks if isinstance(blocks, list) else []):
@@ -88,19 +109,6 @@ class Graph:
         while self._waiting:
             self._describe(*self._waiting.popleft())
         self._join()
-
-    def reach(self, node: Node) -> dict[str, list[Found]]:
-        """Return what can be read from a node by name, nearest first."""
-        found = self._reached.get(id(node))
-        if found is None:
-            found = self._reached[id(node)] = _reach(node)
-        return found
-
-    def label(self, node: Node) -> str:
-        """Name a node for provenance: syntax and type, with its number from the second on."""
-        kind = node.types[0] if node.types else "Thing"
-        number = self._ordinals.get(id(node), 1)
-        return f"{node.origin}:{kind}" + (f"[{number}]" if number > 1 else "")
 
     def _block(self, block: Any, origin: str) -> None:
         inside = block.get("@graph") if isinstance(block, dict) else None
@@ -170,7 +178,7 @@ class Graph:
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
             key = (node.origin, node.types[:1])
-            numbers[key] = self._ordinals[id(node)] = numbers.get(key, 0) + 1
+            numbers[key] = node.number = numbers.get(key, 0) + 1
         # A reference stands for its node, so it carries that node's number as well.
         self._aliases(kept)
 
@@ -212,7 +220,7 @@ def _local(name: str) -> str:
 def _reach(node: Node) -> dict[str, list[Found]]:
     found: dict[str, list[Found]] = {}
     waiting: deque[tuple[Node, tuple[str, ...], frozenset[str] | None]] = deque([(node, (), None)])
-    seen = {id(node)}
+    seen = {node}
     left = MOST_REACHED
     while waiting and left > 0:
         here, path, allowed = waiting.popleft()
@@ -225,8 +233,8 @@ def _reach(node: Node) -> dict[str, list[Found]]:
             found.setdefault(name, []).append(Found((*path, written), values))
             if name in THROUGH and len(path) < _FARTHEST:
                 for inner in [each for each in values if isinstance(each, Node)][:_MOST_BESIDE]:
-                    if id(inner) not in seen:
-                        seen.add(id(inner))
+                    if inner not in seen:
+                        seen.add(inner)
                         waiting.append((inner, (*path, written), THROUGH[name]))
     if node.address is not None and "url" not in found:
         found["url"] = [Found(("@id",), [node.address])]

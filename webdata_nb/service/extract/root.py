@@ -22,9 +22,9 @@ def of_kind(node: Node, kind: str) -> bool:
     return node.is_a(*KINDS[kind])
 
 
-def look_up(graph: Graph, node: Node, chain: tuple[str, ...]) -> Iterator[Found]:
+def look_up(node: Node, chain: tuple[str, ...]) -> Iterator[Found]:
     """Return what stands at the end of a chain of properties, starting from a node."""
-    reach = graph.reach(node)
+    reach = node.reach()
     for name in _names(node, chain[0]):
         yield from reach.get(name, ())
 
@@ -47,7 +47,7 @@ def find_root(graph: Graph, shape: Shape, title: str) -> Node | None:
     fields = [_heads(name, inner) for name, inner in shape.properties.items()]
     best: tuple[tuple[int, ...], Node] | None = None
     for node in candidates[:MOST_CANDIDATES]:
-        score = _score(graph, node, fields, sure=bool(named))
+        score = _score(node, fields, sure=bool(named))
         if score is not None and (best is None or (*score, _is_named(node, title)) > best[0]):
             best = (*score, _is_named(node, title)), node
     return best[1] if best is not None else None
@@ -61,13 +61,13 @@ def _heads(name: str, shape: Shape) -> dict[tuple[str, str], None]:
 
 
 def _score(
-    graph: Graph, node: Node, fields: list[dict[tuple[str, str], None]], *, sure: bool
+    node: Node, fields: list[dict[tuple[str, str], None]], *, sure: bool
 ) -> tuple[int, ...] | None:
     """Count the fields that a node can fill: those that tell its kind first, then those all have.
 
     None for a node that a schema cannot be about.
     """
-    names = [_first_name(graph, node, heads) for heads in fields]
+    names = [_first_name(node, heads) for heads in fields]
     common = sum(name in COMMON for name in names)
     special = sum(name is not None for name in names) - common
     aside = node.is_a(*ASIDES)
@@ -76,8 +76,8 @@ def _score(
     return special, 0 if aside else 1 if node.is_a(*PAGES) or not node.types else 2, common
 
 
-def _first_name(graph: Graph, node: Node, heads: dict[tuple[str, str], None]) -> str | None:
-    reach = graph.reach(node)
+def _first_name(node: Node, heads: dict[tuple[str, str], None]) -> str | None:
+    reach = node.reach()
     for name, kind in heads:
         if name in reach and (not kind or of_kind(node, kind)):
             return name

@@ -87,7 +87,7 @@ def extract_structured(
         comma=decimal_comma(_text(described, "language")),
     )
     filling = Filling(graph, Declared(structured, described, tables), coercion, root)
-    origin = graph.label(root) if root is not None else ""
+    origin = root.label if root is not None else ""
     part = filling.object(shape, root, "", origin, page=True)
     empty = dict.fromkeys(shape.properties)
     return Extraction(part.value or empty, part.provenance, part.missing)
