@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from tests.site.document import document, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from aiohttp import web
 
@@ -171,4 +171,25 @@ def breadth_first(links: dict[str, tuple[str, ...]], start: str) -> tuple[str, .
             if link not in seen:
                 seen.add(link)
                 waiting.append(link)
+    return tuple(order)
+
+
+def depth_first(
+    links: Mapping[str, Sequence[str]], start: str, *, max_depth: int = 10**9
+) -> tuple[str, ...]:
+    """Return the paths of a link table in the order in which dfs must fetch them.
+
+    A path is as deep as the shortest way to it that is known when it is visited.
+    """
+    order: dict[str, None] = {}
+    depths, stack = {start: 0}, [start]
+    while stack:
+        path = stack.pop()
+        if path in order:
+            continue
+        order[path] = None
+        for link in reversed(links.get(path, ())):
+            depths[link] = min(depths.get(link, max_depth + 1), depths[path] + 1)
+            if depths[link] <= max_depth:
+                stack.append(link)
     return tuple(order)

@@ -33,6 +33,7 @@ class BestFirst:
 
     ahead: int | None = ROUND
     weighs = True
+    promotes = False
 
     def __init__(self) -> None:
         self._waiting: dict[str, Candidate] = {}
@@ -89,6 +90,10 @@ class BestFirst:
 
     def _push(self, key: str) -> None:
         heapq.heappush(self._heap, (-self._score(key), self._rank[key], key))
+
+    def movable(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
+        """Tell that a link moves no page by itself: `cite` hears of it."""
+        return False
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 # Pages that a crawl in rounds pops before it looks at their links. A constant, so that the
@@ -31,11 +31,13 @@ class Frontier(Protocol):
 
     `ahead` tells how many may be popped before results are known, None that nothing learnt later
     changes what comes next. `weighs` tells whether the strategy wants to hear of links to URLs
-    that were offered before.
+    that were offered before, `promotes` whether a URL that still waits is to be offered again
+    where another page links to it.
     """
 
     ahead: int | None
     weighs: bool
+    promotes: bool
 
     def offer(self, candidates: Iterable[Candidate]) -> None:
         """Add the candidates of one page, in document order."""
@@ -46,9 +48,13 @@ class Frontier(Protocol):
     def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
         """Hear of all the links of a page: the keys they lead to, each with its weight."""
 
+    def movable(self, key: str) -> bool:
+        """Tell whether a candidate with this key waits and would move if it were offered again."""
+
     def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Candidate]: ...
+    def __iter__(self) -> Iterator[Candidate]:
+        """Iterate over what waits, where that is known in the order in which it will be popped."""
 
 
 class BreadthFirst:
@@ -56,6 +62,7 @@ class BreadthFirst:
 
     ahead: int | None = None
     weighs = False
+    promotes = False
 
     def __init__(self) -> None:
         self._queue: deque[Candidate] = deque()
@@ -71,6 +78,10 @@ class BreadthFirst:
     def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
         """Learn nothing: the order is that of the offers."""
 
+    def movable(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
+        """Tell that the order is that of the first offers."""
+        return False
+
     def __len__(self) -> int:
         return len(self._queue)
 
@@ -79,27 +90,43 @@ class BreadthFirst:
 
 
 class DepthFirst:
-    """Last in, first out, the links of one page in document order; popped in rounds."""
+    """Last in, first out: next is the first link of the page just read that was not yet visited.
 
-    ahead: int | None = ROUND
+    A URL that waits moves to the top when another page links to it, as a depth-first search
+    descends into it from there. Its depth is that of the shortest way known so far. Every result
+    may change what comes next, so no more than one URL is popped before its result is known.
+    """
+
+    ahead: int | None = 1
     weighs = False
+    promotes = True
 
     def __init__(self) -> None:
-        self._stack: list[Candidate] = []
+        # By key, the top of the stack last: dictionaries keep the order of insertion.
+        self._stack: dict[str, Candidate] = {}
 
     def offer(self, candidates: Iterable[Candidate]) -> None:
-        """Push so that the page's first link comes out first."""
-        self._stack.extend(reversed(list(candidates)))
+        """Push so that the page's first link comes out first; move up what waits already."""
+        for candidate in reversed(list(candidates)):
+            known = self._stack.pop(candidate.key, candidate)
+            depth = min(known.depth, candidate.depth)
+            self._stack[candidate.key] = known if known.depth == depth else replace(known, depth=depth)
 
     def pop(self) -> Candidate:
         """Take the newest."""
-        return self._stack.pop()
+        if not self._stack:
+            raise IndexError("nothing waits")
+        return self._stack.popitem()[1]
 
     def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
         """Learn nothing: the order is that of the offers."""
+
+    def movable(self, key: str) -> bool:
+        """Tell whether a URL waits: a new link moves it to the top."""
+        return key in self._stack
 
     def __len__(self) -> int:
         return len(self._stack)
 
     def __iter__(self) -> Iterator[Candidate]:
-        return reversed(self._stack)
+        return reversed(self._stack.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from webdata_nb.service.crawl.evidence import WEIGHTS
@@ -117,8 +118,9 @@ class Plan:
         self._held: dict[str, Candidate] = {}
         self._limits, self._scope, self._frontier, self._key = limits, scope, frontier, key
         self._known: set[str] = {key(start)}
-        # Links met before, as written: most links of a site, told without computing their key.
-        self._met: set[str] = {start}
+        # Links met before, as written: most links of a site, told without computing their key,
+        # which is noted where the strategy asks for it again.
+        self._met: dict[str, str] = {start: key(start)}
         self._bodies: dict[str, str] = {}
         # Left out for now: a shorter way, or a link that may be followed, can yet turn up.
         self._too_deep: dict[str, str] = {}
@@ -160,6 +162,11 @@ class Plan:
     def seed(self, urls: Iterable[str]) -> None:
         """Name pages to offer behind the start page's own links; to be called before it settles."""
         self._seeds = tuple(urls)
+
+    def likely(self, most: int) -> Iterator[Candidate]:
+        """Name the URLs that come next if no result adds one: at most what the budget holds."""
+        left = self._limits.max_pages - self.rows - len(self._outstanding)
+        return islice(self._frontier, max(0, min(most, left)))
 
     def settle(self, ordinal: int, result: Result) -> list[Settled]:
         """Take a result; return what became final by it, in order."""
@@ -223,10 +230,7 @@ class Plan:
         position = None
         if fate.is_row:
             position, self.rows = self.rows, self.rows + 1
-        if fate.leads:
-            seen.extend(self._lead_on(target, result))
-        if target.ordinal == 0:
-            seen.extend(self._offer(self._seeds, target, most=len(self._seeds)))
+        seen.extend(self._lead_on(target, result if fate.leads else None))
         if self._learnt:
             self._learnt = False
             fresh: list[Candidate] = []
@@ -234,12 +238,18 @@ class Plan:
             self._frontier.offer(fresh)
         return Settled(target, position, tuple(seen))
 
-    def _lead_on(self, target: Target, result: Result) -> Iterator[Seen]:
-        links = self._followed(target, result)
-        if self._facets is not None:
-            self._facets.meet(self._key(url) for url in self._unmet(links))
-        yield from self._offer(links, target)
-        if self._frontier.weighs:
+    def _lead_on(self, target: Target, result: Result | None) -> Iterator[Seen]:
+        """Offer the links of a page, and behind those of the start page the seeds."""
+        fresh: list[Candidate] = []
+        if result is not None:
+            links = self._followed(target, result)
+            if self._facets is not None:
+                self._facets.meet(self._key(url) for url in self._unmet(links))
+            yield from self._gather(links, target, fresh, MAX_LINKS)
+        if target.ordinal == 0:
+            yield from self._gather(self._seeds, target, fresh, MAX_LINKS + len(self._seeds))
+        self._frontier.offer(fresh)
+        if result is not None and self._frontier.weighs:
             self._frontier.cite(self._key(target.url), self._cited(result))
 
     def _fate(self, target: Target, result: Result) -> Fate:
@@ -320,15 +330,22 @@ class Plan:
             if index not in left and (key := self._key(url)) in self._known
         ]
 
-    def _offer(
-        self, links: Iterable[str], source: Target, *, most: int = MAX_LINKS
+    def _gather(
+        self, links: Iterable[str], source: Target, fresh: list[Candidate], most: int
     ) -> Iterator[Seen]:
-        fresh: list[Candidate] = []
-        met = self._met
-        for url in [link for link in links if link not in met]:
-            key = self._key(url)
+        """Add what a page links to and may be read to `fresh`; account for the rest.
+
+        Where a new link moves a URL that waits, `fresh` has that URL too, at the link's place.
+        """
+        met, moved = self._met, 0
+        promotes = self._frontier.promotes
+        for url in links if promotes else [link for link in links if link not in met]:
+            key = met.get(url) or self._key(url)
             if key in self._known:
-                met.add(url)
+                met[url] = key if promotes else ""
+                if self._frontier.movable(key):
+                    fresh.append(Candidate(url, source.depth + 1, key))
+                    moved += 1
                 continue
             candidate = Candidate(url, source.depth + 1, key)
             if (reason := self._scope.verdict(url)) is not None:
@@ -336,11 +353,10 @@ class Plan:
             elif candidate.depth > self._limits.max_depth:
                 if key not in self._held:
                     self._too_deep.setdefault(key, url)
-            elif len(fresh) >= most:
+            elif len(fresh) - moved >= most:
                 yield self._account(candidate, "trap", f"link {most} and on of {source.url}")
             else:
                 yield from self._admit(candidate, fresh)
-        self._frontier.offer(fresh)
 
     def _admit(self, candidate: Candidate, fresh: list[Candidate]) -> Iterator[Seen]:
         """Add a URL to `fresh`, account for it, or hold it until more is known."""

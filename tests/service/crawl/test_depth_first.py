@@ -1,0 +1,152 @@
+"""Depth first: the order of a plain depth-first search, whatever the timing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.service.crawl.driving import Driven, drive
+from tests.site.graphs import depth_first
+from webdata_nb.service.crawl.frontier import DepthFirst
+from webdata_nb.service.crawl.journal import decode, encode
+from webdata_nb.service.crawl.plan import Limits, Plan, Result, Target
+from webdata_nb.service.crawl.scope import Scope
+from webdata_nb.service.web.urls import canonical_key
+
+BASE = "http://x.test"
+Links = Mapping[str, Sequence[str]]
+
+
+def page(links: Sequence[str], content_hash: str | None = None) -> Result:
+    urls = tuple(BASE + link for link in links)
+    return Result("page", "", content_hash=content_hash, links=urls)
+
+
+def crawled(links: Links, *, concurrency: int = 1, seed: int = 0, **limits: int) -> Driven:
+    site = {BASE + path: page(there) for path, there in links.items()}
+    bounds = Limits(limits.get("max_pages", 1000), limits.get("max_depth", 1000))
+    return drive(
+        site, BASE + "/", frontier=DepthFirst, limits=bounds, concurrency=concurrency, seed=seed
+    )
+
+
+def paths(done: Driven) -> list[str]:
+    return [url.removeprefix(BASE) for url in done.rows]
+
+
+def web(seed: int, pages: int) -> dict[str, list[str]]:
+    """Make a random graph with cycles, links back, links to itself and pages without links."""
+    chance = random.Random(seed)
+    names = ["/", *(f"/p{n}" for n in range(1, pages))]
+    return {
+        name: list(dict.fromkeys(chance.choices(names, k=chance.choice([0, 1, 2, 3, 8]))))
+        for name in names
+    }
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 5, 10, 50])
+def test_eight_pages_of_a_ternary_tree_reach_depth_seven(concurrency: int) -> None:
+    def read(url: str) -> Result:
+        return page([f"{url.removeprefix(BASE)}{letter}" for letter in "abc"])
+
+    done = drive(
+        read, BASE + "/", frontier=DepthFirst, limits=Limits(8, 10), concurrency=concurrency
+    )
+    assert paths(done) == ["/" + "a" * depth for depth in range(8)]
+
+
+def test_the_first_link_is_followed_to_its_end_before_the_second() -> None:
+    links = {"/": ["/a", "/b"], "/a": ["/a1", "/a2"], "/a1": ["/a11"], "/b": ["/b1"]}
+    ends = {"/a11": [], "/a2": [], "/b1": []}
+    assert paths(crawled(links | ends)) == ["/", "/a", "/a1", "/a11", "/a2", "/b", "/b1"]
+
+
+def test_a_page_that_waits_is_visited_from_the_page_that_links_to_it_first() -> None:
+    links = {"/": ["/a", "/b", "/c"], "/a": ["/c", "/d"], "/b": [], "/c": ["/e"], "/d": [], "/e": []}
+    assert paths(crawled(links)) == ["/", "/a", "/c", "/e", "/d", "/b"]
+
+
+def test_the_depth_of_a_page_is_that_of_the_shortest_way_known() -> None:
+    links = {"/": ["/a", "/b"], "/a": ["/a1"], "/a1": ["/b"], "/b": ["/b1"], "/b1": []}
+    done = crawled(links, max_depth=2)
+    assert paths(done) == ["/", "/a", "/a1", "/b", "/b1"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    pages=st.integers(2, 60),
+    max_pages=st.sampled_from([1, 3, 8, 25, 1000]),
+    max_depth=st.sampled_from([1, 2, 4, 10, 1000]),
+    concurrency=st.sampled_from([1, 2, 5, 10, 50]),
+)
+def test_the_order_is_that_of_a_depth_first_search(
+    seed: int, pages: int, max_pages: int, max_depth: int, concurrency: int
+) -> None:
+    links = web(seed, pages)
+    done = crawled(
+        links, concurrency=concurrency, seed=seed, max_pages=max_pages, max_depth=max_depth
+    )
+    assert tuple(paths(done)) == depth_first(links, "/", max_depth=max_depth)[:max_pages]
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10**6), stored=st.integers(0, 40), fetched=st.sets(st.integers(0, 40)))
+def test_a_plan_fed_its_rows_goes_on_where_it_was(
+    seed: int, stored: int, fetched: set[int]
+) -> None:
+    links = web(seed, 40)
+    whole = crawled(links)
+    journal = {
+        ordinal: decode(encode(Target(ordinal, url, 0), _resolved(links, url), None))
+        for ordinal, url in enumerate(whole.fetched)
+        if ordinal < stored or ordinal in fetched
+    }
+    site = {BASE + path: page(there) for path, there in links.items()}
+    again = drive(
+        site, BASE + "/", frontier=DepthFirst, limits=Limits(1000, 1000), stored=journal,
+        concurrency=5, seed=seed,
+    )  # fmt: skip
+    assert (again.rows, again.receipt) == (whole.rows, whole.receipt)
+    assert not set(again.fetched) & {url for url, _ in journal.values()}
+
+
+def _resolved(links: Links, url: str) -> Result:
+    there = links[url.removeprefix(BASE)]
+    return Result("page", url, links=tuple(BASE + link for link in there))
+
+
+def test_redirects_and_duplicates_give_their_budget_back_in_order() -> None:
+    site = {
+        BASE + "/": page(["/a", "/b"]),
+        BASE + "/a": page(["/moved", "/copy", "/c"], content_hash="a"),
+        BASE + "/moved": Result("page", BASE + "/a"),
+        BASE + "/copy": page(["/never"], content_hash="a"),
+        BASE + "/c": page([]),
+        BASE + "/b": page([]),
+    }
+    done = drive(site, BASE + "/", frontier=DepthFirst, limits=Limits(4, 10))
+    assert paths(done) == ["/", "/a", "/c", "/b"]
+    assert done.receipt == {
+        BASE + "/": "fetched", BASE + "/a": "fetched", BASE + "/moved": "redirect",
+        BASE + "/copy": "duplicate", BASE + "/c": "fetched", BASE + "/b": "fetched",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 100])
+def test_what_comes_next_is_named_in_order_and_within_the_budget(most: int) -> None:
+    plan = Plan(
+        BASE + "/", Limits(4, 10), Scope(frozenset({"x.test"})), DepthFirst(), canonical_key
+    )
+    links = [f"/{n}" for n in range(9)]
+    assert plan.next() is not None
+    plan.settle(0, replace(page(links), final_url=BASE + "/"))
+    named = [BASE + link for link in links]
+    assert [each.url for each in plan.likely(most)] == named[: min(most, 3)]
+    plan.next()
+    assert [each.url for each in plan.likely(9)] == named[1:3]
