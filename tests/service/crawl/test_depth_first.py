@@ -62,12 +62,19 @@ def test_eight_pages_of_a_ternary_tree_reach_depth_seven(concurrency: int) -> No
 
 def test_the_first_link_is_followed_to_its_end_before_the_second() -> None:
     links = {"/": ["/a", "/b"], "/a": ["/a1", "/a2"], "/a1": ["/a11"], "/b": ["/b1"]}
-    ends = {"/a11": [], "/a2": [], "/b1": []}
-    assert paths(crawled(links | ends)) == ["/", "/a", "/a1", "/a11", "/a2", "/b", "/b1"]
+    ends: Links = {"/a11": [], "/a2": [], "/b1": []}
+    assert paths(crawled({**links, **ends})) == ["/", "/a", "/a1", "/a11", "/a2", "/b", "/b1"]
 
 
 def test_a_page_that_waits_is_visited_from_the_page_that_links_to_it_first() -> None:
-    links = {"/": ["/a", "/b", "/c"], "/a": ["/c", "/d"], "/b": [], "/c": ["/e"], "/d": [], "/e": []}
+    links = {
+        "/": ["/a", "/b", "/c"],
+        "/a": ["/c", "/d"],
+        "/b": [],
+        "/c": ["/e"],
+        "/d": [],
+        "/e": [],
+    }
     assert paths(crawled(links)) == ["/", "/a", "/c", "/e", "/d", "/b"]
 
 

@@ -110,7 +110,9 @@ class DepthFirst:
         for candidate in reversed(list(candidates)):
             known = self._stack.pop(candidate.key, candidate)
             depth = min(known.depth, candidate.depth)
-            self._stack[candidate.key] = known if known.depth == depth else replace(known, depth=depth)
+            self._stack[candidate.key] = (
+                known if known.depth == depth else replace(known, depth=depth)
+            )
 
     def pop(self) -> Candidate:
         """Take the newest."""

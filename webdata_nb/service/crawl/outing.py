@@ -39,13 +39,16 @@ class Outing:
         if not await self._allowed(target.url):
             answer = await self._robots.answer(target.url)
             return Result("robots", target.url, reason=answer.refusal)
-        polite = self._request.respect_robots_txt
-        delay_s = await self._robots.delay_s(target.url) if polite else 0.0
+        delay_s = await self.delay_s(target.url)
         start = target.ordinal == 0
         return await self._visitor.arrive(
             self._errand(target, delay_s),
             allow_hop=self._robots_only if start else self._allow_hop,
         )
+
+    async def delay_s(self, url: str) -> float:
+        """Return the seconds that the host of a URL wants between requests."""
+        return await self._robots.delay_s(url) if self._request.respect_robots_txt else 0.0
 
     async def read(self, target: Target, came: Arrived) -> Visit:
         """Turn a page that came into its data."""

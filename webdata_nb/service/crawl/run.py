@@ -21,6 +21,7 @@ from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import as_pieces, row
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
+from webdata_nb.service.crawl.speculation import Ahead, Speculation
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed, PageError
 from webdata_nb.service.extract import Extractor
@@ -121,7 +122,7 @@ class _Crawl:
         self._failure: str | None = None
         self.seeds: Seeds | None = None
         self._unsaved_seeds: Seeds | None = None
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
         frontier = FRONTIERS[request.crawl_strategy]()
         self._weighs = frontier.weighs
         self._plan = Plan(
@@ -139,12 +140,20 @@ class _Crawl:
             facets=Facets() if request.filter_faceted_urls else None,
         )
         self._outing = Outing(request, self._options, tools.visitor, robots, self._plan)
+        # Where the plan may run ahead by itself there is nothing to guess.
+        self._speculation = (
+            Speculation(self._plan, self._outing, self._spool, request.concurrency)
+            if frontier.ahead == 1
+            else None
+        )
 
     async def replay(self) -> None:
         """Read what earlier attempts stored; the plan meets it again in its order."""
         for entry in await self._context.entries():
             self._stored[entry.ordinal] = decode(entry.journal)
             self._spool.drop(entry.ordinal)
+        if self._speculation is not None:
+            await self._speculation.restore({url for url, _ in self._stored.values()})
 
     async def work(self) -> None:
         """Run the workers until the plan is over."""
@@ -163,28 +172,70 @@ class _Crawl:
 
     async def _worker(self, group: asyncio.TaskGroup) -> None:
         """Fetch, page after page; each worker is one of the fetches that `concurrency` allows."""
-        while (target := await self._next()) is not None:
-            came = await self._come(target)
+        while (work := await self._next(group)) is not None:
+            if isinstance(work, Ahead):
+                await self._fetch_ahead(work, group)
+                continue
+            came = await self._come(work)
             self._in_work += 1
-            kept = await self._kept(target, came) if isinstance(came, Arrived) else None
+            kept = await self._kept(work, came) if isinstance(came, Arrived) else None
             if kept is not None:
-                group.create_task(self._finish(target, kept))
+                group.create_task(self._finish(work, kept))
             else:
-                await self._finish(target, came)
+                await self._finish(work, came)
 
-    async def _next(self) -> Target | None:
-        async with self._changed:
-            while (target := self._plan.next()) is None:
-                if self._plan.over:
-                    self._changed.notify_all()
-                    return None
-                await self._changed.wait()
-        return target
+    async def _next(self, group: asyncio.TaskGroup) -> Target | Ahead | None:
+        """Wait for a page to fetch, in its turn or ahead of it; None at the end of the crawl."""
+        while (work := self._due(group) or self._guess()) is None:
+            if self._plan.over:
+                self._wake()
+                if self._speculation is not None:
+                    self._speculation.stop()
+                return None
+            await self._changed.wait()
+        return work
+
+    def _wake(self) -> None:
+        """Let workers that wait look again at what is to do."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _due(self, group: asyncio.TaskGroup) -> Target | None:
+        """Return the next page in its turn; finish those that were fetched ahead."""
+        while (target := self._plan.next()) is not None:
+            ahead = None if self._speculation is None else self._speculation.claim(target)
+            if ahead is None:
+                return target
+            self._in_work += 1
+            if ahead.came is not None:
+                group.create_task(self._finish(target, ahead.came))
+        return None
+
+    def _guess(self) -> Ahead | None:
+        return None if self._speculation is None or self._stored else self._speculation.guess()
+
+    async def _fetch_ahead(self, ahead: Ahead, group: asyncio.TaskGroup) -> None:
+        if self._speculation is not None:
+            came = await self._speculation.fetch(ahead)
+            if came is not None:
+                group.create_task(self._read_ahead(ahead, came))
+
+    async def _read_ahead(self, ahead: Ahead, came: Arrived | Visit | Result) -> None:
+        if self._speculation is not None:
+            await self._speculation.read(ahead, came)
+        if ahead.target is not None and ahead.came is not None:
+            await self._finish(ahead.target, ahead.came)
+        self._wake()
 
     async def _come(self, target: Target) -> Stored | Arrived | Visit | Result:
         """Return what a target came to: in an earlier attempt if it did, else by fetching it."""
         url, known = self._stored.pop(target.ordinal, ("", None))
-        if known is not None and url == target.url:
+        if known is not None:
+            if url != target.url:
+                raise JobFailed(
+                    "an earlier release began this crawl, with another order of its pages; "
+                    "start it again"
+                )
             return Stored(known)
         record = await self._spool.take(target.ordinal)
         if record is not None:
@@ -214,15 +265,15 @@ class _Crawl:
             await self._repeat(target, came.result)
         else:
             await self._store(target, came)
-            self._spool.drop(target.ordinal)
+            speculation = self._speculation
+            number = target.ordinal if speculation is None else speculation.number(target)
+            self._spool.drop(number)
         self._in_work -= 1
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _repeat(self, target: Target, known: Result) -> None:
         if target.ordinal == 0:
             await self._seed(known)
-        await self._commit(self._plan.settle(target.ordinal, known))
+        await self._settle(target, known)
 
     async def _store(self, target: Target, came: Arrived | Visit | Result) -> None:
         if isinstance(came, Arrived):
@@ -241,7 +292,16 @@ class _Crawl:
         journal = encode(target, result, self._text(visit))
         success = result.ending == "page"
         entry = Entry(target.ordinal, target.url, success, journal, page, charged=charged)
-        await self._commit(self._plan.settle(target.ordinal, result), entry)
+        await self._settle(target, result, entry)
+
+    async def _settle(self, target: Target, result: Result, entry: Entry | None = None) -> None:
+        """Tell the plan, which then knows what comes next, and store what became final.
+
+        Nothing is awaited between the two: commits are in the order of what they publish.
+        """
+        settled = self._plan.settle(target.ordinal, result)
+        self._wake()
+        await self._commit(settled, entry)
 
     async def _seed(self, start: Result) -> None:
         """Read the sitemaps, once the start page says which site this is; a replay knows them."""

@@ -187,6 +187,9 @@ class Spool(Protocol):
     async def keep(self, ordinal: int, *parts: bytes) -> Place | None:
         """Keep a new record, given in parts, and say where; None where there is no room for it."""
 
+    def kept(self) -> list[int]:
+        """Return the ordinals of all that is kept."""
+
     def place(self, ordinal: int) -> Place:
         """Return where a record lies, until it is dropped."""
 

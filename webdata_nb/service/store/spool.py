@@ -132,6 +132,10 @@ class JobSpool:
             return None
         return self.place(ordinal)
 
+    def kept(self) -> list[int]:
+        """Return the ordinals of all that is kept."""
+        return list(self._sizes)
+
     def place(self, ordinal: int) -> Place:
         """Return where a record lies that is kept."""
         return Place(self._path(ordinal), _HEAD.size)
