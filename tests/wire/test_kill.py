@@ -42,6 +42,32 @@ async def test_a_killed_service_finishes_its_crawl(chosen: Settings, after: int)
         assert len(asked) - len(set(asked)) <= CONCURRENCY
 
 
+async def test_a_killed_depth_first_crawl_goes_on_in_its_order(chosen: Settings) -> None:
+    with Site(seed=3, latency=0.04) as site:
+        # The children of a page have one digit: depth first is the order of the alphabet.
+        paths = sorted(link_tree(site, depth=3, fanout=4))
+        start = {
+            "url": site.at("/tree"), "concurrency": CONCURRENCY, "max_pages": 60,
+            "crawl_strategy": "dfs",
+        }  # fmt: skip
+        job_id, shown = "", list[dict[str, object]]()
+        for _ in range(3):
+            async with connected(chosen) as (client, _service):
+                job_id = job_id or (await client.start_crawl(start)).job_id
+                status = await rows_after(client, job_id, len(shown) + 12)
+                assert status.data[: len(shown)] == shown
+                shown = status.data
+                kill(chosen)
+            await until(lambda: not processes_on(chosen.data_dir))
+        async with connected(chosen) as (client, _service):
+            ended = await rows_after(client, job_id, 1000)
+        assert ended.status == "completed"
+        assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:60]]
+        assert ended.data[: len(shown)] == shown
+        asked = site.paths
+        assert len(asked) - len(set(asked)) <= 3 * CONCURRENCY
+
+
 async def test_rows_of_a_crawl_do_not_depend_on_how_often_it_was_killed(
     chosen: Settings,
 ) -> None:

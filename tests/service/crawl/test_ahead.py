@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from tests.site.server import Site
 from tests.stores.suite import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import run as crawl
+from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
+from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
@@ -178,3 +180,85 @@ async def test_rows_do_not_tell_how_far_workers_ran_ahead(
         tables.append([(row["url"], row["markdown"]) for row in await house.rows()])
     assert tables[0] == tables[1]
     assert len(tables[0]) == len(PAGES) + 1
+
+
+def deep_site(site: Site) -> list[str]:
+    """Make pages that lead down and on; return them depth first."""
+    order = ["/"]
+    site.page("/", document("Front", links=[f"/{n}" for n in range(4)]))
+    for n in range(4):
+        below = [f"/{n}/{m}" for m in range(3)]
+        site.page(f"/{n}", document(f"Page {n}", links=[*below, "/3"]))
+        for path in below:
+            site.page(path, document(f"Page {path}", links=["/"]))
+    # The last section moves up: the first page links to it.
+    for n in (0, 3, 1, 2):
+        order.extend([f"/{n}", *(f"/{n}/{m}" for m in range(3))])
+    return ["/", "/0", "/0/0", "/0/1", "/0/2", *order[5:]]
+
+
+async def test_depth_first_goes_on_where_a_kill_left_it(tmp_path: Path) -> None:
+    with Site(latency=0.05) as site:
+        order = deep_site(site)
+        house = House(tmp_path, site, concurrency=4, crawl_strategy="dfs")
+        seen: list[str] = []
+        for attempt in range(12):
+            async with house.attempt() as (readers, task):
+                readers.go_on.set()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(task), 0.08 + 0.02 * attempt)
+            rows = [row["url"] for row in await house.rows()]
+            assert rows[: len(seen)] == seen
+            seen = rows
+            if task.done() and not task.cancelled():
+                break
+        else:
+            async with house.attempt() as (readers, task):
+                readers.go_on.set()
+                await task
+        assert [row["url"] for row in await house.rows()] == [site.at(path) for path in order]
+        # A kill costs the pages in flight, of which there were never more than four.
+        assert len(site.paths) <= len(order) + 12 * 4
+        assert not list(house.spool_dir.iterdir())
+
+
+async def test_what_came_ahead_of_its_turn_is_not_fetched_again_after_a_kill(
+    tmp_path: Path, site: Site
+) -> None:
+    house = House(tmp_path, site, concurrency=4, crawl_strategy="dfs")
+    async with house.attempt() as (readers, _):
+        # The first page is being read, and the others came ahead of their turn.
+        await until_waiting(readers, len(PAGES))
+    assert sorted(site.paths) == ["/", *PAGES]
+    async with house.attempt() as (readers, task):
+        readers.go_on.set()
+        await task
+    assert sorted(site.paths) == ["/", *PAGES]
+    assert [row["url"] for row in await house.rows()] == [site.at(path) for path in ["/", *PAGES]]
+    assert not list(house.spool_dir.iterdir())
+
+
+async def test_a_crawl_that_began_in_another_order_says_so(
+    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(tmp_path, site, concurrency=1, crawl_strategy="dfs")
+    monkeypatch.setitem(crawl.FRONTIERS, "dfs", LastLinkFirst)
+    async with house.attempt() as (readers, _):
+        await until_waiting(readers, 1)
+        readers.go_on.set()
+        async with asyncio.timeout(30):
+            while len(await house.rows()) < 3:  # noqa: ASYNC110 - the store is what is watched
+                await asyncio.sleep(0.01)
+    monkeypatch.undo()
+    async with house.attempt() as (readers, task):
+        readers.go_on.set()
+        with pytest.raises(JobFailed, match="an earlier release began this crawl"):
+            await task
+
+
+class LastLinkFirst(DepthFirst):
+    """An order that this release does not have."""
+
+    def offer(self, candidates: Iterable[Candidate]) -> None:
+        """Push the links the other way round."""
+        super().offer(reversed(list(candidates)))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl.plan import Plan, Result, Target
 from webdata_nb.service.crawl.robots import Robots
 from webdata_nb.service.crawl.scope import site_of
-from webdata_nb.service.scrape.look import look_of
-from webdata_nb.service.scrape.source import ScrapeOptions
+from webdata_nb.service.extract import Extractor
+from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
+from webdata_nb.service.scrape.source import Fact, ScrapeOptions
 from webdata_nb.service.scrape.visit import Arrived, Errand, Visit, Visitor
+
+_FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
+_FACETED: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
 
 
 class Outing:
@@ -78,3 +84,18 @@ class Outing:
 
     async def _allowed(self, url: str) -> bool:
         return not self._request.respect_robots_txt or await self._robots.allowed(url)
+
+
+def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
+    """Return what every page of the crawl is asked for."""
+    wanted = request.scrape_options
+    formats = page_formats(wanted.formats)
+    return ScrapeOptions(
+        formats=formats if extractor is None else extractor.formats(formats),
+        only_main_content=wanted.only_main_content,
+        markdown_mode=markdown_mode(wanted.format_options),
+        include_tags=wanted.include_tags,
+        exclude_tags=wanted.exclude_tags,
+        facts=_FACETED if request.filter_faceted_urls else _FACTS,
+        encoded=extractor is None,
+    )

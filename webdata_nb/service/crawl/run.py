@@ -10,24 +10,22 @@ from typing import Any, Final
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import arrival
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.facets import Facets
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
-from webdata_nb.service.crawl.outing import Outing
+from webdata_nb.service.crawl.outing import Outing, page_options
 from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
-from webdata_nb.service.crawl.robots import Answer, Robots, RobotsCache
+from webdata_nb.service.crawl.results import refusal, result_of
+from webdata_nb.service.crawl.robots import Robots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import as_pieces, row
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
 from webdata_nb.service.crawl.speculation import Ahead, Speculation
 from webdata_nb.service.credits.tariff import of_page
-from webdata_nb.service.errors import JobFailed, PageError
+from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import Extractor
-from webdata_nb.service.scrape.look import markdown_mode, page_formats
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import Fact, ScrapeOptions
 from webdata_nb.service.scrape.visit import Arrived, Visit, Visitor
 from webdata_nb.service.store.base import JobContext, Spool
 from webdata_nb.service.store.records import Batch, Entry, Seen
@@ -41,8 +39,6 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 }
 # Beyond this, a page's text is of no use to the local index and only weighs the journal down.
 INDEXED_TEXT: Final = 100_000
-# The most of an error's text that the receipt holds.
-RECEIPT_TEXT: Final = 500
 # Pages of a crawl that came and are not stored, beyond those that its workers hold.
 AHEAD: Final = 32
 
@@ -64,25 +60,6 @@ class Stored:
     """A target that an earlier attempt has stored."""
 
     result: Result
-
-
-_FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
-_FACETED: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
-
-
-def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
-    """Return what every page of the crawl is asked for."""
-    wanted = request.scrape_options
-    formats = page_formats(wanted.formats)
-    return ScrapeOptions(
-        formats=formats if extractor is None else extractor.formats(formats),
-        only_main_content=wanted.only_main_content,
-        markdown_mode=markdown_mode(wanted.format_options),
-        include_tags=wanted.include_tags,
-        exclude_tags=wanted.exclude_tags,
-        facts=_FACETED if request.filter_faceted_urls else _FACTS,
-        encoded=extractor is None,
-    )
 
 
 async def run(context: JobContext, request: CrawlRequest, tools: Tools) -> Batch:
@@ -140,20 +117,16 @@ class _Crawl:
             facets=Facets() if request.filter_faceted_urls else None,
         )
         self._outing = Outing(request, self._options, tools.visitor, robots, self._plan)
-        # Where the plan may run ahead by itself there is nothing to guess.
-        self._speculation = (
-            Speculation(self._plan, self._outing, self._spool, request.concurrency)
-            if frontier.ahead == 1
-            else None
-        )
+        # Where the plan itself runs ahead, fetches are never idle and there is nothing to guess.
+        most_fetches = request.concurrency if frontier.ahead == 1 else 1
+        self._speculation = Speculation(self._plan, self._outing, self._spool, most_fetches)
 
     async def replay(self) -> None:
         """Read what earlier attempts stored; the plan meets it again in its order."""
         for entry in await self._context.entries():
             self._stored[entry.ordinal] = decode(entry.journal)
             self._spool.drop(entry.ordinal)
-        if self._speculation is not None:
-            await self._speculation.restore({url for url, _ in self._stored.values()})
+        await self._speculation.restore({url for url, _ in self._stored.values()})
 
     async def work(self) -> None:
         """Run the workers until the plan is over."""
@@ -189,8 +162,7 @@ class _Crawl:
         while (work := self._due(group) or self._guess()) is None:
             if self._plan.over:
                 self._wake()
-                if self._speculation is not None:
-                    self._speculation.stop()
+                self._speculation.stop()
                 return None
             await self._changed.wait()
         return work
@@ -203,8 +175,7 @@ class _Crawl:
     def _due(self, group: asyncio.TaskGroup) -> Target | None:
         """Return the next page in its turn; finish those that were fetched ahead."""
         while (target := self._plan.next()) is not None:
-            ahead = None if self._speculation is None else self._speculation.claim(target)
-            if ahead is None:
+            if (ahead := self._speculation.claim(target)) is None:
                 return target
             self._in_work += 1
             if ahead.came is not None:
@@ -212,17 +183,16 @@ class _Crawl:
         return None
 
     def _guess(self) -> Ahead | None:
-        return None if self._speculation is None or self._stored else self._speculation.guess()
+        # What an earlier attempt stored comes again first, and needs no fetch.
+        return None if self._stored else self._speculation.guess()
 
     async def _fetch_ahead(self, ahead: Ahead, group: asyncio.TaskGroup) -> None:
-        if self._speculation is not None:
-            came = await self._speculation.fetch(ahead)
-            if came is not None:
-                group.create_task(self._read_ahead(ahead, came))
+        came = await self._speculation.fetch(ahead)
+        if came is not None:
+            group.create_task(self._read_ahead(ahead, came))
 
     async def _read_ahead(self, ahead: Ahead, came: Arrived | Visit | Result) -> None:
-        if self._speculation is not None:
-            await self._speculation.read(ahead, came)
+        await self._speculation.read(ahead, came)
         if ahead.target is not None and ahead.came is not None:
             await self._finish(ahead.target, ahead.came)
         self._wake()
@@ -265,9 +235,7 @@ class _Crawl:
             await self._repeat(target, came.result)
         else:
             await self._store(target, came)
-            speculation = self._speculation
-            number = target.ordinal if speculation is None else speculation.number(target)
-            self._spool.drop(number)
+            self._spool.drop(self._speculation.number(target))
         self._in_work -= 1
 
     async def _repeat(self, target: Target, known: Result) -> None:
@@ -279,7 +247,7 @@ class _Crawl:
         if isinstance(came, Arrived):
             came = await self._outing.read(target, came)
         visit = came if isinstance(came, Visit) else None
-        result = _result(came, graded=self._weighs) if isinstance(came, Visit) else came
+        result = result_of(came, graded=self._weighs) if isinstance(came, Visit) else came
         if target.ordinal == 0:
             await self._judge_start(result, visit)
             await self._seed(result)
@@ -337,7 +305,7 @@ class _Crawl:
         """Without its start page a crawl has failed; say why in the job's own error."""
         if "robots" in (result.ending, result.reason):
             answer = await self._robots.answer(result.final_url)
-            self._failure = _refusal(answer)
+            self._failure = refusal(answer)
         elif visit is not None and visit.error is not None and visit.status is None:
             self._failure = f"the start page could not be fetched: {visit.error}"
 
@@ -362,43 +330,3 @@ class _Crawl:
             completed=self._plan.rows,
         )
         await self._context.commit(batch)
-
-
-def _refusal(answer: Answer) -> str:
-    """Say why robots.txt keeps the whole crawl out."""
-    if answer.status == 0:
-        return f"the site could not be reached: {answer.problem}"
-    if answer.unreachable:
-        return (
-            f"robots.txt answered HTTP {answer.status}, which means that the site must not be "
-            "crawled now; respect_robots_txt=false overrides this"
-        )
-    return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
-
-
-def _said(error: PageError) -> str:
-    """Return an error's text for the receipt, where it may quote whatever a page is called."""
-    return str(error)[:RECEIPT_TEXT]
-
-
-def _result(visit: Visit, *, graded: bool) -> Result:
-    if visit.stopped is not None:
-        return Result("stopped", visit.final_url, reason=visit.stopped)
-    if visit.error is not None:
-        return Result("failed", visit.final_url, reason=visit.error.kind, detail=_said(visit.error))
-    scraped = visit.scraped
-    if scraped is None:
-        return Result("page", visit.final_url)
-    links = scraped.outlinks
-    return Result(
-        "page",
-        visit.final_url,
-        content_hash=scraped.content_hash,
-        links=tuple(link.url for link in links),
-        grades=grades(link.anchor for link in links) if graded else "",
-        nofollow=tuple(index for index, link in enumerate(links) if link.nofollow),
-        sealed="nofollow" in scraped.robots,
-        canonical=scraped.canonical,
-        sketch=scraped.sketch,
-        shape=scraped.shape,
-    )
