@@ -265,6 +265,46 @@ async def test_an_error_inside_a_trial_lets_the_next_one_try(
     assert diary.starts == [("next", 11.0)]
 
 
+async def test_a_request_inside_a_trial_does_not_wait_for_the_trial(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def trial() -> None:
+        async with throttle.turn("site.test"):
+            await diary.visit("robots.txt on the way to a redirect's target")
+        await throttle.reward("site.test")
+
+    await break_host(throttle)
+    async with asyncio.timeout(10):
+        await time.pass_for(trial(), diary.visit("next"))
+    assert [start for _, start in diary.starts] == [11.0, 11.0]
+
+
+async def test_a_line_has_a_deadline_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, diary: Diary
+) -> None:
+    monkeypatch.setattr(throttle_module, "TURN_S", 0.1)
+    await diary.visit("first", delay_s=0.05)
+    held = asyncio.ensure_future(diary.visit("held", delay_s=0.05, patience_s=0.0))
+    await asyncio.sleep(0)
+    with pytest.raises(FetchError, match="had no turn for this page within 0 s; 1 were") as caught:
+        await diary.visit("late", delay_s=0.05, patience_s=0.0)
+    assert caught.value.kind == "timeout"
+    held.cancel()
+    await asyncio.gather(held, return_exceptions=True)
+
+
+async def test_files_of_pages_without_end_do_not_keep_the_next_page_from_its_turn(
+    throttle: HostThrottle, diary: Diary, time: Time
+) -> None:
+    async def files() -> None:
+        for _ in range(1000):
+            await throttle.alongside("site.test", delay_s=0.5, patience_s=2.0)
+
+    await diary.visit("first", delay_s=10.0)
+    with pytest.raises(FetchError, match="had no turn"):
+        await time.pass_for(diary.visit("next", delay_s=10.0), files())
+
+
 async def test_idle_hosts_are_forgotten(
     throttle: HostThrottle, diary: Diary, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:

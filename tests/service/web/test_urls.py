@@ -12,10 +12,10 @@ from webdata_nb.service.web.urls import (
     Joiner,
     canonical,
     dedupe_key,
-    host,
     join,
     origin,
     parts,
+    server,
 )
 
 UNDECODABLE_PUNYCODE = {
@@ -158,17 +158,17 @@ def test_a_base_that_is_no_web_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "its_origin", "its_host"),
+    ("url", "its_origin", "its_server"),
     [
-        ("https://example.com/a", "https://example.com", "example.com"),
-        ("HTTP://Example.com:80/", "http://example.com", "example.com"),
-        ("http://example.com:443/", "http://example.com:443", "example.com"),
-        ("http://[::1]:8080/", "http://[::1]:8080", "::1"),
-        ("https://[2001:DB8::1]/", "https://[2001:db8::1]", "2001:db8::1"),
+        ("https://example.com/a", "https://example.com", "example.com:443"),
+        ("HTTP://Example.com:80/", "http://example.com", "example.com:80"),
+        ("http://example.com:443/", "http://example.com:443", "example.com:443"),
+        ("http://[::1]:8080/", "http://[::1]:8080", "[::1]:8080"),
+        ("https://[2001:DB8::1]/", "https://[2001:db8::1]", "[2001:db8::1]:443"),
     ],
 )
-def test_origin_and_host(url: str, its_origin: str, its_host: str) -> None:
-    assert (origin(url), host(url)) == (its_origin, its_host)
+def test_origin_and_server(url: str, its_origin: str, its_server: str) -> None:
+    assert (origin(url), server(url)) == (its_origin, its_server)
 
 
 def test_parts() -> None:

@@ -126,7 +126,10 @@ class RobotsCache:
 
     async def _ask(self, site: str) -> tuple[Answer, float]:
         """Ask, again where that may help; return the answer and how long to keep it."""
-        allowance = Allowance(TIMEOUT_S)
+        with self._fetcher.allowance(TIMEOUT_S) as allowance:
+            return await self._ask_within(site, allowance)
+
+    async def _ask_within(self, site: str, allowance: Allowance) -> tuple[Answer, float]:
         attempt = 0
         while True:
             attempt += 1
@@ -141,11 +144,13 @@ class RobotsCache:
             if wait is None:
                 return asked.answer, asked.fresh_s
             await asyncio.sleep(wait)
+            allowance.restart_if_interrupted()
 
     async def _attempt(self, site: str, allowance: Allowance) -> _Asked:
         try:
             request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
-            fetched = await self._fetcher.fetch(request, allowance)
+            # Pages wait for this while they hold their turn at the host.
+            fetched = await self._fetcher.fetch(request, allowance, in_line=False)
         except FetchError as error:
             # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0

@@ -108,9 +108,9 @@ class Sitemaps:
             cookies=self.cookies if own else {},
             limits=LIMITS,
         )
-        allowance = Allowance(min(FILE_S, whole.left_s))
         delay_s = await self.robots.delay_s(url) if self.polite else 0.0
-        body, problem = await _fetched(self.fetcher, request, allowance, delay_s)
+        with self.fetcher.allowance(min(FILE_S, whole.left_s)) as allowance:
+            body, problem = await _fetched(self.fetcher, request, allowance, delay_s)
         whole.waited_s += allowance.waited_s
         return Listing(problem=problem) if problem else await asyncio.to_thread(reading.read, body)
 
@@ -145,3 +145,4 @@ async def _fetched(
         if wait is None:
             return b"", problem
         await asyncio.sleep(wait)
+        allowance.restart_if_interrupted()

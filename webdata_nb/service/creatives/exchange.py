@@ -25,6 +25,7 @@ from webdata_nb.service.errors import (
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits
 from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.urls import server
 
 ATTEMPTS: Final = 3
 # How long the source asks to be left alone where it does not say.
@@ -116,11 +117,11 @@ class Exchange:
             attempt += 1
 
     async def _once(self, way: Fetcher, request: FetchRequest, limits: Limits) -> Fetched:
-        host = urlsplit(request.url).netloc
         left = self.deadline.left_s
         if left <= 0:
             raise self._slow()
         try:
+            host = server(request.url)
             async with asyncio.timeout(left):
                 async with self.throttle.turn(host, delay_s=self.pace_s, patience_s=left):
                     fetched = await way.fetch(_bounded(request, limits, left))

@@ -14,7 +14,7 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.courtesy import Courtesy
 from webdata_nb.service.web.forward import SAID_HERE
 from webdata_nb.service.web.retry_after import parse_retry_after
-from webdata_nb.service.web.urls import host
+from webdata_nb.service.web.urls import server
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Response, Route
@@ -44,7 +44,7 @@ class Complaints:
         if response.headers.get(name.lower()) == value:
             return
         try:
-            asked = host(response.url)
+            asked = server(response.url)
         except FetchError:  # what the page made itself, such as data: and blob:
             return
         after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
@@ -52,25 +52,30 @@ class Complaints:
             await self._hold(asked)
 
     async def _hold(self, name: str) -> None:
-        """Let every later request to a host wait for it, also those in an open connection."""
+        """Let every later request to a server wait for it, also those in an open connection."""
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
         if name in self._held:
             return
         self._held.add(name)
-        written = f"[{name}]" if ":" in name else name
         with contextlib.suppress(Error):
-            await self._context.route(
-                re.compile(rf"^(https?|wss?)://{re.escape(written)}[:/]", re.IGNORECASE), self._wait
-            )
+            await self._context.route(_urls_of(name), self._wait)
 
     async def _wait(self, route: Route, request: Request) -> None:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
         with contextlib.suppress(Error):
             try:
-                await self._courtesy.wait(host(request.url))
+                await self._courtesy.wait(server(request.url))
             except FetchError:
                 await route.abort("blockedbyclient")
             else:
                 await route.fallback()
+
+
+def _urls_of(name: str) -> re.Pattern[str]:
+    """Match the URLs of one server, which leave out the port where it is the scheme's own."""
+    host, _, port = name.rpartition(":")
+    schemes = {"80": "http|ws", "443": "https|wss"}.get(port)
+    usual = "" if schemes is None else f"|({schemes})://{re.escape(host)}/"
+    return re.compile(rf"^((https?|wss?)://{re.escape(name)}/{usual})", re.IGNORECASE)

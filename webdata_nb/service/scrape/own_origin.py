@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
-from webdata_nb.service.web.urls import host, origin
+from webdata_nb.service.web.urls import origin, server
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route
@@ -108,7 +108,7 @@ class OwnOrigin:
         cookies = {each["name"]: each["value"] for each in jar if _is_plain(each)}
         try:
             if self._granted.courtesy is not None:
-                await self._granted.courtesy.wait(host(request.url))
+                await self._granted.courtesy.wait(server(request.url))
             fetched = await self._fetcher.fetch(
                 FetchRequest(
                     request.url,

@@ -30,7 +30,7 @@ from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.resolve import Lookup
 from webdata_nb.service.web.throttle import Throttle
 from webdata_nb.service.web.transfer import rounded
-from webdata_nb.service.web.urls import host
+from webdata_nb.service.web.urls import server
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -200,7 +200,7 @@ class Browser:
             return None
         return Courtesy(
             self._throttle,
-            host(document.final_url),
+            server(document.final_url),
             delay_s=request.delay_s,
             patience_s=min(_PATIENCE_S, request.timeout_s / 4),
         )

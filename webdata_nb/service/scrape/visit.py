@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import sleep
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +12,7 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Final, Protocol
 
-from webdata_nb.service.errors import FetchError, PageError
+from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.scrape.look import SCREENSHOT, Look
 from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
 from webdata_nb.service.scrape.scraped import Scraped
@@ -26,6 +27,8 @@ from webdata_nb.service.web.polite import (
 )
 
 ATTEMPTS: Final = 3
+# Of a page whose server says when to come back: as often as the page's time allows, within this.
+ATTEMPTS_ASKED: Final = 30
 BACKOFF_S: Final = 0.25
 AllowHop = Callable[[str], Awaitable[str | None]]
 
@@ -76,12 +79,14 @@ def wait_before_retry(
 ) -> float | None:
     """Return the seconds to wait before the next attempt, or None to give up.
 
-    A wait that the page's deadline does not hold is not begun: better a clear failure now.
+    A server that says when to come back is asked until the page's deadline; one that does not,
+    three times. A wait that the deadline does not hold is not begun: better a clear failure now.
     """
     transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
-    if not transient or attempt >= ATTEMPTS:
+    if not transient or attempt >= (ATTEMPTS if retry_after_s is None else ATTEMPTS_ASKED):
         return None
-    wait = BACKOFF_S * 2 ** (attempt - 1) if retry_after_s is None else retry_after_s
+    # A server that asks to come back at once is not asked without end.
+    wait = retry_after_s or BACKOFF_S * 2 ** (attempt - 1)
     return wait if wait < left_s else None
 
 
@@ -121,7 +126,12 @@ class Visitor:
 
     async def arrive(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Arrived | Visit:
         """Do what needs the network: return the page as it came, or why there is none."""
-        allowance = Allowance(errand.timeout_s)
+        with self._fetcher.allowance(errand.timeout_s) as allowance:
+            return await self._arrive_within(errand, allowance, allow_hop)
+
+    async def _arrive_within(
+        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+    ) -> Arrived | Visit:
         try:
             errand = await self._as_device(errand)
             fetched = await self._fetch(errand, allowance, allow_hop)
@@ -157,7 +167,7 @@ class Visitor:
             return replace(came, elapsed_s=took_s, rendered=True, screenshot=picture)
         if rendered.final_url != fetched.final_url:
             fetched = replace(fetched, final_url=rendered.final_url)
-            stopped = None if allow_hop is None else await allow_hop(rendered.final_url)
+            stopped = await _stopped(rendered.final_url, allowance, allow_hop)
             if stopped is not None:
                 at = came.source.fetched_at
                 return _visit(errand, fetched, allowance, at, stopped=stopped)
@@ -215,20 +225,24 @@ class Visitor:
             fetched = _as_text(fetched)
         elif not look.needed(fetched.body):
             return None
-        return await self._browser.render(
-            RenderRequest(
-                errand.url,
-                timeout_s=max(0.001, allowance.left_s),
-                wait_for=look.wait_for,
-                mobile=look.mobile,
-                mobile_device=look.mobile_device,
-                headers=errand.headers,
-                cookies=errand.cookies,
-                screenshot=look.screenshot,
-                document=fetched,
-                delay_s=errand.delay_s,
-            )
+        request = RenderRequest(
+            errand.url,
+            wait_for=look.wait_for,
+            mobile=look.mobile,
+            mobile_device=look.mobile_device,
+            headers=errand.headers,
+            cookies=errand.cookies,
+            screenshot=look.screenshot,
+            document=fetched,
+            delay_s=errand.delay_s,
         )
+        while True:
+            try:
+                timeout_s = max(0.001, allowance.left_s)
+                return await self._browser.render(replace(request, timeout_s=timeout_s))
+            except ScrapeError as error:
+                if error.kind != "render" or not allowance.restart_if_interrupted():
+                    raise
 
     async def _fetch(
         self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
@@ -251,6 +265,7 @@ class Visitor:
                     raise failure or FetchError("protocol", "no answer")
                 return fetched
             await sleep(wait)
+            allowance.restart_if_interrupted()
 
     async def _attempt(
         self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
@@ -263,6 +278,17 @@ class Visitor:
         except FetchError as failure:
             return None, failure
         return fetched, None
+
+
+async def _stopped(url: str, allowance: Allowance, allow_hop: AllowHop | None) -> str | None:
+    """Return why a page that scripts led to is left; None where it may be read."""
+    if allow_hop is None:
+        return None
+    try:
+        async with asyncio.timeout(max(0.001, allowance.left_s)):
+            return await allow_hop(url)
+    except TimeoutError:
+        raise FetchError("timeout", f"robots.txt for {url!r} did not come in time.") from None
 
 
 def _is_html(fetched: Fetched) -> bool:

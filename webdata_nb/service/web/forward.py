@@ -300,7 +300,7 @@ class ForwardProxy:
         """Connect to where a request goes, in its host's time; and who vouches for the site."""
         self._policy.check_parts(there)
         if granted.courtesy is not None:
-            await granted.courtesy.wait(there.host)
+            await granted.courtesy.wait(there.server)
         far = await self._reach(there, tunnel=tunnel)
         if self._voucher is None or not tunnel:
             return far, None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.retry_after import parse_retry_after
-from webdata_nb.service.web.urls import host
+from webdata_nb.service.web.suspension import Suspensions, Watch
+from webdata_nb.service.web.urls import server
 
 if TYPE_CHECKING:
     from webdata_nb.service.web.fetch import Fetcher
@@ -22,6 +24,10 @@ TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 # What a host says when it is asked too much; a page that fails on its own slows nobody else.
 OVERLOAD_STATUS: Final = frozenset({429, 503})
 TRANSIENT_KINDS: Final = frozenset({"connect", "reset", "protocol"})
+# How a request ends during which the process stood still.
+_INTERRUPTED_KINDS: Final = TRANSIENT_KINDS | {"timeout", "dns", "host_unavailable"}
+RESTARTS: Final = 3
+"""How often a page may begin anew because the process or the machine stood still."""
 
 
 @dataclass(slots=True)
@@ -30,15 +36,33 @@ class Allowance:
 
     A host that asks for a distance between requests makes its pages wait for each other. That is
     its wish and no fault of the page, whose deadline would otherwise pass before it is asked for.
+    Nor is it one that the machine slept, or that this process was stopped: the page then has its
+    whole time again, a few times.
     """
 
     timeout_s: float
     clock: Callable[[], float] = time.monotonic
     waited_s: float = 0.0
+    watch: Watch | None = None
+    restarts: int = 0
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the process stood still since the beginning."""
+        return self.watch is not None and self.watch.interrupted
+
+    def restart_if_interrupted(self) -> bool:
+        """Give the whole time again where the process stood still; tell whether it did."""
+        if self.watch is None or self.restarts >= RESTARTS or not self.interrupted:
+            return False
+        self.watch.renew()
+        self.restarts += 1
+        self.waited_s, self._began = 0.0, self.clock()
+        return True
 
     @property
     def elapsed_s(self) -> float:
@@ -54,8 +78,17 @@ class Allowance:
 class PoliteFetcher:
     """A fetcher whose requests wait for their host's turn; one for all jobs that go one way."""
 
-    def __init__(self, fetcher: Fetcher, throttle: Throttle) -> None:
+    def __init__(
+        self, fetcher: Fetcher, throttle: Throttle, suspensions: Suspensions | None = None
+    ) -> None:
         self._fetcher, self._throttle = fetcher, throttle
+        self._suspensions = suspensions or Suspensions()
+
+    @contextmanager
+    def allowance(self, timeout_s: float) -> Iterator[Allowance]:
+        """Give what a page may take, while standstills of this process are watched for."""
+        with self._suspensions.watch() as watch:
+            yield Allowance(timeout_s, watch=watch)
 
     async def fetch(
         self,
@@ -64,31 +97,65 @@ class PoliteFetcher:
         *,
         delay_s: float = 0.0,
         allow_hop: AllowHop | None = None,
+        in_line: bool = True,
     ) -> Fetched:
         """Fetch once, when the host may be asked; the allowance is the request's deadline.
+
+        A request that fails while this process stood still is sent again, with its whole time.
+
+        Parameters
+        ----------
+        in_line : bool
+            False for what others wait for while they hold their turn, as for robots.txt: it waits
+            for the host's pauses, and behind nobody.
 
         Raises
         ------
         FetchError
             As `Fetcher.fetch` and `Throttle.turn` do.
         """
-        name = host(request.url)
+        while True:
+            try:
+                if in_line:
+                    return await self._in_turn(request, allowance, delay_s, allow_hop)
+                return await self._alongside(request, allowance, delay_s, allow_hop)
+            except FetchError as failure:
+                again = failure.kind in _INTERRUPTED_KINDS and allowance.restart_if_interrupted()
+                if not again:
+                    raise
+
+    async def _in_turn(
+        self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
+    ) -> Fetched:
+        name = server(request.url)
         turn = self._throttle.turn(name, delay_s=delay_s, patience_s=allowance.left_s)
         async with turn as waited_s:
             allowance.waited_s += waited_s
-            timed = replace(request, timeout_s=max(0.001, allowance.left_s))
             # Noted before the turn ends: where it was a host's trial, the others wait for it.
-            return await self._noted(name, timed, allow_hop)
+            return await self._noted(name, request, allowance, hop)
 
-    async def _noted(self, name: str, request: FetchRequest, allow_hop: AllowHop | None) -> Fetched:
+    async def _alongside(
+        self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
+    ) -> Fetched:
+        name = server(request.url)
+        await self._throttle.alongside(name, delay_s=delay_s, patience_s=allowance.left_s)
+        return await self._noted(name, request, allowance, hop)
+
+    async def _noted(
+        self, name: str, request: FetchRequest, allowance: Allowance, hop: AllowHop | None
+    ) -> Fetched:
         """Fetch, and report to the throttle how the host did."""
+        timed = replace(request, timeout_s=max(0.001, allowance.left_s))
         try:
-            fetched = await self._fetcher.fetch(request, allow_hop=allow_hop)
+            fetched = await self._fetcher.fetch(timed, allow_hop=hop)
         except FetchError as failure:
-            if failure.kind in TRANSIENT_KINDS:
-                await self._throttle.penalise(name)
-            elif failure.kind == "timeout":
+            if allowance.interrupted:
+                raise  # it was no fault of the host's
+            # A refused connection is an outage and no overload: to ask less often helps nobody.
+            if failure.kind in {"connect", "timeout"}:
                 await self._throttle.fail(name)
+            elif failure.kind in TRANSIENT_KINDS:
+                await self._throttle.penalise(name)
             raise
         if fetched.status in OVERLOAD_STATUS:
             await self._throttle.penalise(name, retry_after_s(fetched))

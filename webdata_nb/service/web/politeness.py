@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Literal
 
-Reason = Literal["spacing", "asked", "broken"]
+Reason = Literal["spacing", "slowed", "asked", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Manners:
     """
 
     first_pause_s: float = 0.25
-    most_pause_s: float = 30.0
+    most_pause_s: float = 8.0
     jitter: float = 0.25
     broken_after: int = 12
     first_rest_s: float = 5.0
@@ -53,9 +53,10 @@ class Verdict:
     ----------
     wait_s : float
         Seconds to wait before asking again; 0 to start.
-    reason : {"spacing", "asked", "broken"}
-        What the wait is for: the distance between requests, the host's own wish after it was
-        overloaded, or its failures.
+    reason : {"spacing", "slowed", "asked", "broken"}
+        What the wait is for: the distance between requests that robots.txt asks for, the one that
+        complaints and failures led to, the host's own wish after it was overloaded, or its
+        failures.
     is_trial : bool
         The one request that tries a broken host: no other may start before it has ended.
     """
@@ -77,9 +78,10 @@ def judge(record: HostRecord, now: float, delay_s: float) -> Verdict:
         return Verdict(record.rest_until - now, "broken")
     if now < record.quiet_until:
         return Verdict(record.quiet_until - now, "asked")
-    free_at = record.last_start + max(delay_s, record.pause_s)
-    if now < free_at:
-        return Verdict(free_at - now, "spacing")
+    if now < record.last_start + delay_s:
+        return Verdict(record.last_start + delay_s - now, "spacing")
+    if now < record.last_start + record.pause_s:
+        return Verdict(record.last_start + record.pause_s - now, "slowed")
     return GO if record.rest_until is None else Verdict(is_trial=True)
 
 
@@ -107,8 +109,9 @@ def penalised(
 ) -> HostRecord:
     """Note a complaint (429, 503) or a failure.
 
-    A host that says when to come back is alive, so this is no failure of it. Complaints that
-    arrive while the host is already left alone answer requests sent before: they count once.
+    A host that says when to come back is alive, so this is no failure of it, and its requests are
+    then kept no further apart than it said. Complaints that arrive while the host is already left
+    alone answer requests sent before: they count once.
 
     Parameters
     ----------
@@ -118,7 +121,8 @@ def penalised(
         From 0 to 1, for the jitter.
     """
     if now >= record.quiet_until:
-        pause_s = min(manners.most_pause_s, max(manners.first_pause_s, record.pause_s * 2))
+        most_s = manners.most_pause_s if retry_after_s is None else retry_after_s
+        pause_s = max(manners.first_pause_s, min(manners.most_pause_s, most_s, record.pause_s * 2))
         quiet_s = max(retry_after_s or 0.0, pause_s) * (1 + manners.jitter * chance)
         record = replace(record, pause_s=pause_s, quiet_until=now + quiet_s)
     if retry_after_s is not None:

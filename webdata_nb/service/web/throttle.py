@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PATIENCE_S: Final = 30.0
+# What a turn may take beside the distances between the requests in line, for the pauses and the
+# outages that those before it sit out.
+TURN_S: Final = 60.0
 # A line this long is that of a dozen jobs at one host that asks for the longest delay.
 LONGEST_LINE_S: Final = 3600.0
 _MAX_HOSTS: Final = 4096
@@ -49,19 +53,23 @@ class Throttle(Protocol):
         Parameters
         ----------
         host : str
-            The host, with its port where that matters.
+            The host with its port, so that servers on one machine do not wait for each other.
         delay_s : float
             The least seconds between the starts of two requests (robots.txt's Crawl-delay).
         patience_s : float
             The most seconds to wait for a host that asked to be left alone or that has failed.
-            The seconds in line are not counted; a line of more than an hour is not joined.
+            The seconds in line are not counted; they have a deadline of their own, `turn_limit_s`,
+            and a line of more than an hour is not joined.
+
+        A request made inside the block of a turn at the same host, such as one for robots.txt on
+        the way to a redirect's target, joins no line: it would wait for itself.
 
         Raises
         ------
         FetchError
-            At once, of kind ``timeout`` when the host would need longer than that or its line is
-            too long, and of kind
-            ``host_unavailable`` when it has failed so often that it is left alone.
+            Of kind ``timeout``, at once when the host would need longer than that or its line is
+            too long, and when the deadline in line has passed; of kind ``host_unavailable``, at
+            once, when the host has failed so often that it is left alone.
         """
         ...
 
@@ -95,6 +103,37 @@ class Throttle(Protocol):
     async def reward(self, host: str) -> None:
         """Report a good answer."""
         ...
+
+
+def turn_limit_s(ahead: int, spacing_s: float, patience_s: float = PATIENCE_S) -> float:
+    """Return the most seconds that a request stands in a host's line.
+
+    Parameters
+    ----------
+    ahead : int
+        How many requests stood there when it came.
+    spacing_s : float
+        The seconds between two requests.
+    patience_s : float
+        The seconds for which those who stand there wait for a host that asks for a pause.
+
+    Examples
+    --------
+    >>> turn_limit_s(0, 0.0), turn_limit_s(9, 10.0)
+    (60.0, 260.0)
+    """
+    return max(TURN_S, patience_s) + 2 * (ahead + 1) * spacing_s
+
+
+@dataclass(slots=True)
+class _Held:
+    """A turn that keeps everybody else from a host while it lasts."""
+
+    host: str
+    lasts: bool = True
+
+
+_HELD: ContextVar[tuple[_Held, ...]] = ContextVar("held", default=())
 
 
 @dataclass(slots=True)
@@ -141,16 +180,25 @@ class HostThrottle:
         if not entry.queued and self._start(entry, delay_s) == GO:
             yield 0.0
             return
+        if any(held.host == host and held.lasts for held in _HELD.get()):
+            await self.alongside(host, delay_s=delay_s, patience_s=patience_s)
+            yield 0.0
+            return
         if entry.queued * delay_s > LONGEST_LINE_S:
             raise _too_long(host, entry.queued, delay_s)
-        with ExitStack() as held:
+        with ExitStack() as stack:
             came = self._clock()
-            await self._queue(entry, held)
+            spacing_s = max(delay_s, entry.record.pause_s)
+            limit_s = turn_limit_s(entry.queued, spacing_s, patience_s)
+            await self._queue(host, entry, stack, limit_s)
             in_line_s = self._clock() - came
-            is_trial, spaced_s = await self._wait(host, entry, delay_s, patience_s)
-            if not is_trial:
-                held.close()
-            # Else it is the trial of a broken host: nobody else starts before its end.
+            left_s = max(0.0, limit_s - in_line_s)
+            is_trial, spaced_s = await self._wait(host, entry, delay_s, patience_s, left_s)
+            if is_trial:
+                # The trial of a broken host: nobody else starts before its end.
+                stack.callback(_hold(host))
+            else:
+                stack.close()
             yield in_line_s + spaced_s
 
     async def alongside(self, host: str, *, delay_s: float = 0.0, patience_s: float) -> None:
@@ -206,15 +254,19 @@ class HostThrottle:
             entry.record = started(entry.record, now)
         return verdict
 
-    async def _queue(self, entry: _Host, held: ExitStack) -> None:
-        """Take the host's gate until `held` is closed; it opens in the order of asking."""
-        entry.queued += 1
-        held.callback(_leave, entry)
-        await entry.gate.acquire()
-        held.callback(entry.gate.release)
+    async def _queue(self, host: str, entry: _Host, stack: ExitStack, limit_s: float) -> None:
+        """Take the host's gate until `stack` is closed; it opens in the order of asking."""
+        ahead, entry.queued = entry.queued, entry.queued + 1
+        stack.callback(_leave, entry)
+        try:
+            async with asyncio.timeout(limit_s):
+                await entry.gate.acquire()
+        except TimeoutError:
+            raise _no_turn(host, limit_s, ahead) from None
+        stack.callback(entry.gate.release)
 
     async def _wait(
-        self, host: str, entry: _Host, delay_s: float, patience_s: float
+        self, host: str, entry: _Host, delay_s: float, patience_s: float, spacing_limit_s: float
     ) -> tuple[bool, float]:
         """Wait until a request may start; tell if it is a trial, and the seconds of distance."""
         spaced_s = 0.0
@@ -225,6 +277,8 @@ class HostThrottle:
                 patience_s -= verdict.wait_s
             else:
                 spaced_s += verdict.wait_s
+                if spaced_s > spacing_limit_s:
+                    raise _no_turn(host, spacing_limit_s, 0)
             await self._sleep(verdict.wait_s)
         if verdict.is_trial:
             entry.record = started(entry.record, self._clock())
@@ -233,6 +287,23 @@ class HostThrottle:
 
 def _leave(entry: _Host) -> None:
     entry.queued -= 1
+
+
+def _hold(host: str) -> Callable[[], None]:
+    """Let requests made from here on know that they are inside a turn; return what ends that."""
+    held = _Held(host)
+    _HELD.set((*(each for each in _HELD.get() if each.lasts), held))
+
+    def end() -> None:
+        held.lasts = False
+
+    return end
+
+
+def _no_turn(host: str, waited_s: float, ahead: int) -> FetchError:
+    return FetchError(
+        "timeout", f"{host} had no turn for this page within {waited_s:.0f} s; {ahead} were ahead."
+    )
 
 
 def _too_long(host: str, queued: int, delay_s: float) -> FetchError:
@@ -247,4 +318,6 @@ def _left_alone(host: str, verdict: Verdict, record: HostRecord) -> FetchError:
         return FetchError(
             "host_unavailable", f"{host} failed {record.failures} times in a row; {rest}."
         )
-    return FetchError("timeout", f"{host} asked for a pause; {rest}.")
+    if verdict.reason == "asked":
+        return FetchError("timeout", f"{host} asked for a pause; {rest}.")
+    return FetchError("timeout", f"{host} is asked less often after it complained; {rest}.")

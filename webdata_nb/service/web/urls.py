@@ -40,6 +40,12 @@ class Parts(NamedTuple):
         return None if self.port == _DEFAULT_PORTS[self.scheme] else self.port
 
     @property
+    def server(self) -> str:
+        """The host as URLs write it, with its port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
     def authority(self) -> str:
         """The host as URLs write it, with its port where that is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -168,9 +174,15 @@ def origin(url: str) -> str:
     return f"{whole.scheme}://{whole.authority}"
 
 
-def host(url: str) -> str:
-    """Give the host name, or the address without brackets."""
-    return parts(url).host
+def server(url: str) -> str:
+    """Give host and port, the port always: what one server, and no other, answers for.
+
+    Examples
+    --------
+    >>> server("https://example.com/a"), server("http://[::1]:8080/")
+    ('example.com:443', '[::1]:8080')
+    """
+    return parts(url).server
 
 
 def dedupe_key(url: str) -> str:

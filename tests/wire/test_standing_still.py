@@ -1,0 +1,52 @@
+"""A service that is stopped and goes on, as when a laptop sleeps: no page is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from tests.wire.kills import connected, rows_after
+from tests.wire.waiting import processes_on
+from webdata_nb.service.web.suspension import STANDSTILL_S
+from webdata_nb.settings import Settings
+
+
+def send(settings: Settings, number: signal.Signals, *, workers: bool) -> None:
+    """Send a signal to the service, and to its page workers if asked."""
+    for process in processes_on(settings.data_dir):
+        if "serve" in process.cmdline():
+            children = process.children(recursive=True) if workers else []
+            for each in (process, *children):
+                each.send_signal(number)
+
+
+async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
+    chosen: Settings,
+) -> None:
+    with Site(seed=3) as site:
+        paths = link_tree(site, depth=3, fanout=4)
+        held = [site.hold(path) for path in paths[5:11]]
+        start = {
+            "url": site.at("/tree"),
+            "concurrency": 6,
+            "max_pages": 40,
+            "scrape_options": {"timeout": 4000},
+        }
+        async with connected(chosen) as (client, _):
+            job_id = (await client.start_crawl(start)).job_id
+            for path in paths[5:11]:
+                await asyncio.to_thread(site.wait_for, path, timeout=30)
+            for workers in (False, True):
+                send(chosen, signal.SIGSTOP, workers=workers)
+                await asyncio.sleep(4.0 + STANDSTILL_S)
+                send(chosen, signal.SIGCONT, workers=workers)
+                for path in paths[5:11]:
+                    await asyncio.to_thread(site.wait_for, path, 2 + workers, timeout=30)
+            for gate in held:
+                gate.release()
+            ended = await rows_after(client, job_id, 1000)
+    assert ended.status == "completed"
+    assert [row["url"] for row in ended.data] == [site.at(path) for path in paths[:40]]
+    assert [row["success"] for row in ended.data] == [True] * 40
