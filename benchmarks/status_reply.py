@@ -155,7 +155,7 @@ class Peer:
     def get(self) -> bytes:
         """Ask once."""
         self._asked += 1
-        path = f"{self._path}&question={self._asked}" if self._unique else self._path
+        path = f"{self._path}&{_spelled(self._asked)}=true" if self._unique else self._path
         self._connection.request("GET", path, headers=self._headers)
         answer = self._connection.getresponse()
         body = answer.read()
@@ -177,6 +177,12 @@ class Peer:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def _spelled(number: int) -> str:
+    """Return `include_data` with a choice of its letters escaped: the same name, another query."""
+    letters = enumerate("include_data")
+    return "".join(f"%{ord(x):02X}" if number >> bit & 1 else x for bit, x in letters)
 
 
 def _cpu_s(process: psutil.Process) -> float:

@@ -15,6 +15,7 @@ HEAVY: Final = frozenset(
     {
         "IPython",
         "aiohttp",
+        "fastapi",
         "httpx",
         "ipywidgets",
         "nest_asyncio2",

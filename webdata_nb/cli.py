@@ -497,9 +497,9 @@ def _openapi(commands: _Commands) -> None:
 
 
 def _run_openapi(_args: argparse.Namespace) -> int:
-    from webdata_nb.contract.document import document
+    from webdata_nb.service.routes.application import openapi
 
-    print(json.dumps(document(__version__), indent=2))
+    print(json.dumps(openapi(), indent=2))
     return 0
 
 

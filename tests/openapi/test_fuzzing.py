@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.openapi.described import OPERATIONS
 from tests.openapi.fuzzing import chains, fuzz, fuzzed
-from webdata_nb.contract.operations import OPERATIONS
 
 
 def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:

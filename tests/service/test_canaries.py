@@ -18,6 +18,7 @@ from aiohttp import web
 from prometheus_client import generate_latest
 
 from tests.canaries import Canaries, files, unpacked
+from tests.openapi.described import DOCUMENT
 from tests.service.conftest import Api, opened
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel, fails, reads
@@ -26,7 +27,6 @@ from tests.service.search.stubs import Result, stubs
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Site
 from webdata_nb.contract import paths
-from webdata_nb.contract.document import document
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.credits.plans import Terms
@@ -111,7 +111,7 @@ async def told(api: Api, job_id: str) -> str:
 async def all_that_can_be_read(api: Api, jobs: list[str], delivery: str) -> dict[str, bytes]:
     """Ask each operation of the document that reads, for each job, and those of the job's end."""
     asked = []
-    for path, methods in document("0")["paths"].items():
+    for path, methods in DOCUMENT["paths"].items():
         for job_id in jobs:
             names = {"job_id": job_id, "sha256": "0" * 64, "delivery_id": delivery}
             if "get" in methods:

@@ -12,7 +12,6 @@ from pathlib import Path
 from time import time
 from typing import Any, Final
 
-from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
@@ -41,22 +40,8 @@ from webdata_nb.service.process import (
     measured,
     signals,
 )
-from webdata_nb.service.routes import (
-    crawl,
-    creatives,
-    document,
-    events,
-    exports,
-    health,
-    jobs,
-    local,
-    receipt,
-    search,
-)
-from webdata_nb.service.routes import credits as credit
-from webdata_nb.service.routes import engines as engine_lists
-from webdata_nb.service.routes import webhooks as inspection
-from webdata_nb.service.routes.problems import HANDLERS
+from webdata_nb.service.routes import creatives, health, local
+from webdata_nb.service.routes.application import Application
 from webdata_nb.service.routes.shelf import Shelf
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.scrape.pool import PagePool, default_workers
@@ -241,12 +226,14 @@ async def service(
         stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, desk.shelf)))
         await runner.start()
         stack.push_async_callback(runner.close)
-        counter = creatives.Counter(listing, ways)
-        routes = _routes(settings.mode, desk, counter, lifetime, stop)
-        routes += health.routes(health.Readiness(store, settings.data_dir))
-        app = _application(settings.mode, desk, routes, lifetime)
-        templates = {each.endpoint: each.path for each in routes}
-        yield Running(Traced(app, templates, metrics), routes, metrics, _busy(store, webhooks))
+        control = local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
+        app = Application(control if settings.mode == "local" else ())
+        app.state.desk = desk
+        app.state.counter = creatives.Counter(listing, ways)
+        app.state.readiness = health.Readiness(store, settings.data_dir)
+        gate = _gate(app, settings.mode, desk, lifetime)
+        templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
+        yield Running(Traced(gate, templates, metrics), app.routes, metrics, _busy(store, webhooks))
 
 
 def _counts(
@@ -306,29 +293,7 @@ async def _sweep(files: FileStore, shelf: Shelf) -> None:
         await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def _routes(
-    mode: Mode,
-    desk: Desk,
-    counter: creatives.Counter,
-    lifetime: Lifetime,
-    stop: Callable[[], None],
-) -> list[Route]:
-    groups = [crawl, receipt, search, jobs, events, exports, credit, engine_lists]
-    routes = [route for group in groups for route in group.routes(desk)]
-    routes += creatives.routes(desk, counter)
-    routes += inspection.routes(desk.webhooks)
-    routes += document.ROUTES
-    if mode == "local":
-        routes += local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
-    return routes
-
-
-def _application(
-    mode: Mode, desk: Desk, routes: Sequence[BaseRoute], lifetime: Lifetime
-) -> ASGIApp:
-    app = Starlette(routes=routes, exception_handlers=HANDLERS)
-    # A redirect would trust the Host header, and is no answer of the contract.
-    app.router.redirect_slashes = False
+def _gate(app: ASGIApp, mode: Mode, desk: Desk, lifetime: Lifetime) -> ASGIApp:
     accounts = (
         local_accounts(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
     )

@@ -17,12 +17,12 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.paths import HEALTH, READY
+from webdata_nb.contract.paths import HEALTH, OPENAPI, READY
 from webdata_nb.service.tenancy import NOBODY, on_behalf_of
 
 BODY_LIMIT: Final = limits.BODY_BYTES
 BODY_S: Final = 10.0
-_OPEN: Final = frozenset({HEALTH, READY})
+_OPEN: Final = frozenset({HEALTH, READY, OPENAPI})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 

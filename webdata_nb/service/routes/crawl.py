@@ -2,63 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
+from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import kept, seconds, status_of, whole
-from webdata_nb.service.routes.starts import Desk, check_extract, check_look, check_url, start
+from webdata_nb.service.routes.parameters import (
+    IdempotencyKey,
+    IncludeData,
+    JobId,
+    PageNumber,
+    PerPage,
+)
+from webdata_nb.service.routes.replies import kept, seconds, status_of
+from webdata_nb.service.routes.routing import (
+    AccountId,
+    TheDesk,
+    examples,
+    links,
+    refusals,
+    strict_router,
+)
+from webdata_nb.service.routes.shelf import Question
+from webdata_nb.service.routes.starts import check_extract, check_look, check_url, start
 from webdata_nb.service.scrape.source import check_selectors
 from webdata_nb.service.store.records import Look, Window
 
 _TAGS = ("include_tags", "exclude_tags")
+_LINKS = links(
+    {
+        "getCrawl": "job_id",
+        "watchCrawl": "job_id",
+        "exportCrawl": "job_id",
+        "getCrawlReceipt": "job_id",
+        "cancelJob": "job_id",
+        "retryJob": "job_id",
+    }
+)
+
+router = strict_router("crawl")
 
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the crawl routes."""
+@router.post(
+    paths.CRAWL,
+    summary="Start a crawl",
+    response_model=StartReply,
+    responses={200: {"links": _LINKS}, **refusals(409, 429)},
+)
+async def start_crawl(
+    request: Request,
+    desk: TheDesk,
+    wanted: Annotated[CrawlRequest, examples("startCrawl")],
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Start a crawl of a site from one page, following its links.
 
-    async def begin(request: Request) -> Response:
-        body = await json_body(request)
-        wanted = validated(CrawlRequest, body, at="body")
-        check_url(desk.policy, wanted.url, field="url")
-        for name in _TAGS:
-            selectors = getattr(wanted.scrape_options, name)
-            check_selectors(selectors, loc=("body", "scrape_options", name))
-        await check_look(
-            desk,
-            mobile_device=wanted.scrape_options.mobile_device,
-            wait_for=wanted.scrape_options.wait_for,
-            loc=("body", "scrape_options"),
-        )
-        options = wanted.scrape_options
-        check_extract(desk, request, options.extract, "body", "scrape_options", "extract")
-        job, _ = await start(desk, request, wanted, body)
-        reply = {"success": True, "job_id": job.id, "status": "started"}
-        return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
+    The job is stored before the answer is sent, and goes on after a restart of the service. Its
+    rows are pages in the order in which the crawl found them.
+    """
+    check_url(desk.policy, wanted.url, field="url")
+    for name in _TAGS:
+        selectors = getattr(wanted.scrape_options, name)
+        check_selectors(selectors, loc=("body", "scrape_options", name))
+    await check_look(
+        desk,
+        mobile_device=wanted.scrape_options.mobile_device,
+        wait_for=wanted.scrape_options.wait_for,
+        loc=("body", "scrape_options"),
+    )
+    options = wanted.scrape_options
+    check_extract(desk, request, options.extract, "body", "scrape_options", "extract")
+    job, _ = await start(desk, request, wanted, idempotency_key)
+    reply = {"success": True, "job_id": job.id, "status": "started"}
+    return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
-    async def status(request: Request) -> Response:
-        if (known := await kept(desk, request)) is not None:
-            return known
-        page = whole(request, "page", default=1, low=1, high=10**9)
-        low, high = limits.PER_PAGE
-        count = whole(request, "per_page", default=limits.PER_PAGE_DEFAULT, low=low, high=high)
-        window = Window((page - 1) * count, count)
 
-        def envelope(look: Look) -> dict[str, Any]:
-            return _envelope(look, page, count)
+@router.get(
+    paths.CRAWL_JOB,
+    summary="Read a crawl with a page of its rows",
+    response_model=CrawlStatus,
+    responses=refusals(404),
+)
+async def get_crawl(
+    request: Request,
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    *,
+    page: PageNumber = 1,
+    per_page: PerPage = limits.PER_PAGE_DEFAULT,
+    include_data: IncludeData = True,
+) -> Response:
+    """Read how far a crawl is, its receipt, and one page of the rows that it has so far.
 
-        examples = limits.RECEIPT_EXAMPLES
-        return await status_of(desk, request, "crawl", window, examples=examples, envelope=envelope)
+    Rows stay where they are: a page that was full reads the same later. Past the retention of the
+    rows the reply says `result_expired`, and has none.
+    """
+    question = Question.of(request, account_id, job_id)
+    if (known := await kept(desk, question)) is not None:
+        return known
+    window = Window((page - 1) * per_page, per_page) if include_data else None
 
-    return [
-        Route(paths.CRAWL, begin, methods=["POST"]),
-        Route(paths.CRAWL_JOB, status, methods=["GET"]),
-    ]
+    def envelope(look: Look) -> dict[str, Any]:
+        return _envelope(look, page, per_page)
+
+    return await status_of(
+        desk, question, "crawl", window, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
+    )
 
 
 def _envelope(look: Look, page: int, count: int) -> dict[str, Any]:

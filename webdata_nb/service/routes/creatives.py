@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, Final
 
+from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
+from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import LEASE_HEADER
+from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.charge import charged
 from webdata_nb.service.creatives.enrich import MOST_ASSETS, Wanted
@@ -19,10 +21,21 @@ from webdata_nb.service.creatives.exchange import Outlets
 from webdata_nb.service.creatives.pictures import kind_of
 from webdata_nb.service.creatives.run import Answer, Listing
 from webdata_nb.service.credits.weights import CREATIVES, Charge
-from webdata_nb.service.errors import BadInput, NoSuchJob
-from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import whole
-from webdata_nb.service.routes.starts import Desk, account_of
+from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.routes.parameters import (
+    AdvertiserQuery,
+    AdvertisersListed,
+    Sha256,
+    TimeoutMs,
+)
+from webdata_nb.service.routes.routing import (
+    AccountId,
+    TheDesk,
+    examples,
+    refusals,
+    strict_router,
+)
+from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.work.ways import Ways
 
 
@@ -34,71 +47,104 @@ class Counter:
     ways: Ways
 
 
-def routes(desk: Desk, counter: Counter) -> list[Route]:
-    """Return the creatives routes."""
-    listing = counter.listing
+async def _counter_of(request: Request) -> Counter:
+    counter: Counter = request.app.state.counter
+    return counter
 
-    async def page(request: Request) -> Response:
-        began = time.perf_counter()
-        wanted = validated(CreativesRequest, await json_body(request), at="body")
-        lease = request.headers.get(LEASE_HEADER)
-        chosen = desk.sessions.creatives_of(lease)
-        way = await counter.ways.of(desk.sessions.context_of(lease))
-        account_id, within_s = account_of(request), wanted.timeout_ms / 1000
-        most = most_charges(wanted)
-        async with charged(desk.accounts, account_id, most, within_s=within_s) as call:
-            answer = await listing.page(
-                wanted,
-                account_id=account_id,
-                chosen=chosen,
-                outlets=Outlets(way.towards(chosen.url or ""), way.fetcher),
-            )
-            for operation, units in answer.done.units.items():
-                call.add(operation, units)
-        return JSONResponse(_reply(answer, time.perf_counter() - began))
 
-    async def advertisers(request: Request) -> Response:
-        query = _query(request)
-        lease = request.headers.get(LEASE_HEADER)
-        chosen = desk.sessions.creatives_of(lease)
-        way = await counter.ways.of(desk.sessions.context_of(lease))
-        low, high = limits.ADVERTISERS
-        least_ms, most_ms = limits.TIMEOUT_MS
-        limit = whole(request, "limit", default=limits.ADVERTISERS_DEFAULT, low=low, high=high)
-        usual = limits.TIMEOUT_MS_DEFAULT
-        timeout_ms = whole(request, "timeout_ms", default=usual, low=least_ms, high=most_ms)
-        once = [Charge(CREATIVES, "creatives", 1)]
-        account_id, within_s = account_of(request), timeout_ms / 1000
-        async with charged(desk.accounts, account_id, once, within_s=within_s) as call:
-            source, found = await listing.advertisers(
-                query,
-                limit=limit,
-                chosen=chosen,
-                outlets=Outlets(way.towards(chosen.url or ""), way.fetcher),
-                timeout_ms=timeout_ms,
-            )
-            call.add("creatives")
-        rows = [{"rank": rank, **_known(asdict(each))} for rank, each in enumerate(found, 1)]
-        reply = {"success": True, "query": query, "provider": source, "advertisers": rows}
-        return JSONResponse(reply)
+TheCounter = Annotated[Counter, Depends(_counter_of)]
+router = strict_router("creatives")
+_SOURCE: Final = refusals(429, 501, 502, 504)
 
-    async def file(request: Request) -> Response:
-        name = request.path_params["sha256"]
-        data = listing.files.get(account_of(request), name)
-        if data is None:
-            raise NoSuchJob("no such file, or it is past its retention")
-        headers = {
-            "X-Content-Type-Options": "nosniff",
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Cache-Control": "private, immutable",
-        }
-        return Response(data, media_type=kind_of(data).mime, headers=headers)
 
-    return [
-        Route(paths.CREATIVES, page, methods=["POST"]),
-        Route(paths.ADVERTISERS, advertisers, methods=["GET"]),
-        Route(paths.CREATIVES_FILE, file, methods=["GET"]),
-    ]
+@router.post(
+    paths.CREATIVES,
+    summary="List ads of one advertiser",
+    response_model=CreativesReply,
+    responses=_SOURCE,
+)
+async def list_creatives(
+    request: Request,
+    desk: TheDesk,
+    counter: TheCounter,
+    account_id: AccountId,
+    wanted: Annotated[CreativesRequest, examples("listCreatives")],
+) -> Response:
+    """List one page of an advertiser's creatives, with the details and files that were asked for.
+
+    It is answered at once, without a job, and charged for what succeeded.
+    """
+    began = time.perf_counter()
+    chosen, outlets = await _way(request, desk, counter)
+    most, within_s = most_charges(wanted), wanted.timeout_ms / 1000
+    async with charged(desk.accounts, account_id, most, within_s=within_s) as call:
+        answer = await counter.listing.page(
+            wanted, account_id=account_id, chosen=chosen, outlets=outlets
+        )
+        for operation, units in answer.done.units.items():
+            call.add(operation, units)
+    return JSONResponse(_reply(answer, time.perf_counter() - began))
+
+
+@router.get(
+    paths.ADVERTISERS,
+    summary="Find advertisers by name or domain (ours)",
+    response_model=AdvertisersReply,
+    responses=_SOURCE,
+)
+async def find_advertisers(
+    request: Request,
+    desk: TheDesk,
+    counter: TheCounter,
+    account_id: AccountId,
+    *,
+    query: AdvertiserQuery,
+    limit: AdvertisersListed = limits.ADVERTISERS_DEFAULT,
+    timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT,
+) -> Response:
+    """Find the advertisers that a name or a domain may mean, best match first."""
+    chosen, outlets = await _way(request, desk, counter)
+    once, within_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
+    async with charged(desk.accounts, account_id, once, within_s=within_s) as call:
+        source, found = await counter.listing.advertisers(
+            query, limit=limit, chosen=chosen, outlets=outlets, timeout_ms=timeout_ms
+        )
+        call.add("creatives")
+    rows = [{"rank": rank, **_known(asdict(each))} for rank, each in enumerate(found, 1)]
+    reply = {"success": True, "query": query, "provider": source, "advertisers": rows}
+    return JSONResponse(reply)
+
+
+async def _way(request: Request, desk: Desk, counter: Counter) -> tuple[Creatives, Outlets]:
+    """Return the source that the session has chosen, and the way to it."""
+    lease = request.headers.get(LEASE_HEADER)
+    chosen = desk.sessions.creatives_of(lease)
+    way = await counter.ways.of(desk.sessions.context_of(lease))
+    return chosen, Outlets(way.towards(chosen.url or ""), way.fetcher)
+
+
+@router.get(
+    paths.CREATIVES_FILE,
+    summary="Download a stored file of a creative (ours)",
+    response_class=Response,
+    responses={
+        200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
+        **refusals(404),
+    },
+)
+async def get_creatives_file(
+    counter: TheCounter, account_id: AccountId, sha256: Sha256
+) -> Response:
+    """Download a file that a listing of creatives stored for the account, by its hash."""
+    data = counter.listing.files.get(account_id, sha256)
+    if data is None:
+        raise NoSuchJob("no such file, or it is past its retention")
+    headers = {
+        "X-Content-Type-Options": "nosniff",
+        "Content-Disposition": f'attachment; filename="{sha256}"',
+        "Cache-Control": "private, immutable",
+    }
+    return Response(data, media_type=kind_of(data).mime, headers=headers)
 
 
 def most_charges(wanted: CreativesRequest) -> list[Charge]:
@@ -133,13 +179,3 @@ def _reply(answer: Answer, seconds: float) -> dict[str, Any]:
 
 def _known(told: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
-
-
-def _query(request: Request) -> str:
-    query = request.query_params.get("query", "").strip()
-    if not query or len(query) > limits.ADVERTISER_QUERY_LENGTH or not query.isprintable():
-        raise BadInput(
-            f"must be a name or a domain of 1 to {limits.ADVERTISER_QUERY_LENGTH} characters",
-            loc=("query", "query"),
-        )
-    return query

@@ -5,31 +5,36 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.replies import UsageReply, UsedCredits
+from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.credits.weights import CATALOG
-from webdata_nb.service.routes.starts import Desk, account_of
+from webdata_nb.service.routes.routing import AccountId, TheDesk, strict_router
 from webdata_nb.service.store.accounts import Usage
 
+router = strict_router("credits")
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the routes about credits."""
 
-    async def weights(_request: Request) -> Response:
-        return JSONResponse([weight.model_dump() for weight in CATALOG])
+@router.get(
+    paths.WEIGHTS,
+    summary="What each operation costs in credits",
+    response_model=list[Weight],
+)
+async def list_weights() -> Response:
+    """List what one unit of each operation costs, in credits."""
+    return JSONResponse([weight.model_dump() for weight in CATALOG])
 
-    async def usage(request: Request) -> Response:
-        found = await desk.accounts.usage(account_of(request), now=time.time())
-        return Response(_told(found).model_dump_json(), media_type="application/json")
 
-    return [
-        Route(paths.WEIGHTS, weights, methods=["GET"]),
-        Route(paths.USAGE, usage, methods=["GET"]),
-    ]
+@router.get(
+    paths.USAGE,
+    summary="Credits and active work of your account (ours)",
+    response_model=UsageReply,
+)
+async def get_usage(desk: TheDesk, account_id: AccountId) -> Response:
+    """Read what the account has, holds and has used in its present billing period."""
+    found = await desk.accounts.usage(account_id, now=time.time())
+    return Response(_told(found).model_dump_json(), media_type="application/json")
 
 
 def _told(usage: Usage) -> UsageReply:

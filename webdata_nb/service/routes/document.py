@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from webdata_nb import __version__
 from webdata_nb.contract import paths
-from webdata_nb.contract.document import document
+from webdata_nb.service.routes.routing import JSON, OPEN, open_router
+
+router = open_router("service")
 
 
-@cache
-def _bytes() -> bytes:
-    return orjson.dumps(document(__version__))
-
-
-async def _show(_request: Request) -> Response:
-    return Response(_bytes(), media_type="application/json")
-
-
-ROUTES = [Route(paths.OPENAPI, _show, methods=["GET"])]
+@router.get(paths.OPENAPI, summary="This document", openapi_extra=OPEN)
+async def get_document(request: Request) -> Response:
+    """Read the OpenAPI document. It needs no key."""
+    app = request.app
+    if not hasattr(app.state, "document"):
+        app.state.document = orjson.dumps(app.openapi())
+    return Response(app.state.document, media_type=JSON)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import EngineList
 from webdata_nb.service.errors import BadInput, JobFailed
-from webdata_nb.service.routes.starts import Desk
+from webdata_nb.service.routes.routing import TheDesk, strict_router
+
+router = strict_router("search")
 
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the route of the listing."""
-
-    async def listing(request: Request) -> JSONResponse:
-        session = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
-        try:
-            entries = desk.engines(session)
-        except JobFailed as error:
-            raise BadInput(str(error), loc=("settings", "engines")) from None
-        return JSONResponse(EngineList(engines=entries).model_dump(mode="json"))
-
-    return [Route(paths.ENGINES, listing, methods=["GET"])]
+@router.get(paths.ENGINES, summary="Whom each engine asks (ours)", response_model=EngineList)
+async def list_engines(request: Request, desk: TheDesk) -> Response:
+    """List the providers of each engine in the order in which they are asked."""
+    session = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
+    try:
+        entries = desk.engines(session)
+    except JobFailed as error:
+        raise BadInput(str(error), loc=("settings", "engines")) from None
+    return JSONResponse(EngineList(engines=entries).model_dump(mode="json"))

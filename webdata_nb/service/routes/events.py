@@ -7,17 +7,16 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import StreamEvent
 from webdata_nb.contract.states import JobKind
-from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.expired import expired
+from webdata_nb.service.routes.parameters import JobId, LastEventId
 from webdata_nb.service.routes.replies import job_of
-from webdata_nb.service.routes.starts import Desk, account_of
+from webdata_nb.service.routes.routing import AccountId, TheDesk, refusals, strict_router
+from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Listed
 from webdata_nb.service.work.events import Listener
 
@@ -27,33 +26,47 @@ PACE_S: Final = 0.1
 ROWS: Final = 500
 
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the two streams."""
-
-    def stream(kind: JobKind) -> Any:
-        async def events(request: Request) -> Response:
-            job = await job_of(desk, request, kind)
-            told = _last_event(request)
-            return StreamingResponse(
-                _stream(desk, account_of(request), job.id, told),
-                media_type="text/event-stream",
-                headers={"Cache-Control": "no-store"},
-            )
-
-        return events
-
-    return [
-        Route(paths.CRAWL_EVENTS, stream("crawl"), methods=["GET"]),
-        Route(paths.SEARCH_EVENTS, stream("search"), methods=["GET"]),
-    ]
+router = strict_router()
 
 
-def _last_event(request: Request) -> int:
-    """Return how many rows the listener knows: an event's id is its row's position, from 1."""
-    text = request.headers.get("last-event-id", "0")
-    if not (text.isascii() and text.isdecimal()):
-        raise BadInput("must be a whole number", loc=("header", "Last-Event-ID"))
-    return int(text[:12])
+_STREAM: Final = "text/event-stream"
+_ANSWERS: Final = {200: {"content": {_STREAM: {}}}, **refusals(404)}
+
+
+@router.get(
+    paths.CRAWL_EVENTS,
+    summary="Watch a crawl as server-sent events: progress, page, done",
+    tags=["crawl"],
+    response_class=Response,
+    responses=_ANSWERS,
+)
+async def watch_crawl(
+    desk: TheDesk, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = 0
+) -> Response:
+    """Watch a crawl: each row once, how far it is, and its end, after which the stream ends."""
+    return await _watch(desk, account_id, job_id, "crawl", last_event_id)
+
+
+@router.get(
+    paths.SEARCH_EVENTS,
+    summary="Watch a search as server-sent events: progress, page, done",
+    tags=["search"],
+    response_class=Response,
+    responses=_ANSWERS,
+)
+async def watch_search(
+    desk: TheDesk, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = 0
+) -> Response:
+    """Watch a search: each row once, how far it is, and its end, after which the stream ends."""
+    return await _watch(desk, account_id, job_id, "search", last_event_id)
+
+
+async def _watch(
+    desk: Desk, account_id: str, job_id: str, kind: JobKind, told: int
+) -> StreamingResponse:
+    job = await job_of(desk, account_id, job_id, kind)
+    stream = _stream(desk, account_id, job.id, told)
+    return StreamingResponse(stream, media_type=_STREAM, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(desk: Desk, account_id: str, job_id: str, told: int) -> AsyncIterator[bytes]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Final
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.states import JobKind
-from webdata_nb.service.errors import BadInput, NothingToExport
+from webdata_nb.contract.replies import CrawlPage, SearchExport
+from webdata_nb.service.errors import NothingToExport
 from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
 from webdata_nb.service.routes.expired import check_kept
+from webdata_nb.service.routes.parameters import ExportFormat, JobId
 from webdata_nb.service.routes.replies import job_of
+from webdata_nb.service.routes.routing import AccountId, TheDesk, refusals, strict_router
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job
 
@@ -28,32 +28,59 @@ FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
 }
 
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the export routes."""
+router = strict_router()
+_FILES: Final = {
+    "text/csv": {"schema": {"type": "string"}},
+    "application/zip": {"schema": {"type": "string", "format": "binary"}},
+}
+_ANSWERS: Final = {200: {"content": _FILES}, **refusals(404, 410)}
 
-    def export(kind: JobKind) -> Any:
-        async def download(request: Request) -> Response:
-            name = request.query_params.get("format")
-            if name not in FORMATS:
-                raise BadInput(f"must be one of {', '.join(FORMATS)}", loc=("query", "format"))
-            job = await job_of(desk, request, kind)
-            check_kept(desk, job)
-            if not job.published:
-                raise NothingToExport(f"the job is {job.state.value} and has no results to export")
-            write, media_type = FORMATS[name]
-            return StreamingResponse(
-                write(job, StoredRows(desk.store, job)),
-                media_type=media_type,
-                headers={
-                    "Content-Disposition": f'attachment; filename="{file_name(job, name)}"',
-                    "Cache-Control": "no-store",
-                    "X-Content-Type-Options": "nosniff",
-                },
-            )
 
-        return download
+@router.get(
+    paths.SEARCH_EXPORT,
+    summary="Download a search",
+    tags=["search"],
+    response_model=SearchExport,
+    responses=_ANSWERS,
+)
+async def export_search(
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    format: ExportFormat,  # noqa: A002 - the contract's name
+) -> Response:
+    """Download the results of a search, complete or so far, as a file."""
+    return await _export(desk, await job_of(desk, account_id, job_id, "search"), format)
 
-    return [
-        Route(paths.SEARCH_EXPORT, export("search"), methods=["GET"]),
-        Route(paths.CRAWL_EXPORT, export("crawl"), methods=["GET"]),
-    ]
+
+@router.get(
+    paths.CRAWL_EXPORT,
+    summary="Download a crawl",
+    tags=["crawl"],
+    response_model=list[CrawlPage],
+    responses=_ANSWERS,
+)
+async def export_crawl(
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    format: ExportFormat,  # noqa: A002 - the contract's name
+) -> Response:
+    """Download the pages of a crawl, all or those so far, as a file."""
+    return await _export(desk, await job_of(desk, account_id, job_id, "crawl"), format)
+
+
+async def _export(desk: Desk, job: Job, name: str) -> Response:
+    check_kept(desk, job)
+    if not job.published:
+        raise NothingToExport(f"the job is {job.state.value} and has no results to export")
+    write, media_type = FORMATS[name]
+    return StreamingResponse(
+        write(job, StoredRows(desk.store, job)),
+        media_type=media_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{file_name(job, name)}"',
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+        },
+    )

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
+from webdata_nb.contract.replies import Health
+from webdata_nb.service.routes.routing import OPEN, open_router
 from webdata_nb.service.store.base import Store
 
 # Anybody may ask: one look answers for a while.
@@ -56,20 +57,25 @@ def _write(directory: Path) -> None:
         file.flush()
 
 
-async def _healthy(_request: Request) -> JSONResponse:
+router = open_router("service")
+
+
+@router.get(paths.HEALTH, summary="The process answers", response_model=Health, openapi_extra=OPEN)
+async def get_health() -> Response:
     """Answer that the process serves requests; it is only listening once it can."""
     return JSONResponse({"status": "ok"})
 
 
-def routes(readiness: Readiness) -> list[Route]:
-    """Return the two routes."""
-
-    async def ready(_request: Request) -> JSONResponse:
-        if await readiness.now():
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "unavailable"}, 503)
-
-    return [
-        Route(paths.HEALTH, _healthy, methods=["GET"]),
-        Route(paths.READY, ready, methods=["GET"]),
-    ]
+@router.get(
+    paths.READY,
+    summary="The service can do its work",
+    response_model=Health,
+    responses={503: {"model": Health, "description": "The store or its disk does not work."}},
+    openapi_extra=OPEN,
+)
+async def get_readiness(request: Request) -> Response:
+    """Answer whether jobs can be stored and read; looked at once a second at most."""
+    readiness: Readiness = request.app.state.readiness
+    if await readiness.now():
+        return JSONResponse({"status": "ok"})
+    return JSONResponse({"status": "unavailable"}, 503)

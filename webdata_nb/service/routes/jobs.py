@@ -7,74 +7,107 @@ import binascii
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.requests import CrawlRequest, SearchRequest
+from webdata_nb.contract.replies import CancelReply, JobList, RetryReply
+from webdata_nb.contract.requests import CrawlRequest, NoParameters, SearchRequest
 from webdata_nb.contract.states import JobKind, may_retry
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, SecretsLost, WrongState
-from webdata_nb.service.routes.problems import Invalid, json_body
-from webdata_nb.service.routes.replies import whole
-from webdata_nb.service.routes.starts import Desk, account_of
+from webdata_nb.service.routes.parameters import Cursor, JobId, Listed
+from webdata_nb.service.routes.routing import (
+    AccountId,
+    TheDesk,
+    examples,
+    refusals,
+    strict_router,
+)
+from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, NewJob
 
 _REQUESTS: Final[dict[JobKind, type[SearchRequest | CrawlRequest]]] = {
     "search": SearchRequest,
     "crawl": CrawlRequest,
 }
+_NOTHING: Final = NoParameters()
+
+router = strict_router("jobs")
 
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the job-control routes."""
+@router.get(paths.JOBS, summary="List your jobs (ours)", response_model=JobList)
+async def list_jobs(
+    desk: TheDesk,
+    account_id: AccountId,
+    limit: Listed = limits.JOBS_LISTED_DEFAULT,
+    cursor: Cursor = None,
+) -> Response:
+    """List the account's jobs, newest first, for as long as their records are kept."""
+    before = _read_cursor(cursor)
+    jobs = await desk.store.jobs(account_id, limit=limit + 1, before=before)
+    reply: dict[str, Any] = {"success": True, "jobs": [_summary(job) for job in jobs[:limit]]}
+    if len(jobs) > limit:
+        reply["cursor"] = _cursor(jobs[limit - 1])
+    return Response(orjson.dumps(reply), media_type="application/json")
 
-    async def listing(request: Request) -> Response:
-        low, high = limits.JOBS_LISTED
-        limit = whole(request, "limit", default=limits.JOBS_LISTED_DEFAULT, low=low, high=high)
-        before = _read_cursor(request.query_params.get("cursor"))
-        jobs = await desk.store.jobs(account_of(request), limit=limit + 1, before=before)
-        reply: dict[str, Any] = {"success": True, "jobs": [_summary(job) for job in jobs[:limit]]}
-        if len(jobs) > limit:
-            reply["cursor"] = _cursor(jobs[limit - 1])
-        return Response(orjson.dumps(reply), media_type="application/json")
 
-    async def cancel(request: Request) -> Response:
-        await _no_parameters(request)
-        job_id = request.path_params["job_id"]
-        job = await desk.store.cancel(account_of(request), job_id, now=time.time())
-        desk.webhooks.wake()
-        await desk.runner.cancel(job.id)
-        if job.kind == "crawl":
-            return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
-        return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
+@router.post(
+    paths.JOB_CANCEL,
+    summary="Cancel a job that is pending or running; again is a success too",
+    response_model=CancelReply,
+    responses=refusals(404),
+)
+async def cancel_job(
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    _body: Annotated[NoParameters, examples("cancelJob")] = _NOTHING,
+) -> Response:
+    """Cancel a job. Its rows so far stay, and are charged; pages under way are given up.
 
-    async def retry(request: Request) -> Response:
-        await _no_parameters(request)
-        old = await desk.store.job(account_of(request), request.path_params["job_id"])
-        if not may_retry(old.state):
-            raise WrongState(
-                f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
-                state=old.state.value,
-            )
-        if old.locked:
-            raise SecretsLost("no key of this service opens the job's secrets; start it anew")
-        new = await _again(desk, old)
-        if old.kind == "crawl":
-            body = {"success": True, "job_id": new.id, "status": "pending"}
-            return JSONResponse({**body, "original_job_id": old.id})
-        body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
-        return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
+    A job that has completed or failed cannot be cancelled any more: that is a 400.
+    """
+    job = await desk.store.cancel(account_id, job_id, now=time.time())
+    desk.webhooks.wake()
+    await desk.runner.cancel(job.id)
+    if job.kind == "crawl":
+        return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
+    return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
 
-    return [
-        Route(paths.JOBS, listing, methods=["GET"]),
-        Route(paths.JOB_CANCEL, cancel, methods=["POST"]),
-        Route(paths.JOB_RETRY, retry, methods=["POST"]),
-    ]
+
+@router.post(
+    paths.JOB_RETRY,
+    summary="Start a failed or cancelled job anew, with its saved configuration",
+    response_model=RetryReply,
+    responses=refusals(404, 409, 429),
+)
+async def retry_job(
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    _body: Annotated[NoParameters, examples("retryJob")] = _NOTHING,
+) -> Response:
+    """Start a new job with the configuration of one that failed or was cancelled.
+
+    The old job stays as it is. A job in any other state cannot be retried: that is a 400.
+    """
+    old = await desk.store.job(account_id, job_id)
+    if not may_retry(old.state):
+        raise WrongState(
+            f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
+            state=old.state.value,
+        )
+    if old.locked:
+        raise SecretsLost("no key of this service opens the job's secrets; start it anew")
+    new = await _again(desk, old)
+    if old.kind == "crawl":
+        body = {"success": True, "job_id": new.id, "status": "pending"}
+        return JSONResponse({**body, "original_job_id": old.id})
+    body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
+    return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
 async def _again(desk: Desk, old: Job) -> Job:
@@ -90,13 +123,6 @@ async def _again(desk: Desk, old: Job) -> Job:
     desk.runner.wake()  # first: its claim shares the job's own transaction
     job, _ = await desk.store.accept(copy, now=time.time())
     return job
-
-
-async def _no_parameters(request: Request) -> None:
-    for name in await json_body(request):
-        raise Invalid(
-            [{"loc": ["body", name], "msg": "no parameters are allowed", "type": "extra_forbidden"}]
-        )
 
 
 def _summary(job: Job) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -32,7 +32,6 @@ from webdata_nb.service.errors import (
 )
 
 log = logging.getLogger(__name__)
-Model = TypeVar("Model", bound=BaseModel)
 
 # Seconds until a start that the store could not take is worth another try.
 STORE_RETRY_S: Final = 5
@@ -55,19 +54,20 @@ STATUS: Final[dict[type[ServiceError], int]] = {
 }
 
 
-def _field(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
+def field_problem(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
+    """Return one entry of a 422; the message must not repeat the value."""
     return {"loc": list(loc), "msg": message, "type": kind}
 
 
-def fields_of(error: ValidationError, *, at: str) -> list[dict[str, Any]]:
-    """Return a validation error as the contract's list; values are never echoed."""
+def _fields_of(problems: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return pydantic's problems as the contract's list; values are never echoed."""
     return [
-        _field(
-            (at, *(part for part in item["loc"] if not _is_branch(part))),
-            item["msg"].removeprefix("Value error, "),
-            item["type"],
+        field_problem(
+            tuple(part for part in each["loc"] if not _is_branch(part)),
+            each["msg"].removeprefix("Value error, "),
+            each["type"],
         )
-        for item in error.errors(include_url=False, include_context=False, include_input=False)
+        for each in problems
     ]
 
 
@@ -80,7 +80,9 @@ async def on_service_error(_request: Request, error: Exception) -> JSONResponse:
     """Answer what the service raised on purpose."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
-        return JSONResponse({"detail": [_field(error.loc, str(error), "value_error")]}, status)
+        return JSONResponse(
+            {"detail": [field_problem(error.loc, str(error), "value_error")]}, status
+        )
     return JSONResponse({"detail": str(error)}, status, _headers(error))
 
 
@@ -110,7 +112,9 @@ async def on_http_exception(_request: Request, error: Exception) -> JSONResponse
 
 
 async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
-    """Answer a request that does not fit its model."""
+    """Answer a request that does not fit its operation's parameters or body."""
+    if isinstance(error, RequestValidationError):
+        return JSONResponse({"detail": _fields_of(error.errors())}, 422)
     if not isinstance(error, Invalid):
         raise TypeError(error)
     return JSONResponse({"detail": error.fields}, 422)
@@ -133,26 +137,18 @@ class Invalid(Exception):
 HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
     ServiceError: on_service_error,
     Invalid: on_invalid,
+    RequestValidationError: on_invalid,
     HTTPException: on_http_exception,
     Exception: on_crash,
 }
 
 
-async def json_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request; an empty body is an empty object."""
-    raw = await request.body()
+def json_object(raw: bytes) -> dict[str, Any]:
+    """Return the JSON object that `raw` says, or raise `Invalid`."""
     try:
-        body = strict(raw) if raw.strip() else {}
+        body = strict(raw)
     except BadJson as error:
-        raise Invalid([_field(("body",), str(error), "json_invalid")]) from None
+        raise Invalid([field_problem(("body",), str(error), "json_invalid")]) from None
     if not isinstance(body, dict):
-        raise Invalid([_field(("body",), "must be a JSON object", "dict_type")])
+        raise Invalid([field_problem(("body",), "must be a JSON object", "dict_type")])
     return body
-
-
-def validated(model: type[Model], body: dict[str, Any], *, at: str) -> Model:
-    """Return `body` as `model`, or raise `Invalid`."""
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        raise Invalid(fields_of(error, at=at)) from None

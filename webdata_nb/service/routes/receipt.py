@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from webdata_nb.contract import limits, outcomes, paths
+from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import ReceiptEntry, ReceiptPage
 from webdata_nb.service.errors import BadInput, FetchError
-from webdata_nb.service.routes.replies import job_of, whole
+from webdata_nb.service.routes.parameters import (
+    EntriesPerPage,
+    EntryUrl,
+    JobId,
+    Outcome,
+    PageNumber,
+)
+from webdata_nb.service.routes.replies import job_of
+from webdata_nb.service.routes.routing import AccountId, TheDesk, refusals, strict_router
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Seen
 from webdata_nb.service.web.urls import canonical
 
+router = strict_router("crawl")
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the receipt's route."""
 
-    async def receipt(request: Request) -> Response:
-        job = await job_of(desk, request, "crawl")
-        page = whole(request, "page", default=1, low=1, high=10**9)
-        low, high = limits.RECEIPT_PER_PAGE
-        default = limits.RECEIPT_PER_PAGE_DEFAULT
-        count = whole(request, "per_page", default=default, low=low, high=high)
-        outcome = _outcome(request.query_params.get("outcome"))
-        url = request.query_params.get("url")
-        if url is not None:
-            return await _one(desk, job, url, outcome)
-        counts = (await desk.store.receipt(job.id, examples=0)).counts
-        total = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
-        start = (page - 1) * count
-        found = await desk.store.receipt_page(job.id, start=start, count=count, outcome=outcome)
-        return _reply(job, found, total=total, page=page, per_page=count)
-
-    return [Route(paths.CRAWL_RECEIPT, receipt, methods=["GET"])]
+@router.get(
+    paths.CRAWL_RECEIPT,
+    summary="Read what became of every URL that a crawl saw (ours)",
+    response_model=ReceiptPage,
+    responses=refusals(404),
+)
+async def get_crawl_receipt(
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    *,
+    page: PageNumber = 1,
+    per_page: EntriesPerPage = limits.RECEIPT_PER_PAGE_DEFAULT,
+    outcome: Outcome = None,
+    url: EntryUrl = None,
+) -> Response:
+    """Read the receipt's entries, in the order of their URLs: all, of one outcome, or one URL's."""
+    job = await job_of(desk, account_id, job_id, "crawl")
+    if url is not None:
+        return await _one(desk, job, url, outcome)
+    counts = (await desk.store.receipt(job.id, examples=0)).counts
+    total = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
+    start = (page - 1) * per_page
+    found = await desk.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
+    return _reply(job, found, total=total, page=page, per_page=per_page)
 
 
 async def _one(desk: Desk, job: Job, url: str, outcome: str | None) -> Response:
@@ -48,14 +61,6 @@ async def _one(desk: Desk, job: Job, url: str, outcome: str | None) -> Response:
         found = await desk.store.receipt_entry(job.id, url)
     data = [found] if found is not None and outcome in {None, found.outcome} else []
     return _reply(job, data, total=len(data), page=1, per_page=1, url=url)
-
-
-def _outcome(text: str | None) -> str | None:
-    known = text is None or text in outcomes.MEANINGS or text.startswith(outcomes.FAILED)
-    if not known:
-        allowed = ", ".join([*outcomes.MEANINGS, f"{outcomes.FAILED}<kind>"])
-        raise BadInput(f"must be one of {allowed}", loc=("query", "outcome"))
-    return text
 
 
 def _reply(

@@ -7,25 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract.states import JobKind
-from webdata_nb.service.errors import BadInput, NoSuchJob
+from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.expired import expired
 from webdata_nb.service.routes.shelf import Question, public
-from webdata_nb.service.routes.starts import Desk, account_of
+from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Look, Window
 
 # Large enough for few writes, small enough for memory that was used a moment ago.
 _PART: Final = 96 * 1024
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
-async def job_of(desk: Desk, request: Request, kind: JobKind) -> Job:
+async def job_of(desk: Desk, account_id: str, job_id: str, kind: JobKind) -> Job:
     """Return the caller's job of this kind; everything else is one and the same 404."""
-    job = await desk.store.job(account_of(request), request.path_params["job_id"])
+    job = await desk.store.job(account_id, job_id)
     if job.kind != kind:
         raise NoSuchJob("no such job")
     return job
@@ -33,25 +31,22 @@ async def job_of(desk: Desk, request: Request, kind: JobKind) -> Job:
 
 async def look_at(
     desk: Desk,
-    request: Request,
+    account_id: str,
+    job_id: str,
     kind: JobKind,
-    window: Window,
+    window: Window | None,
     *,
     examples: int,
-    job_id: str | None = None,
 ) -> tuple[Look, dict[str, Any]]:
     """Return the caller's job with the rows that are still kept, and what a status says of others.
 
-    The job is `job_id`, by default the one that the path names.
-    Whoever asks for no data gets none; a job of the other kind is as unknown as any.
+    Without a window there are no rows; a job of the other kind is as unknown as any.
     """
-    wanted = flag(request, "include_data", default=True)
 
     def chosen(job: Job) -> Window | None:
-        return window if wanted and job.kind == kind and expired(desk, job) is None else None
+        return window if job.kind == kind and expired(desk, job) is None else None
 
-    job_id = job_id or request.path_params["job_id"]
-    look = await desk.store.look(account_of(request), job_id, window=chosen, examples=examples)
+    look = await desk.store.look(account_id, job_id, window=chosen, examples=examples)
     if look.job.kind != kind:
         raise NoSuchJob("no such job")
     gone = expired(desk, look.job)
@@ -60,9 +55,9 @@ async def look_at(
 
 async def status_of(
     desk: Desk,
-    request: Request,
+    question: Question,
     kind: JobKind,
-    window: Window,
+    window: Window | None,
     *,
     examples: int,
     envelope: Callable[[Look], dict[str, Any]],
@@ -70,9 +65,9 @@ async def status_of(
     """Return the status of the caller's job, as `envelope` and the rows of `window`."""
     # Before the look: what is committed from here on is another moment.
     moment = desk.store.moment()
-    look, gone = await look_at(desk, request, kind, window, examples=examples)
+    account_id, job_id = question.account_id, question.job_id
+    look, gone = await look_at(desk, account_id, job_id, kind, window, examples=examples)
     reply = with_rows(envelope(look) | gone, look.rows)
-    question = _question(request)
     if gone or not look.job.state.terminal or not desk.shelf.wants(question, reply.length):
         return reply
     body = reply.joined()
@@ -80,29 +75,24 @@ async def status_of(
     return Response(body, media_type=reply.media_type)
 
 
-async def kept(desk: Desk, request: Request) -> Response | None:
+async def kept(desk: Desk, question: Question) -> Response | None:
     """Return the reply to the same question if nothing that it tells has changed since.
 
     The rows of an ended job never change; its record does, when they go or it goes.
     """
-    question = _question(request)
     found = desk.shelf.get(question)
     if found is None:
         return None
     moment = desk.store.moment()
     desk.shelf.drop(question)
     if moment != found.moment:
-        job = await desk.store.job(account_of(request), found.job.id)
+        job = await desk.store.job(question.account_id, found.job.id)
         if public(job) != found.job:
             return None
     if expired(desk, found.job) is not None:
         return None
     desk.shelf.keep(question, found.job, found.body, moment)
     return Response(found.body, media_type=_Rows.media_type)
-
-
-def _question(request: Request) -> Question:
-    return account_of(request), request.scope["path"], request.scope["query_string"]
 
 
 def with_rows(
@@ -156,23 +146,3 @@ def seconds(job: Job) -> float | None:
     """Return the job's processing time so far."""
     elapsed = job.elapsed(time.time())
     return None if elapsed is None else round(elapsed, 6)
-
-
-def flag(request: Request, name: str, *, default: bool) -> bool:
-    """Return a boolean query parameter."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if text.lower() not in _FLAGS:
-        raise BadInput("must be true or false", loc=("query", name))
-    return _FLAGS[text.lower()]
-
-
-def whole(request: Request, name: str, *, default: int, low: int, high: int) -> int:
-    """Return a whole-number query parameter within its bounds."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdecimal()) or not low <= int(text[:12]) <= high:
-        raise BadInput(f"must be a whole number from {low} to {high}", loc=("query", name))
-    return int(text)

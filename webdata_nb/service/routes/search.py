@@ -3,93 +3,131 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from webdata_nb.contract import limits, paths
+from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.routes.problems import json_body, validated
+from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
-    flag,
     job_of,
     kept,
     look_at,
     seconds,
     status_of,
-    whole,
     with_rows,
 )
+from webdata_nb.service.routes.routing import (
+    AccountId,
+    TheDesk,
+    examples,
+    links,
+    refusals,
+    strict_router,
+)
+from webdata_nb.service.routes.shelf import Question
 from webdata_nb.service.routes.starts import Desk, check_extract, check_look, start
 from webdata_nb.service.store.records import Job, Look, Window
 
 # A job may also end in another process, which tells nobody here.
 LOOK_S: Final = 1.0
 _ALL: Final = Window(0, limits.NUM_RESULTS[1])
+_LINKS: Final = links(
+    {
+        "getSearch": "job_id",
+        "watchSearch": "job_id",
+        "exportSearch": "job_id",
+        "cancelJob": "job_id",
+        "retryJob": "job_id",
+    }
+)
+
+router = strict_router("search")
 
 
-def routes(desk: Desk) -> list[Route]:
-    """Return the search routes."""
+@router.post(
+    paths.SEARCH,
+    summary="Start a search",
+    response_model=SearchStart,
+    responses={200: {"links": _LINKS}, **refusals(409, 429)},
+)
+async def start_search(
+    request: Request,
+    desk: TheDesk,
+    wanted: Annotated[SearchRequest, examples("startSearch")],
+    *,
+    idempotency_key: IdempotencyKey = None,
+    wait: Wait = 0,
+    include_data: IncludeData = True,
+) -> Response:
+    """Start a search, and scrape each result in the formats that were asked for.
 
-    async def begin(request: Request) -> Response:
-        body = await json_body(request)
-        wanted = validated(SearchRequest, body, at="body")
-        device = wanted.mobile_device
-        await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
-        check_extract(desk, request, wanted.extract, "body", "extract")
-        wait_s, wanted_data = waiting(request), flag(request, "include_data", default=True)
-        job, _ = await start(desk, request, wanted, body)
-        reply = {
-            "success": True,
-            "job_id": job.id,
-            "status": "started",
-            "message": f"Search for {job.subject!r} started",
-        }
-        if wait_s and (result := await _result(desk, request, job, wait_s)):
-            look, gone = result
-            rows = look.rows if wanted_data else ()
-            return with_rows(_envelope(look.job) | gone, rows, inside=reply)
-        return JSONResponse(reply)
-
-    async def status(request: Request) -> Response:
-        if (known := await kept(desk, request)) is not None:
-            return known
-        if wait_s := waiting(request):
-            await _ended(desk, await job_of(desk, request, "search"), wait_s)
-        return await status_of(
-            desk,
-            request,
-            "search",
-            _ALL,
-            examples=0,
-            envelope=lambda look: _envelope(look.job),
-        )
-
-    return [
-        Route(paths.SEARCH, begin, methods=["POST"]),
-        Route(paths.SEARCH_JOB, status, methods=["GET"]),
-    ]
+    The job is stored before the answer is sent. With `wait` the answer is held back for the job's
+    end: a search that came to it is the reply's `result` (ours), else there is none.
+    """
+    device = wanted.mobile_device
+    await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
+    check_extract(desk, request, wanted.extract, "body", "extract")
+    job, _ = await start(desk, request, wanted, idempotency_key)
+    reply = {
+        "success": True,
+        "job_id": job.id,
+        "status": "started",
+        "message": f"Search for {job.subject!r} started",
+    }
+    if wait and (result := await _result(desk, job, wait, include_data=include_data)):
+        look, gone = result
+        rows = look.rows if include_data else ()
+        return with_rows(_envelope(look.job) | gone, rows, inside=reply)
+    return JSONResponse(reply)
 
 
-def waiting(request: Request) -> int:
-    """Return the seconds for which a reply may wait for the job's end."""
-    return whole(request, "wait", default=0, low=0, high=limits.STATUS_WAIT_S)
+@router.get(
+    paths.SEARCH_JOB,
+    summary="Read a search with the results so far",
+    response_model=SearchStatus,
+    responses=refusals(404),
+)
+async def get_search(
+    request: Request,
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: JobId,
+    *,
+    wait: Wait = 0,
+    include_data: IncludeData = True,
+) -> Response:
+    """Read how far a search is, and the results that it has so far, by rank.
+
+    Past the retention of the rows the reply says `result_expired`, and has none.
+    """
+    question = Question.of(request, account_id, job_id)
+    if (known := await kept(desk, question)) is not None:
+        return known
+    if wait:
+        await _ended(desk, await job_of(desk, account_id, job_id, "search"), wait)
+    window = _ALL if include_data else None
+    return await status_of(
+        desk, question, "search", window, examples=0, envelope=lambda look: _envelope(look.job)
+    )
 
 
 async def _result(
-    desk: Desk, request: Request, job: Job, wait_s: float
+    desk: Desk, job: Job, wait_s: float, *, include_data: bool
 ) -> tuple[Look, dict[str, Any]] | None:
     """Return what a job that was just begun came to; None where it goes on for longer."""
     deadline = time.monotonic() + wait_s
+    window = _ALL if include_data else None
     with desk.hub.listen(job.id) as listener:
         while (left_s := deadline - time.monotonic()) > 0:
             if not job.state.terminal:  # a start repeated under its key may find an old job
                 await listener.wait(min(left_s, LOOK_S))
             if (ended := listener.ended) is not None and _holds_all(ended):
                 return ended, {}
-            told = await look_at(desk, request, "search", _ALL, examples=0, job_id=job.id)
+            told = await look_at(desk, job.account_id, job.id, "search", window, examples=0)
             job = told[0].job
             if job.state.terminal:
                 return told

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
 
 from webdata_nb.service.store.records import Job
 
@@ -13,8 +15,23 @@ LARGEST: Final = 4 * 1024 * 1024
 # Questions that were asked once, by their hash.
 _NOTED: Final = 4096
 
-Question = tuple[str, str, bytes]
-"""Whose account asked, for which path, with which query: the reply follows from these."""
+
+class Question(NamedTuple):
+    """Whose account asked about which job, at which path, with which query.
+
+    The reply follows from these.
+    """
+
+    account_id: str
+    job_id: str
+    path: str
+    query: bytes
+
+    @classmethod
+    def of(cls, request: Request, account_id: str, job_id: str) -> Question:
+        """Return what a request asks."""
+        scope = request.scope
+        return cls(account_id, job_id, scope["path"], scope["query_string"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import orjson
 from starlette.requests import Request
 
-from webdata_nb.contract import limits
 from webdata_nb.contract.local import Creatives
-from webdata_nb.contract.paths import IDEMPOTENCY_KEY, LEASE_HEADER
+from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
 from webdata_nb.contract.states import JobKind
@@ -31,8 +29,6 @@ from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import Runner
-
-_KEY: Final = re.compile(limits.IDEMPOTENCY_KEY_FORM)
 
 
 class Sessions(Protocol):
@@ -97,9 +93,10 @@ def check_extract(desk: Desk, request: Request, wanted: Extract | None, *loc: st
 
 
 async def start(
-    desk: Desk, request: Request, wanted: SearchRequest | CrawlRequest, body: Mapping[str, Any]
+    desk: Desk, request: Request, wanted: SearchRequest | CrawlRequest, idempotency_key: str | None
 ) -> tuple[Job, bool]:
     """Persist a job and have it run; a start repeated under its key finds the first one."""
+    body = await request.json()  # as it was sent: defaults may change before a retry
     kind: JobKind = "crawl" if isinstance(wanted, CrawlRequest) else "search"
     context = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
     job = NewJob(
@@ -111,21 +108,11 @@ async def start(
         context=await desk.webhooks.plan(wanted, context),
         most=tariff.most(wanted),
     )
-    key = _idempotency_key(request, kind, body)
+    key = None if idempotency_key is None else _key(idempotency_key, kind, body)
     desk.runner.wake()  # first: its claim shares the job's own transaction
     return await desk.store.accept(job, key=key, now=time.time())
 
 
-def _idempotency_key(
-    request: Request, kind: JobKind, body: Mapping[str, Any]
-) -> IdempotencyKey | None:
-    key = request.headers.get(IDEMPOTENCY_KEY)
-    if key is None:
-        return None
-    if len(key) > limits.IDEMPOTENCY_KEY_LENGTH or not _KEY.fullmatch(key):
-        raise BadInput(
-            f"must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable ASCII characters",
-            loc=("header", IDEMPOTENCY_KEY),
-        )
+def _key(key: str, kind: JobKind, body: Mapping[str, Any]) -> IdempotencyKey:
     canonical = orjson.dumps([kind, body], option=orjson.OPT_SORT_KEYS)
     return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())

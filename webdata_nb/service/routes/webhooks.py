@@ -8,97 +8,125 @@ import time
 import uuid
 from collections import Counter
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from webdata_nb.contract import limits, notices, paths
+from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTested
 from webdata_nb.contract.requests import WebhookTest
 from webdata_nb.service.errors import BadInput
-from webdata_nb.service.routes.problems import json_body, validated
-from webdata_nb.service.routes.replies import whole
-from webdata_nb.service.routes.starts import account_of
+from webdata_nb.service.routes.parameters import Cursor, DeliveryId, Listed, OfJob
+from webdata_nb.service.routes.routing import (
+    AccountId,
+    TheDesk,
+    examples,
+    refusals,
+    strict_router,
+)
 from webdata_nb.service.store.outbox import Delivery
-from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.webhooks.schedule import RULES, acknowledged
 
 STATES: Final = ("pending", "delivered", "failed")
 
 
-def routes(webhooks: Webhooks) -> list[Route]:
-    """Return the inspection routes."""
+router = strict_router("webhooks")
 
-    async def deliveries(request: Request) -> Response:
-        low, high = limits.JOBS_LISTED
-        limit = whole(request, "limit", default=limits.JOBS_LISTED_DEFAULT, low=low, high=high)
-        found = await webhooks.outbox.listing(
-            account_of(request),
-            job_id=request.query_params.get("job_id"),
-            limit=limit + 1,
-            before=_read_cursor(request.query_params.get("cursor")),
-        )
-        reply: dict[str, Any] = {
+
+@router.get(
+    paths.WEBHOOK_DELIVERIES,
+    summary="List webhook deliveries of your jobs",
+    response_model=DeliveryList,
+)
+async def list_deliveries(
+    desk: TheDesk,
+    account_id: AccountId,
+    job_id: OfJob = None,
+    limit: Listed = limits.JOBS_LISTED_DEFAULT,
+    cursor: Cursor = None,
+) -> Response:
+    """List deliveries of the account's jobs, newest first, with what was sent and what came of it.
+
+    Of an endpoint's address, which may hold a token, the host alone is shown.
+    """
+    found = await desk.webhooks.outbox.listing(
+        account_id, job_id=job_id, limit=limit + 1, before=_read_cursor(cursor)
+    )
+    reply: dict[str, Any] = {"success": True, "deliveries": [shown(each) for each in found[:limit]]}
+    if len(found) > limit:
+        reply["cursor"] = _cursor(found[limit - 1])
+    return _json(reply)
+
+
+@router.post(
+    paths.WEBHOOK_REPLAY,
+    summary="Send an ended delivery again",
+    response_model=ReplayReply,
+    responses=refusals(404),
+)
+async def replay_delivery(
+    desk: TheDesk, account_id: AccountId, delivery_id: DeliveryId
+) -> Response:
+    """Send a delivery that was acknowledged or given up once more, as a delivery of its own."""
+    again = await desk.webhooks.outbox.replay(account_id, delivery_id, now=time.time())
+    desk.webhooks.wake()
+    return _json({"success": True, "delivery": shown(again)})
+
+
+@router.get(
+    paths.WEBHOOK_STATS,
+    summary="Count webhook deliveries of your jobs",
+    response_model=WebhookStats,
+)
+async def get_webhook_stats(desk: TheDesk, account_id: AccountId) -> Response:
+    """Count the deliveries of the account's jobs by state and by event."""
+    counts = await desk.webhooks.outbox.stats(account_id)
+    states, events = Counter[str](), Counter[str]()
+    for count in counts:
+        states[count.state] += count.deliveries
+        events[count.event] += count.deliveries
+    return _json(
+        {
             "success": True,
-            "deliveries": [shown(each) for each in found[:limit]],
+            "total": states.total(),
+            **{state: states[state] for state in STATES},
+            "attempts": sum(count.attempts for count in counts),
+            "by_event": dict(sorted(events.items())),
         }
-        if len(found) > limit:
-            reply["cursor"] = _cursor(found[limit - 1])
-        return _json(reply)
+    )
 
-    async def replay(request: Request) -> Response:
-        delivery_id = request.path_params["delivery_id"]
-        again = await webhooks.outbox.replay(account_of(request), delivery_id, now=time.time())
-        webhooks.wake()
-        return _json({"success": True, "delivery": shown(again)})
 
-    async def stats(request: Request) -> Response:
-        counts = await webhooks.outbox.stats(account_of(request))
-        states, events = Counter[str](), Counter[str]()
-        for count in counts:
-            states[count.state] += count.deliveries
-            events[count.event] += count.deliveries
-        return _json(
-            {
-                "success": True,
-                "total": states.total(),
-                **{state: states[state] for state in STATES},
-                "attempts": sum(count.attempts for count in counts),
-                "by_event": dict(sorted(events.items())),
-            }
-        )
-
-    async def test(request: Request) -> Response:
-        wanted = validated(WebhookTest, await json_body(request), at="body")
-        await webhooks.check(wanted.webhook_url, {})
-        rules = RULES[webhooks.profile]
-        started = time.monotonic()
-        outcome = await webhooks.sender.post(
-            wanted.webhook_url,
-            notices.trial(datetime.now(UTC)),
-            event_id=str(uuid.uuid4()),
-            secret=wanted.webhook_secret,
-            rules=rules,
-            context={},
-        )
-        return _json(
-            {
-                "success": acknowledged(rules, outcome),
-                "event": notices.TEST,
-                "status_code": outcome.status,
-                "error": outcome.text,
-                "elapsed_ms": round((time.monotonic() - started) * 1000, 3),
-            }
-        )
-
-    return [
-        Route(paths.WEBHOOK_DELIVERIES, deliveries, methods=["GET"]),
-        Route(paths.WEBHOOK_REPLAY, replay, methods=["POST"]),
-        Route(paths.WEBHOOK_STATS, stats, methods=["GET"]),
-        Route(paths.WEBHOOK_TEST, test, methods=["POST"]),
-    ]
+@router.post(
+    paths.WEBHOOK_TEST,
+    summary="Send one signed test delivery now",
+    response_model=WebhookTested,
+)
+async def test_webhook(
+    desk: TheDesk, wanted: Annotated[WebhookTest, examples("testWebhook")]
+) -> Response:
+    """Send one delivery to an endpoint, signed as those of jobs are, and tell what it answered."""
+    webhooks = desk.webhooks
+    await webhooks.check(wanted.webhook_url, {})
+    rules = RULES[webhooks.profile]
+    started = time.monotonic()
+    outcome = await webhooks.sender.post(
+        wanted.webhook_url,
+        notices.trial(datetime.now(UTC)),
+        event_id=str(uuid.uuid4()),
+        secret=wanted.webhook_secret,
+        rules=rules,
+        context={},
+    )
+    return _json(
+        {
+            "success": acknowledged(rules, outcome),
+            "event": notices.TEST,
+            "status_code": outcome.status,
+            "error": outcome.text,
+            "elapsed_ms": round((time.monotonic() - started) * 1000, 3),
+        }
+    )
 
 
 def shown(delivery: Delivery) -> dict[str, Any]:

@@ -1,0 +1,172 @@
+"""Query, path and header parameters, each with the rule that its message states.
+
+A query parameter is text: pydantic's own reading of numbers would take " 1", "+1" and "1.0".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Header, Path, Query
+from pydantic import BeforeValidator, WithJsonSchema
+
+from webdata_nb.contract import limits, outcomes, paths
+
+PAGES: Final = (1, 10**9)
+_KEY: Final = re.compile(limits.IDEMPOTENCY_KEY_FORM)
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+_FORMATS: Final = ("json", "csv", "zip")
+
+
+def number(bounds: tuple[int, int]) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Return the check of a whole number in digits within `bounds`, and its schema."""
+    low, high = bounds
+
+    def check(text: Any) -> int:
+        digits = isinstance(text, str) and text.isascii() and text.isdecimal()
+        if not digits or not low <= int(text[:12]) <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return int(text)
+
+    return BeforeValidator(check), WithJsonSchema(
+        {"type": "integer", "minimum": low, "maximum": high}
+    )
+
+
+def one_of(*allowed: str) -> BeforeValidator:
+    """Return the check of a word."""
+
+    def check(text: Any) -> Any:
+        if text not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return text
+
+    return BeforeValidator(check)
+
+
+def _flag(text: Any) -> bool:
+    if not isinstance(text, str) or text.lower() not in _FLAGS:
+        raise ValueError("must be true or false")
+    return _FLAGS[text.lower()]
+
+
+def _key(text: str) -> str:
+    if len(text) > limits.IDEMPOTENCY_KEY_LENGTH or not _KEY.fullmatch(text):
+        raise ValueError(f"must be 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
+    return text
+
+
+def _position(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError("must be a whole number")
+    return int(text[:12])
+
+
+def _outcome(text: str) -> str:
+    if text not in outcomes.MEANINGS and not text.startswith(outcomes.FAILED):
+        allowed = ", ".join([*outcomes.MEANINGS, f"{outcomes.FAILED}<kind>"])
+        raise ValueError(f"must be one of {allowed}")
+    return text
+
+
+def _advertiser(text: str) -> str:
+    name = text.strip()
+    if not name or len(name) > limits.ADVERTISER_QUERY_LENGTH or not name.isprintable():
+        most = limits.ADVERTISER_QUERY_LENGTH
+        raise ValueError(f"must be a name or a domain of 1 to {most} characters")
+    return name
+
+
+def _text(check: Callable[[str], Any], **schema: Any) -> tuple[BeforeValidator, WithJsonSchema]:
+    return BeforeValidator(check), WithJsonSchema({"type": "string", **schema})
+
+
+_TEXT: Final = WithJsonSchema({"type": "string"})
+
+JobId = Annotated[
+    str,
+    Path(description="The job, as its start named it.", json_schema_extra={"format": "uuid"}),
+]
+DeliveryId = Annotated[
+    str,
+    Path(
+        description="The delivery, as the listing named it.", json_schema_extra={"format": "uuid"}
+    ),
+]
+Sha256 = Annotated[
+    str,
+    Path(
+        description="SHA-256 of the file's bytes, in hexadecimal, as the creative named it.",
+        json_schema_extra={"pattern": "^[0-9a-f]{64}$"},
+    ),
+]
+IncludeData = Annotated[
+    bool,
+    BeforeValidator(_flag),
+    Query(description="Whether the reply has the rows; false leaves `data` empty."),
+]
+Wait = Annotated[
+    int,
+    *number((0, limits.STATUS_WAIT_S)),
+    Query(description="Seconds to wait for the job's end before answering (ours)."),
+]
+PageNumber = Annotated[int, *number(PAGES), Query(description="Which page of the rows, from 1.")]
+PerPage = Annotated[int, *number(limits.PER_PAGE), Query(description="Rows a page.")]
+EntriesPerPage = Annotated[
+    int, *number(limits.RECEIPT_PER_PAGE), Query(description="Entries a page.")
+]
+Listed = Annotated[
+    int, *number(limits.JOBS_LISTED), Query(description="Entries a page, newest first.")
+]
+Cursor = Annotated[
+    str | None, _TEXT, Query(description="Where the next page begins: `cursor` of the page before.")
+]
+ExportFormat = Annotated[
+    Literal["json", "csv", "zip"],
+    one_of(*_FORMATS),
+    Query(description="How the rows are written."),
+]
+Outcome = Annotated[
+    str | None,
+    *_text(_outcome),
+    Query(description="Entries with this outcome only, such as `fetched` or `failed:http_404`."),
+]
+EntryUrl = Annotated[str | None, _TEXT, Query(description="The entry of this URL only.")]
+OfJob = Annotated[str | None, _TEXT, Query(description="Deliveries of this job only.")]
+AdvertiserQuery = Annotated[
+    str,
+    *_text(_advertiser, minLength=1, maxLength=limits.ADVERTISER_QUERY_LENGTH),
+    Query(description="A part of an advertiser's name, or its domain."),
+]
+AdvertisersListed = Annotated[
+    int, *number(limits.ADVERTISERS), Query(description="Advertisers at most, best match first.")
+]
+TimeoutMs = Annotated[
+    int,
+    *number(limits.TIMEOUT_MS),
+    Query(description="Milliseconds after which the source is given up."),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    *_text(
+        _key,
+        minLength=1,
+        maxLength=limits.IDEMPOTENCY_KEY_LENGTH,
+        pattern=f"^{limits.IDEMPOTENCY_KEY_FORM}$",
+    ),
+    Header(
+        alias=paths.IDEMPOTENCY_KEY,
+        description="For 24 hours the same key with the same body is answered with the first "
+        "start; with another body it is a 409.",
+    ),
+]
+LastEventId = Annotated[
+    int,
+    *_text(_position, pattern="^[0-9]+$"),
+    Header(
+        alias="Last-Event-ID",
+        description="The number of the last row that was seen: the stream goes on behind it.",
+    ),
+]

@@ -1,0 +1,222 @@
+"""What every route shares: FastAPI, read strictly, and the refusals that any request may meet.
+
+A module of routes makes a `router`, and each function on it is one operation::
+
+    router = strict_router("jobs")
+
+    @router.get(paths.JOBS, summary="List your jobs", response_model=JobList)
+    async def list_jobs(desk: TheDesk, account_id: AccountId, limit: Listed = 100) -> Response:
+        ...
+
+The function's name is the operation's id in the document (`listJobs`), its docstring the
+description, its parameters (`parameters.py`) what a caller may send: anything else is a 422. It
+returns a `Response`, whose body is sent as it is; `response_model` is for the document alone, and
+`responses=refusals(404)` adds statuses to those of `ALWAYS`. A body is a parameter of its model,
+marked by `examples`. `application.ROUTERS` lists the routers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Body, Depends
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.models import Example
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
+
+from webdata_nb.contract.examples import EXAMPLES
+from webdata_nb.contract.replies import InvalidRequest, Refusal
+from webdata_nb.service.routes.problems import Invalid, field_problem, json_object
+from webdata_nb.service.routes.starts import Desk
+
+JSON: Final = "application/json"
+# What any request may meet before its operation is reached.
+ALWAYS: Final = (400, 401, 408, 422, 500, 503)
+WITH_BODY: Final = (413, 415)
+MEANINGS: Final[Mapping[int, str]] = {
+    400: "Not a valid HTTP request, or the job's present state does not allow it",
+    401: "Missing or invalid bearer credential",
+    404: "Unknown, or another account's: one and the same answer; or nothing to export",
+    408: "Headers or body took longer than 10 seconds",
+    409: "The same Idempotency-Key with another body, or secrets that no key opens",
+    410: "Past retention: start a new job",
+    413: "The body is larger than 1 MiB",
+    415: "The body is not JSON by its Content-Type",
+    422: "A field or a parameter is not allowed; values are never repeated",
+    429: "Quota or concurrency limit reached",
+    500: "The service made an error",
+    501: "Needs a setting that this service does not have",
+    502: "The source blocks this service, or answers nothing usable",
+    503: "Too many connections, or the source asks to wait",
+    504: "The source did not answer in time",
+}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
+    429: {
+        "Retry-After": {"description": "Whole seconds.", "schema": _COUNT, "required": True},
+        "X-Concurrency-Limit": {
+            "description": "Jobs and calls that the plan allows at once.",
+            "schema": _COUNT,
+            "required": True,
+        },
+        "X-Concurrency-Active": {
+            "description": "Jobs and calls that are under way.",
+            "schema": _COUNT,
+            "required": True,
+        },
+    },
+}
+_INVALID: Final = 422
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of an operation that may answer these statuses besides `ALWAYS`."""
+    return {status: _refusal(status) for status in statuses}
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    refusal: dict[str, Any] = {
+        "model": InvalidRequest if status == _INVALID else Refusal,
+        "description": MEANINGS[status],
+    }
+    if status in _HEADERS:
+        refusal["headers"] = dict(_HEADERS[status])
+    return refusal
+
+
+def links(targets: Mapping[str, str]) -> dict[str, Any]:
+    """Return a response's links: by operation, which field of the answer is its path parameter."""
+    return {
+        target: {
+            "operationId": target,
+            "parameters": {f"path.{name}": f"$response.body#/{name}"},
+        }
+        for target, name in targets.items()
+    }
+
+
+def examples(operation: str) -> Any:
+    """Return the marker of a body parameter, with the operation's examples for the document."""
+    named = {
+        name.replace(" ", "-"): Example(summary=name, value=value)
+        for name, value in EXAMPLES[operation].items()
+    }
+    return Body(openapi_examples=named)
+
+
+class OpenRoute(APIRoute):
+    """A route that answers HEAD as GET: FastAPI's own refuses it with 405."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match HEAD where GET is allowed."""
+        match, child = super().matches(scope)
+        return (Match.FULL if match is Match.PARTIAL and self._is_head(scope) else match), child
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; the server leaves out the body of an answer to HEAD."""
+        if self._is_head(scope):
+            await self.app(scope, receive, send)
+        else:
+            await super().handle(scope, receive, send)
+
+    def _is_head(self, scope: Scope) -> bool:
+        return scope["method"] == "HEAD" and "GET" in (self.methods or ())
+
+
+class StrictRoute(OpenRoute):
+    """A route that needs a key, and refuses query parameters that it does not declare.
+
+    A body is read by `json_object`: one JSON object with one meaning, or a 422.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        body = WITH_BODY if "POST" in (options.get("methods") or ()) else ()
+        options["responses"] = refusals(*ALWAYS, *body) | (options.get("responses") or {})
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler behind the strict reading."""
+        handle = super().get_route_handler()
+        known = frozenset(_query_names(self.dependant))
+        with_body = self.body_field is not None
+
+        async def strict(request: Request) -> Response:
+            if request.scope["query_string"]:
+                _check_names(request, known)
+            if with_body:
+                request = _JsonRequest(request.scope, request.receive)
+                await request.json()  # FastAPI finds what is read here, and reads no further
+            return await handle(request)
+
+        return strict
+
+
+class _JsonRequest(Request):
+    """A request whose JSON is read by `json_object`; an empty body is an empty object."""
+
+    async def json(self) -> Any:
+        """Return the body's object."""
+        if not hasattr(self, "_json"):
+            raw = await self.body()
+            self._json = json_object(raw) if raw.strip() else {}
+        return self._json
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of the query parameters that a route and its dependencies declare."""
+    for field in dependant.query_params:
+        yield field.alias
+    for each in dependant.dependencies:
+        yield from _query_names(each)
+
+
+def _check_names(request: Request, known: frozenset[str]) -> None:
+    wrong = [name for name in request.query_params if name not in known]
+    if wrong:
+        allowed = ", ".join(sorted(known)) or "none"
+        message = f"is not a query parameter of this operation; allowed: {allowed}"
+        raise Invalid(
+            [field_problem(("query", name), message, "extra_forbidden") for name in wrong]
+        )
+
+
+def _operation_id(route: APIRoute) -> str:
+    first, *rest = route.name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def strict_router(*tags: str) -> APIRouter:
+    """Return a router for operations that need a key, shown under `tags` in the document."""
+    return APIRouter(
+        route_class=StrictRoute, tags=[*tags], generate_unique_id_function=_operation_id
+    )
+
+
+def open_router(*tags: str) -> APIRouter:
+    """Return a router for operations that anybody may ask, whatever the query."""
+    return APIRouter(route_class=OpenRoute, tags=[*tags], generate_unique_id_function=_operation_id)
+
+
+# The gate has looked for a key before: these have no security of their own.
+OPEN: Final[dict[str, Any]] = {"security": []}
+
+
+async def desk_of(request: Request) -> Desk:
+    """Return what the application's routes work with."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+async def _account_of(request: Request) -> str:
+    return str(request.state.account_id)
+
+
+TheDesk = Annotated[Desk, Depends(desk_of)]
+AccountId = Annotated[str, Depends(_account_of)]
+"""The account that the gate found."""
