@@ -120,6 +120,39 @@ class StoreSuite:
             (jobs[0].id, "w2", 1)
         ]
 
+    async def test_accounts_take_turns(self, store: Store) -> None:
+        await accounts(store)
+        await store.add_account("carol", "Carol", now=NOW)
+        alices = [await accepted(store, ALICE, now=NOW + i) for i in range(6)]
+        bobs = [await accepted(store, BOB, now=NOW + 10 + i) for i in range(2)]
+        carols = await accepted(store, "carol", now=NOW + 20)
+        order = [alices[0], bobs[0], carols, alices[1], bobs[1], *alices[2:]]
+        held: list[str] = []
+        for most in (1, 1, 1, 2, 1, 1, 1, 1):  # running ones count as turns taken
+            found = await store.claim("w", most=most, held=held, lease_s=99, now=NOW + 30)
+            held += [job.id for job, _ in found]
+            expected = [order.pop(0) for _ in range(most)]
+            assert {job.id for job, _ in found} == {job.id for job in expected}
+        assert order == []
+
+    async def test_spare_places_are_for_accounts_without_a_job(self, store: Store) -> None:
+        await accounts(store)
+        await store.add_account("carol", "Carol", now=NOW)
+        for _ in range(4):
+            await accepted(store, ALICE)
+        first = await store.claim("w", most=2, spare=3, lease_s=99, now=NOW)
+        held = [job.id for job, _ in first]
+        assert [job.account_id for job, _ in first] == [ALICE, ALICE]
+        for name in (BOB, BOB, "carol"):
+            await accepted(store, name, now=NOW + 1)
+        assert await store.claim("w", most=0, held=held, lease_s=99, now=NOW + 2) == []
+        found = await store.claim("w", most=0, spare=3, held=held, lease_s=99, now=NOW + 2)
+        assert [job.account_id for job, _ in found] == [BOB, "carol"]
+        held += [job.id for job, _ in found]
+        assert await store.claim("w", most=0, spare=1, held=held, lease_s=99, now=NOW + 2) == []
+        [(one, _)] = await store.claim("w", most=1, held=held, lease_s=99, now=NOW + 2)
+        assert one.account_id == BOB
+
     async def test_a_claim_that_is_asked_for_after_a_start_finds_its_job(
         self, store: Store
     ) -> None:

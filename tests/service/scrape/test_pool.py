@@ -19,6 +19,7 @@ from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.tenancy import on_behalf_of
 
 WHOLE = ScrapeOptions(only_main_content=False)
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -243,3 +244,23 @@ async def test_workers_end_when_only_their_parent_is_killed() -> None:
     parent.kill()
     await parent.wait()
     await until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+
+
+async def test_pages_of_one_account_do_not_wait_for_all_of_anothers() -> None:
+    ended: list[str] = []
+
+    async def read(pages: PagePool, name: str, size: int) -> None:
+        await pages.scrape(html(name, size), WHOLE)
+        ended.append(name)
+
+    async with PagePool(2) as pages, asyncio.timeout(300):
+        with on_behalf_of("alice"):
+            many = [asyncio.create_task(read(pages, "alice", 200_000)) for _ in range(40)]
+        while len(ended) < 2:  # noqa: ASYNC110 - both workers are busy with hers
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            with on_behalf_of("bob"):
+                await asyncio.create_task(read(pages, "bob", 0))
+        await asyncio.gather(*many)
+    last = max(place for place, name in enumerate(ended) if name == "bob")
+    assert ended[last + 1 :], "Bob's pages waited until all of Alice's were read"

@@ -29,11 +29,14 @@ class Slow(SqliteStore):
         worker: str,
         *,
         most: int = 1,
+        spare: int = 0,
         held: Collection[str] = (),
         lease_s: float,
         now: float,
     ) -> list[tuple[Job, Lease]]:
-        found = await super().claim(worker, most=most, held=held, lease_s=lease_s, now=now)
+        found = await super().claim(
+            worker, most=most, spare=spare, held=held, lease_s=lease_s, now=now
+        )
         if found:
             self.claimed.set()
             await self.held.wait()

@@ -4,6 +4,9 @@ A page is given to the worker with the least to do. A worker that exceeds its pr
 memory on a page is replaced, and the page becomes a failure. A worker that ends or stops for
 another reason is replaced too; its page is read again, a bounded number of times (`page_tries`),
 and pages that waited behind it go to another worker as if nothing had happened.
+
+Accounts take turns: a place that comes free goes to the next account, and while several have pages
+no account uses every worker.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +37,7 @@ from webdata_nb.service.scrape.worker_messages import (
     decode_answer,
     encode_job,
 )
-from webdata_nb.service.tenancy import FairSemaphore
+from webdata_nb.service.tenancy import FairSemaphore, current_account
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +57,8 @@ END_S: Final = 5.0
 # What a page that nobody waits for any more, of a job that was cancelled, may still take.
 ABANDONED_S: Final = 1.0
 # What a long life may leave behind in a process ends with it.
+# An account that had a page within so many seconds shares the workers.
+RECENT_S: Final = 2.0
 PAGES_A_LIFE: Final = 5000
 PIPE_BYTES: Final = 1024 * 1024
 _MODULE: Final = "webdata_nb.service.scrape.worker"
@@ -77,6 +83,7 @@ class _Given:
 
     options: ScrapeOptions
     answer: asyncio.Future[Answer]
+    account: str
 
 
 class _Worker:
@@ -110,11 +117,15 @@ class _Worker:
     def give(self, job: bytes, options: ScrapeOptions) -> asyncio.Future[Answer]:
         """Send an encoded page; its answer may be `_Died` or `_NotBegun`, to try again."""
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Given(options, done))
+        self._waiting.append(_Given(options, done, current_account()))
         self.given += 1
         if self._process.stdin is not None:
             self._process.stdin.write(job)
         return done
+
+    def pages_of(self, account: str) -> int:
+        """Count the pages of an account that were given and not answered."""
+        return sum(given.account == account for given in self._waiting)
 
     def place(self, page: asyncio.Future[Answer]) -> int | None:
         """Return how many pages stand before this one; None once it is answered."""
@@ -251,7 +262,8 @@ class PagePool:
     ) -> None:
         self._size, self._cpu, self._memory = workers, cpu_seconds, memory_bytes
         self._workers: list[_Worker] = []
-        self._free = FairSemaphore(workers * AHEAD)
+        self._free = FairSemaphore(workers * AHEAD, spare=AHEAD)
+        self._seen: dict[str, float] = {}
         self._starting = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -316,11 +328,29 @@ class PagePool:
         async with self._starting:
             for worker in [each for each in self._workers if _is_spent(each)]:
                 self._retire(worker)
-            best = min(self._workers, key=lambda worker: worker.load, default=None)
-            if best is None or (best.load and len(self._workers) < self._size):
+            share = self._share(current_account())
+            best = min(share or self._workers, key=lambda worker: worker.load, default=None)
+            room = share is None and len(self._workers) < self._size
+            if best is None or (best.load and room):
                 best = await self._start()
                 self._workers.append(best)
             return best
+
+    def _share(self, account: str) -> list[_Worker] | None:
+        """Return the workers that an account keeps to; None where it may use any.
+
+        While another account has pages too, one worker is left to that, however long the pages of
+        the first one take.
+        """
+        now = time.monotonic()
+        self._seen = {name: at for name, at in self._seen.items() if now - at < RECENT_S}
+        self._seen[account] = now
+        most = self._size - 1
+        if most < 1 or len(self._seen) == 1:
+            return None
+        used = [worker for worker in self._workers if worker.pages_of(account)]
+        used.sort(key=lambda worker: worker.pages_of(account), reverse=True)
+        return used[:most] if len(used) >= most else None
 
     async def _start(self) -> _Worker:
         try:

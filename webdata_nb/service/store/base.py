@@ -95,15 +95,19 @@ class Store(Protocol):
         worker: str,
         *,
         most: int = 1,
+        spare: int = 0,
         held: Collection[str] = (),
         lease_s: float,
         now: float,
     ) -> list[tuple[Job, Lease]]:
-        """Take the oldest jobs that wait or lost their worker, `most` of them, oldest first.
+        """Take `most` of the jobs that wait or lost their worker; accounts take turns.
 
-        Fewer than `most` are all there are. A job whose `accept` began before is among them, and
-        so is one that `worker` itself holds, unless it is in `held`: those it works on. Of jobs
-        with `SUSPECT_ATTEMPTS` attempts without progress only one runs at a time.
+        An account's first job comes before any account's second, running ones included; within a
+        turn the older job goes first. Up to `spare` more are taken of accounts that have no other
+        job running or taken. Fewer than `most` are all there are. A job whose `accept` began
+        before is among them, and so is one that `worker` itself holds, unless it is in `held`:
+        those it works on. Of jobs with `SUSPECT_ATTEMPTS` attempts without progress only one runs
+        at a time.
         """
 
     async def release(self, worker: str) -> None:

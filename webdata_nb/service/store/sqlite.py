@@ -175,6 +175,7 @@ class SqliteStore(Database):
         worker: str,
         *,
         most: int = 1,
+        spare: int = 0,
         held: Collection[str] = (),
         lease_s: float,
         now: float,
@@ -183,6 +184,7 @@ class SqliteStore(Database):
         values = {
             "worker": worker,
             "most": most,
+            "spare": spare,
             "held": " ".join(held),
             "suspect": SUSPECT_ATTEMPTS,
             "lease_s": lease_s,

@@ -22,6 +22,9 @@ from webdata_nb.service.work.worker import LEASE_S, Engine, work
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 16
+# More places, for accounts without a running job: however long the jobs in the others take, they
+# keep nobody else waiting.
+SPARE_SLOTS: Final = 8
 POLL_S: Final = 2.0
 STOP_S: Final = 2.0
 
@@ -113,11 +116,16 @@ class LocalRunner:
             self._wake.clear()
 
     async def _fill(self) -> None:
-        while free := SLOTS - len(self._tasks):
+        while True:
+            most = max(0, SLOTS - len(self._tasks))
+            spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - most)
+            if most + spare == 0:
+                return
             async with self._claim:
                 claimed = await self._store.claim(
                     self._name,
-                    most=free,
+                    most=most,
+                    spare=spare,
                     held=self._tasks.keys(),
                     lease_s=LEASE_S,
                     now=self._clock(),
@@ -125,7 +133,7 @@ class LocalRunner:
                 for job, lease in claimed:
                     if job.id not in self._unwanted:
                         self._begin(job, lease)
-            if len(claimed) < free:
+            if len(claimed) < max(1, most):
                 return
 
     def _begin(self, job: Job, lease: Lease) -> None:

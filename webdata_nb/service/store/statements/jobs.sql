@@ -29,33 +29,44 @@ WHERE account_id = :account_id AND (created_at, id) < (:before, :before_id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: claim
--- The oldest jobs that wait, whose worker let its lease run out, or that this worker holds and does
--- not work on: `:held` has the ids of those that it does. The attempt fences writes. Of the jobs that
--- have ended `:suspect` attempts without progress only one runs at a time, the oldest first: one that
--- crashes the service does not use up the attempts of the others.
-UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
-  attempts_since_progress = attempts_since_progress + 1,
-  lease_until = :now + :lease_s, started_at = COALESCE(started_at, :now)
-WHERE id IN (
-  SELECT free.id FROM job AS free
-  WHERE (
-    free.state = 'pending'
-    OR (free.state = 'running' AND (free.lease_until < :now OR free.worker = :worker))
-  )
-  AND :held NOT LIKE '%' || free.id || '%'
-  AND (
-    free.attempts_since_progress < :suspect
+-- The next jobs of those that wait, whose worker let its lease run out, or that this worker holds and
+-- does not work on: `:held` has the ids of those that it does. The attempt fences writes. Of the jobs
+-- that have ended `:suspect` attempts without progress only one runs at a time, the oldest first: one
+-- that crashes the service does not use up the attempts of the others.
+-- Accounts take turns: an account's first job comes before any account's second, running ones
+-- included, and within a turn the older job goes first. `:spare` places are for first jobs alone.
+WITH queue AS (
+  SELECT id, account_id, created_at, attempts_since_progress,
+    (state = 'pending' OR lease_until < :now OR worker = :worker)
+      AND :held NOT LIKE '%' || id || '%' AS is_free
+  FROM job WHERE state IN ('pending', 'running')
+), busy AS (
+  SELECT account_id, COUNT(*) AS jobs FROM queue WHERE NOT is_free GROUP BY account_id
+), free AS (
+  SELECT id, account_id, created_at FROM queue AS each
+  WHERE is_free AND (
+    attempts_since_progress < :suspect
     OR NOT EXISTS (
-      SELECT 1 FROM job AS other
-      WHERE other.state IN ('pending', 'running') AND other.id <> free.id
-        AND other.attempts_since_progress >= :suspect
+      SELECT 1 FROM queue AS other
+      WHERE other.id <> each.id AND other.attempts_since_progress >= :suspect
         AND (
-          (other.created_at, other.id) < (free.created_at, free.id)
+          (other.created_at, other.id) < (each.created_at, each.id)
           OR :held LIKE '%' || other.id || '%'
         )
     )
   )
-  ORDER BY free.created_at, free.id LIMIT :most
+), turns AS (
+  SELECT free.id, free.created_at, COALESCE(busy.jobs, 0)
+    + ROW_NUMBER() OVER (PARTITION BY free.account_id ORDER BY free.created_at, free.id) AS turn
+  FROM free LEFT JOIN busy ON busy.account_id = free.account_id
+), places AS (
+  SELECT id, turn, ROW_NUMBER() OVER (ORDER BY turn, created_at, id) AS place FROM turns
+)
+UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
+  attempts_since_progress = attempts_since_progress + 1,
+  lease_until = :now + :lease_s, started_at = COALESCE(started_at, :now)
+WHERE id IN (
+  SELECT id FROM places WHERE place <= :most OR (turn = 1 AND place <= :most + :spare)
 )
 RETURNING *;
 
