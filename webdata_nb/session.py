@@ -15,18 +15,20 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 import orjson
 
 from webdata_nb import local, settings
 from webdata_nb.bridge import PORTAL, synced
 from webdata_nb.client.client import Client
+from webdata_nb.client.transport import Address, Locate
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotRecorded, OfflineError
 from webdata_nb.settings import Overrides, Secret, Settings
@@ -35,6 +37,7 @@ LOCAL: Final = "local"
 _CLOSE_S: Final = 1.0
 
 log = logging.getLogger("webdata_nb")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +63,24 @@ class Target:
     proxy: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None
 
-    def client(self) -> Client:
-        """Return a new client, for the running loop."""
+    @property
+    def address(self) -> Address:
+        """Where its client sends requests."""
         headers = {} if self.lease_id is None else {paths.LEASE_HEADER: self.lease_id}
+        return Address(self.base_url, self.api_key.reveal(), headers)
+
+    def client(self, locate: Locate | None = None) -> Client:
+        """Return a new client, for the running loop."""
+        address = self.address
         return Client(
-            self.base_url,
-            self.api_key.reveal(),
+            address.base_url,
+            address.api_key,
             # A proxy of the environment has no business between us and a local process.
             trust_env=self.lease_id is None,
-            headers=headers,
+            headers=address.headers,
             proxy=self.proxy,
             ca_bundle=self.ca_bundle,
+            locate=None if self.lease_id is None else locate,
         )
 
 
@@ -109,11 +119,21 @@ class Pool:
             self._leases[chosen.data_dir] = lease
             return lease
 
-    def client(self, target: Target) -> Client:
+    async def relocated(self, chosen: Settings) -> Target | None:
+        """Return where the local service answers now, started again if it was killed.
+
+        None where it was stopped: then whoever stopped it decides when it starts again.
+        """
+        if not local.recoverable(chosen):
+            return None
+        target, _ = await self.target(chosen, time.monotonic())
+        return target
+
+    def client(self, target: Target, locate: Locate) -> Client:
         """Return the shared client of `target`; only on the portal's loop."""
         if target not in self._clients:
             _OPEN[self] = None
-            self._clients[target] = target.client()
+            self._clients[target] = target.client(locate)
         return self._clients[target]
 
     async def close(self) -> None:
@@ -241,23 +261,20 @@ class Connection:
         if chosen.offline:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
         since = time.monotonic() - seen_s
-        target, home = await self._target(chosen, since)
+        target, home = await _on_portal(self._pool.target(chosen, since))
+        locate = partial(self._locate, chosen)
         if asyncio.get_running_loop() is home:
-            yield self._pool.client(target)
+            yield self._pool.client(target, locate)
             return
-        client = target.client()
+        client = target.client(locate)
         try:
             yield client
         finally:
             await client.aclose()
 
-    async def _target(
-        self, chosen: Settings, since: float
-    ) -> tuple[Target, asyncio.AbstractEventLoop]:
-        finding = self._pool.target(chosen, since)
-        if PORTAL.is_current():
-            return await finding
-        return await asyncio.wrap_future(PORTAL.submit(finding))
+    async def _locate(self, chosen: Settings) -> Address | None:
+        target = await _on_portal(self._pool.relocated(chosen))
+        return None if target is None else target.address
 
     async def aclose(self) -> None:
         """Close what this connection has open and give back its lease on a local service.
@@ -298,6 +315,13 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._named['base_url']!r})"
+
+
+async def _on_portal(finding: Coroutine[Any, Any, _T]) -> _T:
+    """Await a coroutine on the portal's loop, from whichever loop runs."""
+    if PORTAL.is_current():
+        return await finding
+    return await asyncio.wrap_future(PORTAL.submit(finding))
 
 
 def _restored(kind: type[Connection], base_url: str | None, api_key: str | None) -> Connection:

@@ -16,7 +16,7 @@ from webdata_nb import errors
 from webdata_nb.client import answers, streaming
 from webdata_nb.client.download import to_file
 from webdata_nb.client.exchange import Call, Pause
-from webdata_nb.client.transport import Answered, Transport
+from webdata_nb.client.transport import Answered, Locate, Transport
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
 from webdata_nb.contract.replies import (
@@ -72,6 +72,8 @@ class Client:
         Seconds for which a request queues while the plan's concurrency is used up.
     proxy, ca_bundle : str, optional
         A proxy's URL, and a file of certificate authorities.
+    locate : Callable, optional
+        Asked for the service's present address when a request could not be sent.
 
     Attributes
     ----------
@@ -95,6 +97,7 @@ class Client:
         patience_s: float = 3600.0,
         proxy: str | None = None,
         ca_bundle: str | None = None,
+        locate: Locate | None = None,
     ) -> None:
         self._timeout_s = timeout_s
         self._honours_keys: bool | None = None
@@ -108,6 +111,7 @@ class Client:
             patience_s=patience_s,
             proxy=proxy,
             ca_bundle=ca_bundle,
+            locate=locate,
         )
 
     def __repr__(self) -> str:

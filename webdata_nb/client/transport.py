@@ -8,8 +8,9 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -29,6 +30,19 @@ LATE_ANSWER_S: Final = 1.5
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 Send = Callable[[Call], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service answers, with which key, and the headers of every request to it."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    headers: Mapping[str, str]
+
+
+# Returns where the service answers now, after a request could not be sent; None where it is gone.
+Locate = Callable[[], Awaitable[Address | None]]
 
 
 class Answered(asyncio.CancelledError):
@@ -53,20 +67,20 @@ class Transport:
         patience_s: float = 3600.0,
         proxy: str | None = None,
         ca_bundle: str | None = None,
+        locate: Locate | None = None,
     ) -> None:
-        self.base_url = base_url.rstrip("/")
-        self._key = exchange.checked_key(api_key)
-        self._patience_s = patience_s
-        self._limiter = limiter_of(self.base_url, self._key)
-        self._exchange = Exchange(
-            self.base_url,
-            self._key,
-            trust_env=trust_env,
-            headers=headers,
-            timeout_s=timeout_s,
-            proxy=proxy,
-            ca_bundle=ca_bundle,
+        self._patience_s, self._locate = patience_s, locate
+        self._connect = partial(
+            Exchange, trust_env=trust_env, timeout_s=timeout_s, proxy=proxy, ca_bundle=ca_bundle
         )
+        self._relocating = asyncio.Lock()
+        self._use(Address(base_url, api_key, headers))
+
+    def _use(self, address: Address) -> None:
+        self.base_url = address.base_url.rstrip("/")
+        self._key = exchange.checked_key(address.api_key)
+        self._limiter = limiter_of(self.base_url, self._key)
+        self._exchange = self._connect(self.base_url, self._key, headers=address.headers)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -80,7 +94,7 @@ class Transport:
         ServiceError, ConnectionFailed, UnknownOutcome, BadAnswer
             What the last attempt met.
         """
-        send = self._send_to_the_end if call.creates else self._exchange.json
+        send = self._send_to_the_end if call.creates else self._send
         return (await self._until_good(call, send)).decoded
 
     @contextlib.asynccontextmanager
@@ -106,12 +120,15 @@ class Transport:
         ticket = lane.ticket() if lane else 0
         attempt, patience_ends = 1, time.monotonic() + self._patience_s
         while True:
+            base_url = self.base_url
             async with lane.turn(ticket) if lane else contextlib.nullcontext():
                 outcome = await send(call)
             if isinstance(outcome, Answer) and outcome.good:
                 if lane:
                     lane.went_well()
                 return outcome
+            if isinstance(outcome, Failure) and outcome.trouble is Trouble.UNSENT:
+                await self._relocate(base_url)
             verdict = self._verdict(call, attempt, outcome)
             if isinstance(verdict, Wait) and verdict.queued and time.monotonic() > patience_ends:
                 verdict = GiveUp(f"queued for {self._patience_s:g} s")
@@ -119,6 +136,19 @@ class Transport:
                 self._raise(call, outcome, verdict)
             await self._pause(call, outcome, verdict, lane)
             attempt += not verdict.queued
+
+    async def _relocate(self, failed: str) -> None:
+        """Go to where the service answers now, unless another request has just done so."""
+        if self._locate is None:
+            return
+        async with self._relocating:
+            if self.base_url != failed:
+                return
+            address = await self._locate()
+            if address is not None and address.base_url != failed:
+                log.info("%s does not answer; going on at %s", failed, address.base_url)
+                await self._exchange.aclose()
+                self._use(address)
 
     def _lane(self, call: Call) -> Lane | None:
         lanes = {"starts": self._limiter.starts, "reads": self._limiter.reads}
@@ -175,6 +205,9 @@ class Transport:
         if not self._key:
             return answer
         return replace(answer, body=answer.body.replace(self._key.encode(), b"***"))
+
+    async def _send(self, call: Call) -> Outcome:
+        return await self._exchange.json(call)
 
     async def _send_to_the_end(self, call: Call) -> Outcome:
         """Send a start; when cancelled meanwhile, its answer is awaited briefly all the same."""

@@ -26,7 +26,16 @@ from webdata_nb.local.place import Place, place
 from webdata_nb.local.process import ELSEWHERE, start, tail
 from webdata_nb.settings import Settings
 
-__all__ = ["LocalService", "Place", "Running", "ensure", "find", "place", "stop"]
+__all__ = [
+    "LocalService",
+    "Place",
+    "Running",
+    "ensure",
+    "find",
+    "place",
+    "recoverable",
+    "stop",
+]
 
 START_S = 60.0
 STOP_S = 30.0
@@ -118,6 +127,11 @@ def _silence(where: Place, waited_s: float) -> str:
         else "it did not come up"
     )
     return f"No local service within {waited_s:g} s: {what}. {ELSEWHERE}{tail(where.log)}"
+
+
+def recoverable(settings: Settings) -> bool:
+    """Whether a local service runs or was killed; one that was stopped leaves no runtime file."""
+    return place(settings).runtime() is not None
 
 
 async def find(settings: Settings) -> Running | None:

@@ -1,0 +1,62 @@
+"""Kills of every process that takes part in a crawl: its table is exact, and a call goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from benchmarks.random_kills import killed_crawl
+from tests.site.graphs import link_tree
+from tests.site.server import Site
+from tests.wire.kills import kill
+from tests.wire.waiting import processes_on, until
+from webdata_nb import acrawl_df, errors, local
+from webdata_nb.settings import Settings
+
+
+def test_a_crawl_is_exact_under_kills_of_client_service_and_page_workers() -> None:
+    # The short version of `python -m benchmarks.random_kills`.
+    outcome, expected = killed_crawl(pages=150, kills=6, seed=3)
+    outcome.check(expected)
+    assert sum(outcome.killed.values()) == 6
+
+
+@pytest.fixture
+def at_home(chosen: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings of a test's own home, also for calls that read the environment."""
+    monkeypatch.setenv("WEBDATA_HOME", str(Path(chosen.data_dir).parent))
+    return chosen
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+async def test_a_call_goes_on_when_its_local_service_was_killed(
+    at_home: Settings, kills: int
+) -> None:
+    with Site(latency=0.02) as site:
+        paths = link_tree(site, depth=2, fanout=8)
+        calling = asyncio.ensure_future(acrawl_df(site.at("/tree"), concurrency=4))
+        for number in range(1, kills + 1):
+            await asyncio.to_thread(site.wait_for, paths[15 * number], timeout=60)
+            kill(at_home)
+        frame = await calling
+    assert frame["url"].tolist() == [site.at(path) for path in paths]
+    assert frame["success"].all()
+    assert frame.attrs["webdata"]["receipt"]["counts"] == {"fetched": len(paths)}
+
+
+async def test_a_call_does_not_start_a_service_that_was_stopped(
+    at_home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webdata_nb.client.waiting.OUTAGE_S", 0.5)
+    with Site() as site:
+        paths = link_tree(site, depth=1, fanout=8)
+        with site.hold(paths[3]):
+            calling = asyncio.ensure_future(acrawl_df(site.at("/tree"), concurrency=1))
+            await asyncio.to_thread(site.wait_for, paths[3], timeout=60)
+            assert await local.stop(at_home)
+            await until(lambda: not processes_on(at_home.data_dir))
+            with pytest.raises(errors.ConnectionFailed):
+                await calling
+        assert not processes_on(at_home.data_dir)
