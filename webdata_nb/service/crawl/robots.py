@@ -15,6 +15,7 @@ import orjson
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.scrape.visit import wait_before_retry
+from webdata_nb.service.steps import in_turns
 from webdata_nb.service.web.charset import Charset, to_text
 from webdata_nb.service.web.fetch import FetchRequest, Limits
 from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
@@ -184,12 +185,12 @@ class Robots:
         self._unsaved: list[tuple[str, bytes]] = []
         for name, body in frozen.items():
             if name.startswith(_PREFIX):
-                self._keep(name.removeprefix(_PREFIX), Answer(**orjson.loads(body)))
+                self._answers[name.removeprefix(_PREFIX)] = Answer(**orjson.loads(body))
 
     async def allowed(self, url: str) -> bool:
         """Tell whether the site lets us fetch `url`."""
         answer = await self.answer(url)
-        return not answer.unreachable and self._rules[origin(url)].allows(url)
+        return not answer.unreachable and await in_turns((await self.rules(url)).deciding(url))
 
     async def delay_s(self, url: str) -> float:
         """Return the crawl-delay that the site asks for, up to a bound."""
@@ -197,8 +198,10 @@ class Robots:
 
     async def rules(self, url: str) -> RobotsRules:
         """Return what the file says to us."""
-        await self.answer(url)
-        return self._rules[origin(url)]
+        answer, site = await self.answer(url), origin(url)
+        if site not in self._rules:
+            self._rules[site] = await in_turns(RobotsRules.parsing(answer.rules, self._token))
+        return self._rules[site]
 
     async def answer(self, url: str) -> Answer:
         """Return the site's answer, asked for once a job."""
@@ -208,7 +211,7 @@ class Robots:
         async with self._locks.setdefault(site, asyncio.Lock()):
             if site not in self._answers:
                 answer = await self._cache.answer(site)
-                self._keep(site, answer)
+                self._answers[site] = answer
                 frozen = {"status": answer.status, "body": answer.body, "problem": answer.problem}
                 self._unsaved.append((_PREFIX + site, orjson.dumps(frozen)))
         return self._answers[site]
@@ -217,7 +220,3 @@ class Robots:
         """Return, once, the snapshots that the job has yet to store."""
         fresh, self._unsaved = tuple(self._unsaved), []
         return fresh
-
-    def _keep(self, site: str, answer: Answer) -> None:
-        self._answers[site] = answer
-        self._rules[site] = RobotsRules.parse(answer.rules, self._token)

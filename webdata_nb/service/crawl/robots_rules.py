@@ -6,17 +6,25 @@ Reading never fails: whatever is no rule is passed over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 from urllib.parse import quote
+
+from webdata_nb.service.steps import Steps, at_once
 
 # Eight times the longest URL that old browsers took; the rest of a longer line is passed over.
 LINE: Final = 8 * 2083 - 1
 # Enough for any site that splits its sitemap index; more are somebody's mistake.
 SITEMAPS: Final = 100
-_LINES: Final = re.compile(r"\r\n|\r|\n")
+# Wildcards of one rule, and characters of all rules that have some: ten times what the largest
+# sites write, and few enough to be tried one after the other.
+WILDCARDS: Final = 100
+WILD_SIZE: Final = 64 * 1024
+LINES_A_STEP: Final = 200
+RULES_A_STEP: Final = 32
+_LINES: Final = re.compile(r"[^\r\n]+")
 _BARE: Final = re.compile(r"(\S+)[ \t]+(\S+)")
 _TOKEN: Final = re.compile(r"[A-Za-z_-]*")
 _NAMED: Final = re.compile(r"compatible;\s*([A-Za-z_-]+)", re.IGNORECASE)
@@ -46,7 +54,7 @@ def product_token(user_agent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A path pattern: `*` matches anything, `$` at the end ends the path."""
+    """A path pattern with wildcards: `*` matches anything, `$` at the end ends the path."""
 
     pattern: str
     allow: bool
@@ -80,25 +88,71 @@ def _follow(path: str, at: int, pieces: list[str], *, anchored: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """The rules of one file for one crawler, weightiest first, and what else the file says."""
+    """The rules of one file for one crawler, and what else the file says.
 
-    rules: tuple[Rule, ...] = ()
+    Attributes
+    ----------
+    prefixes
+        Whether a path that begins with a key may be fetched: the rules without wildcards.
+    patterns
+        The rules with wildcards, weightiest first.
+    delay_s
+        The crawl-delay in seconds, None when there is none.
+    sitemaps
+        The sitemaps that the file names.
+    """
+
+    prefixes: Mapping[str, bool] = field(default_factory=dict)
+    patterns: tuple[Rule, ...] = ()
     delay_s: float | None = None
     sitemaps: tuple[str, ...] = ()
+    _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lengths = sorted(set(map(len, self.prefixes)), reverse=True)
+        object.__setattr__(self, "_lengths", tuple(lengths))
 
     @classmethod
     def parse(cls, text: str, token: str) -> RobotsRules:
         """Read a file for the crawler named `token`."""
+        return at_once(cls.parsing(text, token))
+
+    @classmethod
+    def parsing(cls, text: str, token: str) -> Steps[RobotsRules]:
+        """Read a file in steps."""
         reading = _Reading(token.lower())
-        for line in _LINES.split(text.removeprefix("\ufeff")):
-            if (pair := _pair(line[:LINE])) is not None:
+        for number, line in enumerate(_LINES.finditer(text.removeprefix("\ufeff"))):
+            if number % LINES_A_STEP == 0:
+                yield
+            if (pair := _pair(line[0][:LINE])) is not None:
                 reading.take(*pair)
+        yield
         return reading.result()
 
     def allows(self, url: str) -> bool:
         """Tell whether `url`, percent-encoded as it will be sent, may be fetched."""
+        return at_once(self.deciding(url))
+
+    def deciding(self, url: str) -> Steps[bool]:
+        """Tell in steps whether `url` may be fetched."""
         path = _path(url)
-        return next((rule.allow for rule in self.rules if rule.matches(path)), True)
+        best = self._prefix_of(path)
+        for number, rule in enumerate(self.patterns):
+            if number % RULES_A_STEP == 0:
+                yield
+            if best is not None and rule.weight <= best:
+                break
+            if rule.matches(path):
+                return rule.allow
+        return True if best is None else best[1]
+
+    def _prefix_of(self, path: str) -> tuple[int, bool] | None:
+        """Return the weight of the longest prefix of a path among the rules."""
+        for length in self._lengths:
+            allow = self.prefixes.get(path[:length]) if length <= len(path) else None
+            if allow is not None:
+                return length, allow
+        return None
 
 
 class _Reading:
@@ -129,9 +183,11 @@ class _Reading:
     def result(self) -> RobotsRules:
         """Return what was read."""
         group = self._own if self._named else self._all
-        rules = sorted(set(group.rules), key=attrgetter("weight", "pattern"), reverse=True)
+        wild = [Rule(*each) for each in group.rules.items() if _is_wild(each[0])]
+        patterns = sorted(wild, key=attrgetter("weight", "pattern"), reverse=True)
+        prefixes = {each: allow for each, allow in group.rules.items() if not _is_wild(each)}
         sitemaps = tuple(dict.fromkeys(self._sitemaps))
-        return RobotsRules(tuple(rules), group.delay_s, sitemaps)
+        return RobotsRules(prefixes, tuple(patterns), group.delay_s, sitemaps)
 
     def _agent(self, value: str) -> None:
         if not self._open:
@@ -145,25 +201,44 @@ class _Reading:
     def _rule(self, value: str, *, allow: bool) -> None:
         self._open = self._open and not self._current
         if value:  # an empty pattern matches nothing
-            for rule in _rules(_encoded(value), allow=allow):
+            for pattern in _patterns(_encoded(value), allow=allow):
                 for group in self._current:
-                    group.rules.append(rule)
+                    group.add(pattern, allow=allow)
 
 
 class _Group:
     """What one file says to one kind of crawler, however many groups say it."""
 
     def __init__(self) -> None:
-        self.rules: list[Rule] = []
+        self.rules: dict[str, bool] = {}
         self.delay_s: float | None = None
+        self._wild = 0
+
+    def add(self, pattern: str, *, allow: bool) -> None:
+        """Add a rule; of two with one pattern, the one that allows counts.
+
+        Wildcards beyond what a file may have are not followed: a path is forbidden then as soon
+        as it begins with what stands before them, and allowed by no such rule.
+        """
+        if _is_wild(pattern):
+            self._wild += len(pattern)
+            if self._wild > WILD_SIZE or pattern.count("*") > WILDCARDS:
+                if allow:
+                    return
+                pattern = pattern.partition("*")[0].removesuffix("$") or "/"
+        self.rules[pattern] = allow or self.rules.get(pattern, False)
 
 
-def _rules(pattern: str, *, allow: bool) -> Iterator[Rule]:
-    yield Rule(pattern, allow)
+def _is_wild(pattern: str) -> bool:
+    return "*" in pattern or pattern.endswith("$")
+
+
+def _patterns(pattern: str, *, allow: bool) -> Iterator[str]:
+    yield pattern
     slash = pattern.rfind("/")
     if allow and slash >= 0 and pattern.startswith(_INDEX, slash):
         # Who allows a folder's index page means the folder's own address too.
-        yield Rule(f"{pattern[: slash + 1]}$", allow=True)
+        yield f"{pattern[: slash + 1]}$"
 
 
 def _pair(line: str) -> tuple[str, str] | None:
