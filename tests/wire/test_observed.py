@@ -72,6 +72,8 @@ def test_metrics_ids_and_lines(tmp_path: Path) -> None:
     assert counted["webdata_urls_total", "crawl", "fetched"] == 4
     assert counted["webdata_jobs", "crawl", "completed"] == 1
     assert counted["webdata_queue_depth",] == 0
+    assert counted["webdata_event_loop_lag_seconds_count",] >= 1
+    assert counted["webdata_event_loop_lag_max_seconds",] >= 0
     assert counted["webdata_http_requests_total", "POST", paths.CRAWL, "200"] == 1
     assert counted["webdata_http_requests_total", "GET", "other", "404"] == 1
     assert not [name for name in counted if job_id in str(name) or site.at("") in str(name)]

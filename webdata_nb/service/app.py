@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
-from webdata_nb.service import collector
+from webdata_nb.service import collector, loop_lag
 from webdata_nb.service.connections import Bounded, room
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
@@ -223,6 +223,7 @@ async def service(
         )
         stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
+        stack.push_async_callback(_end, asyncio.create_task(loop_lag.watch(metrics.lagged)))
         stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, desk.shelf)))
         await runner.start()
         stack.push_async_callback(runner.close)

@@ -6,15 +6,47 @@ Nothing here names a caller, a host, a query or an address: those are as many as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 OTHER: Final = "other"
 _SECONDS: Final = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0)
+_LAG_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+# The longest lag is that of this one and the last such span.
+_LONGEST_OF_S: Final = 60.0
+
+
+class Longest:
+    """The largest value of the last one to two spans of time."""
+
+    def __init__(
+        self, span_s: float = _LONGEST_OF_S, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._span_s, self._clock = span_s, clock
+        self._begun = clock()
+        self._now = self._before = 0.0
+
+    def add(self, value: float) -> None:
+        """Take a value."""
+        self._turn()
+        self._now = max(self._now, value)
+
+    def value(self) -> float:
+        """Return the largest."""
+        self._turn()
+        return max(self._now, self._before)
+
+    def _turn(self) -> None:
+        spans = int((self._clock() - self._begun) / self._span_s)
+        if spans:
+            self._before = self._now if spans == 1 else 0.0
+            self._now = 0.0
+            self._begun += spans * self._span_s
 
 
 class Metrics:
@@ -53,6 +85,24 @@ class Metrics:
             ("provider", "status"),
             registry=self.registry,
         )
+
+        self._lag = Histogram(
+            "webdata_event_loop_lag_seconds",
+            "Seconds by which the event loop was late, measured ten times a second.",
+            buckets=_LAG_SECONDS,
+            registry=self.registry,
+        )
+        self._longest_lag = Longest()
+        Gauge(
+            "webdata_event_loop_lag_max_seconds",
+            "The longest lag of the event loop in the last one to two minutes.",
+            registry=self.registry,
+        ).set_function(self._longest_lag.value)
+
+    def lagged(self, seconds: float) -> None:
+        """Take by how much the event loop was late."""
+        self._lag.observe(seconds)
+        self._longest_lag.add(seconds)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is its template, or `OTHER`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from time import process_time
 from typing import Any
 
 import pytest
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 from tests.requirements import require
 from webdata_nb.contract import fields
-from webdata_nb.service.crawl.robots_rules import SITEMAPS, RobotsRules, Rule, product_token
+from webdata_nb.service.crawl.robots_rules import (
+    LINES_A_STEP,
+    RULES_A_STEP,
+    SITEMAPS,
+    WILD_SIZE,
+    WILDCARDS,
+    RobotsRules,
+    Rule,
+    product_token,
+)
 from webdata_nb.service.settings import USER_AGENT
 
 SITE = "http://site.test"
@@ -146,3 +156,47 @@ def test_the_order_of_rules_does_not_matter(lines: list[str]) -> None:
     forth, back = ("\n".join(["User-agent: *", *order]) for order in (lines, lines[::-1]))
     for path in ("/a", "/ab", "/b", "/xb"):
         assert allowed(forth, path) is allowed(back, path)
+
+
+HOSTILE = "User-agent: *\n" + "".join(f"Disallow: /{'*a' * 900}{n}\n" for n in range(270))
+
+
+def test_a_file_of_wildcards_takes_no_time_that_matters() -> None:
+    rules = RobotsRules.parse(HOSTILE, "x")
+    begun = process_time()
+    for n in range(100):
+        rules.allows(f"{SITE}/{'a' * 1900}{n}")
+    # Some ms; it was 3.6 s.
+    assert process_time() - begun < 1.5
+
+
+def test_wildcards_beyond_the_bounds_forbid_rather_than_allow() -> None:
+    many = "*a" * (WILDCARDS + 1)
+    assert not allowed(f"User-agent: *\nDisallow: /p{many}", "/page")
+    assert allowed(f"User-agent: *\nDisallow: /p{many}", "/other")
+    assert not allowed(f"User-agent: *\nDisallow: /p\nAllow: /p{many}", "/p" + "a" * 200)
+    fill = "".join(f"Disallow: /x{n:04}*{'y' * 95}\n" for n in range(WILD_SIZE // 100 + 1))
+    assert not allowed(f"User-agent: *\n{fill}Disallow: /q*r", "/q")
+    assert allowed(f"User-agent: *\n{fill}Allow: /", "/other")
+
+
+@given(st.lists(st.sampled_from(["/a", "/ab", "/a*b", "/*b$", "/a$", "/", "/b*", "*"]), max_size=6))
+def test_the_longest_matching_pattern_decides(patterns: list[str]) -> None:
+    lines = [f"{'Allow' if n % 2 else 'Disallow'}: {each}" for n, each in enumerate(patterns)]
+    robots = "\n".join(["User-agent: *", *lines])
+    for path in ("/", "/a", "/ab", "/b", "/axb", "/ba"):
+        matching = [
+            Rule(each, allow=bool(n % 2)).weight
+            for n, each in enumerate(patterns)
+            if Rule(each, allow=bool(n % 2)).matches(path)
+        ]
+        assert allowed(robots, path) is max(matching, default=(0, True))[1]
+
+
+def test_steps_are_short() -> None:
+    """Between two steps there are so few lines or rules that the loop is soon free again."""
+    file = "User-agent: *\n" + "".join(f"Allow: /{n}\n" for n in range(10_000))
+    assert sum(1 for _ in RobotsRules.parsing(file, "x")) >= 10_000 / LINES_A_STEP
+    wild = "User-agent: *\n" + "".join(f"Allow: /{n}*\n" for n in range(1000))
+    rules = RobotsRules.parse(wild, "x")
+    assert sum(1 for _ in rules.deciding(f"{SITE}/x")) >= 1000 / RULES_A_STEP

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from pathlib import Path
+from time import process_time
 
 import pytest
 from aiohttp import web
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.requirements import require
 from tests.service.conftest import Api, opened
 from tests.site.server import Site
-from webdata_nb.service.crawl import sitemap_reading as reading
+from webdata_nb.service.scrape import sitemap as reading
 
 A, B = "http://a.test/a", "http://a.test/b"
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
@@ -93,6 +94,40 @@ def test_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more than 50,000 URLs" in listing.problem
     monkeypatch.setattr(reading, "BYTES", 1000)
     assert "unpacks" in reading.read(gzip.compress(many.encode())).problem
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"<urlset>" + b"<a>" * 5_000_000, "nests deeper than 64"),
+        (b"<urlset><url " + b" ".join(b"a%d=''" % n for n in range(2_000_000)) + b">", "a tag of"),
+        (b"<urlset><!--" + b"x" * 5_000_000, "a tag of"),
+    ],
+    ids=["open tags", "attributes", "a comment"],
+)
+def test_hostile_files_are_given_up_early(body: bytes, problem: str) -> None:
+    begun = process_time()
+    listing = reading.read(body)
+    assert problem in listing.problem
+    # A few milliseconds; it was 1 to 6 s.
+    assert process_time() - begun < 1.0
+
+
+def test_pages_before_a_hostile_tag_count() -> None:
+    body = urlset(A, B).encode().replace(b"</urlset>", b"<url " + b"x" * 1_000_000)
+    assert reading.read(body).pages == (A, B)
+
+
+def test_addresses_are_as_long_as_the_protocol_allows() -> None:
+    longest = "http://a.test/" + "x" * (reading.URL_LENGTH - 14)
+    assert reading.read(urlset(A, longest, longest + "x").encode()).pages == (A, longest)
+
+
+def test_a_text_without_end_is_no_address() -> None:
+    long = "\n" * 100_000
+    body = urlset(f"{long}{A}", "http://a.test/q?" + "&amp;".join("abcdefgh" * 30), B).encode()
+    pages = reading.read(body).pages
+    assert pages == ("http://a.test/q?" + "&".join("abcdefgh" * 30), B)
 
 
 @given(st.binary(max_size=200))

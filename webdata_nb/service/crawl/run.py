@@ -279,6 +279,7 @@ class _Crawl:
             wanted = self._request.scrape_options
             sitemaps = Sitemaps(
                 self._tools.fetcher,
+                self._tools.visitor.read_sitemap,
                 self._robots,
                 self._request.respect_robots_txt,
                 headers=self._outing.own(start.final_url, wanted.headers),

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
 import orjson
 
-from webdata_nb.service.crawl import sitemap_reading as reading
 from webdata_nb.service.crawl.robots import Robots
-from webdata_nb.service.crawl.sitemap_reading import Listing
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.scrape import sitemap
+from webdata_nb.service.scrape.sitemap import Listing
 from webdata_nb.service.scrape.visit import wait_before_retry
-from webdata_nb.service.web.fetch import FetchRequest, Limits
+from webdata_nb.service.web.fetch import Fetched, FetchRequest, Limits
 from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
 from webdata_nb.service.web.urls import join, origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.
 FILES: Final = 50
 SEEDS: Final = 50_000
+# Files left out that the receipt names one by one.
+NAMED: Final = 100
 FILE_S: Final = 20.0
 ALL_S: Final = 60.0
-LIMITS: Final = Limits(wire_bytes=reading.BYTES, decoded_bytes=reading.BYTES)
+LIMITS: Final = Limits(wire_bytes=sitemap.BYTES, decoded_bytes=sitemap.BYTES)
 _SNAPSHOT: Final = "sitemaps"
 
 
@@ -38,7 +40,7 @@ class Seeds:
 
     def frozen(self) -> tuple[tuple[str, bytes], ...]:
         """Return the snapshot that the job keeps."""
-        return ((_SNAPSHOT, orjson.dumps(asdict(self))),)
+        return ((_SNAPSHOT, orjson.dumps({"pages": self.pages, "problems": self.problems})),)
 
     @classmethod
     def thawed(cls, snapshots: Mapping[str, bytes]) -> Seeds | None:
@@ -55,6 +57,7 @@ class Sitemaps:
     """Reads the sitemaps of one site, one after the other."""
 
     fetcher: PoliteFetcher
+    read: Callable[[Fetched], Awaitable[Listing]]
     robots: Robots
     polite: bool
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -90,8 +93,14 @@ class Sitemaps:
             url = queue.popleft()
             files += 1
             if files > FILES or len(pages) >= SEEDS:
-                problems.append((url, f"not read: {FILES} files or {SEEDS:,} URLs were reached"))
-                continue
+                reason = f"not read: {FILES} files or {SEEDS:,} URLs were reached"
+                left = (url, *queue)
+                problems.extend((each, reason) for each in left[:NAMED])
+                if len(left) > NAMED:
+                    problems.append(
+                        (left[NAMED], f"{reason}; nor were {len(left) - NAMED - 1} more")
+                    )
+                break
             listing = await self._read(url, whole, own=origin(url) == home)
             if listing.problem and not (url in silent and listing.problem in _ABSENT):
                 problems.append((url, listing.problem))
@@ -110,9 +119,9 @@ class Sitemaps:
         )
         delay_s = await self.robots.delay_s(url) if self.polite else 0.0
         with self.fetcher.allowance(min(FILE_S, whole.left_s)) as allowance:
-            body, problem = await _fetched(self.fetcher, request, allowance, delay_s)
+            fetched, problem = await _fetched(self.fetcher, request, allowance, delay_s)
         whole.waited_s += allowance.waited_s
-        return Listing(problem=problem) if problem else await asyncio.to_thread(reading.read, body)
+        return Listing(problem=problem) if fetched is None else await self.read(fetched)
 
 
 _ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
@@ -120,21 +129,21 @@ _ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
 
 async def _fetched(
     fetcher: PoliteFetcher, request: FetchRequest, allowance: Allowance, delay_s: float
-) -> tuple[bytes, str]:
-    """Return a body, or why there is none; passing faults are tried again."""
+) -> tuple[Fetched | None, str]:
+    """Return a file, or why there is none; passing faults are tried again."""
     attempt = 0
     while True:
         attempt += 1
-        status, kind, after_s, body = None, "", None, b""
+        status, kind, after_s = None, "", None
         try:
             fetched = await fetcher.fetch(request, allowance, delay_s=delay_s)
         except FetchError as error:
             kind, problem = error.kind, str(error)
         else:
-            status, body, problem = fetched.status, fetched.body, f"HTTP {fetched.status}"
+            status, problem = fetched.status, f"HTTP {fetched.status}"
             after_s = retry_after_s(fetched)
             if status == HTTPStatus.OK:
-                return body, ""
+                return fetched, ""
         wait = wait_before_retry(
             attempt,
             status=status,
@@ -143,6 +152,6 @@ async def _fetched(
             left_s=allowance.left_s,
         )
         if wait is None:
-            return b"", problem
+            return None, problem
         await asyncio.sleep(wait)
         allowance.restart_if_interrupted()

@@ -7,7 +7,7 @@ process or in a page worker.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.errors import ScrapeError
@@ -22,6 +22,8 @@ from webdata_nb.service.scrape.parser import to_text
 from webdata_nb.service.scrape.quality import quality, visible_length
 from webdata_nb.service.scrape.reading import read
 from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.sitemap import SITEMAP
+from webdata_nb.service.scrape.sitemap import read as read_sitemap
 from webdata_nb.service.scrape.sketch import sampled, shape, sketch
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
@@ -49,6 +51,8 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
         `kind` is ``unsupported_type`` (not a document this service reads) or ``parse`` (it is
         broken beyond reading, or a format is not made from text, as a screenshot).
     """
+    if options.formats == (SITEMAP,):
+        return _listed(source.loaded())
     _check_formats(options)
     source = source.loaded()
     kind = kind_of(source)
@@ -57,6 +61,12 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
     else:
         scraped = _scrape_document(source, options, kind, outlinks=outlinks)
     return scraped.encoded() if options.encoded else scraped
+
+
+def _listed(source: Source) -> Scraped:
+    """Return what a sitemap lists, as the only format."""
+    listing = asdict(read_sitemap(source.body))
+    return Scraped(None, {SITEMAP: listing}, {}, {}, (), None, frozenset(), "", "")
 
 
 def _check_formats(options: ScrapeOptions) -> None:

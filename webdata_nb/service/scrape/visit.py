@@ -16,6 +16,7 @@ from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.scrape.look import SCREENSHOT, Look
 from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
 from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.scrape.sitemap import SITEMAP, Listing, listing_of
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
 from webdata_nb.service.web.fetch import Fetched, FetchRequest
 from webdata_nb.service.web.polite import (
@@ -203,6 +204,16 @@ class Visitor:
             error=failure,
             rendered=came.rendered and failure is None,
         )
+
+    async def read_sitemap(self, fetched: Fetched) -> Listing:
+        """Return what a sitemap lists; what a page worker could not read is its problem."""
+        source = _source(fetched, datetime.now(UTC))
+        options = ScrapeOptions(formats=(SITEMAP,), facts=frozenset())
+        try:
+            scraped = await self._pages.scrape(source, options, outlinks=False)
+        except ScrapeError as error:
+            return Listing(problem=str(error))
+        return listing_of(scraped.formats[SITEMAP])
 
     async def _as_device(self, errand: Errand) -> Errand:
         """Ask for the page as the device would, whose own variant many servers send."""

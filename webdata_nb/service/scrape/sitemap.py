@@ -1,14 +1,15 @@
 """What a sitemap lists: XML in any namespace or none, RSS, Atom, or one URL a line. Pure.
 
-XML is read as a stream, and a document that declares entities is refused before any is expanded.
-Whatever came before a fault counts.
+XML is read as a stream, and a document that declares entities is refused before any is expanded;
+so is one that nests deeply or has a tag of many attributes. Whatever came before a fault counts.
+Page workers read sitemaps, within the time and memory of a page.
 """
 
 from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from xml.parsers import expat
 
 from webdata_nb.service.errors import FetchError
@@ -17,11 +18,21 @@ from webdata_nb.service.web.urls import canonical
 # The protocol's own bounds for one file.
 URLS: Final = 50_000
 BYTES: Final = 50 * 1024 * 1024
+URL_LENGTH: Final = 2048
+DEPTH: Final = 64
+TAG_BYTES: Final = 256 * 1024
+_PART: Final = 64 * 1024
+# Pieces in which one text comes: a line or an entity is one, so that no address has as many.
+_PIECES: Final = 4 * URL_LENGTH
 _GZIP: Final = b"\x1f\x8b"
 _WITH_HEADER: Final = 31  # zlib's number for "gzip, and nothing else"
 # Which text is a page's address, and which a further sitemap's, by element and its parent.
 _PAGES: Final = frozenset({("url", "loc"), ("item", "link")})
 _SITEMAPS: Final = frozenset({("sitemap", "loc")})
+
+
+SITEMAP: Final = "sitemap"
+"""The format under which a page worker answers with a `Listing`, as its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,11 @@ class Listing:
     pages: tuple[str, ...] = ()
     sitemaps: tuple[str, ...] = ()
     problem: str = ""
+
+
+def listing_of(fields: dict[str, Any]) -> Listing:
+    """Return the listing whose fields a page worker gave."""
+    return Listing(tuple(fields["pages"]), tuple(fields["sitemaps"]), fields["problem"])
 
 
 def read(body: bytes) -> Listing:
@@ -85,19 +101,21 @@ class _Reader:
         parser = expat.ParserCreate()
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text.append
+        parser.CharacterDataHandler = self._say
         parser.EntityDeclHandler = _refuse_entities
         try:
-            parser.Parse(body, True)  # noqa: FBT003 - the parser takes no names
+            _feed(parser, body)
         except _Full:
             return f"it lists more than {URLS:,} URLs"
         except expat.ExpatError as error:
             return f"it is no valid XML ({expat.ErrorString(error.code)}, line {error.lineno})"
-        except _Entities:
-            return "it declares entities, which no sitemap needs"
+        except _Refused as refusal:
+            return str(refusal)
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._names) > DEPTH:
+            raise _Refused(f"it nests deeper than {DEPTH} elements")
         local = _local(name)
         atom = local == "link" and self._names[-1] == "entry"
         if atom and attributes.get("rel", "alternate") == "alternate":
@@ -105,19 +123,25 @@ class _Reader:
         self._names.append(local)
         self._text.clear()
 
+    def _say(self, text: str) -> None:
+        if len(self._text) < _PIECES:
+            self._text.append(text)
+
     def _end(self, _name: str) -> None:
         inner = self._names.pop()
         place = (self._names[-1], inner)
-        if place in _PAGES:
-            self._take(self.pages, "".join(self._text))
-        elif place in _SITEMAPS:
-            self._take(self.sitemaps, "".join(self._text))
+        into = self.pages if place in _PAGES else self.sitemaps if place in _SITEMAPS else None
+        if into is not None and len(self._text) < _PIECES:
+            self._take(into, "".join(self._text))
         self._text.clear()
 
     @staticmethod
     def _take(into: dict[str, None], url: str) -> None:
+        url = url.strip()
+        if len(url) > URL_LENGTH:
+            return
         try:
-            into.setdefault(canonical(url.strip()))
+            into.setdefault(canonical(url))
         except FetchError:
             return
         if len(into) > URLS:
@@ -125,12 +149,22 @@ class _Reader:
             raise _Full
 
 
-class _Entities(Exception):
-    """The document declares entities."""
+class _Refused(Exception):
+    """The document has something that no sitemap needs."""
 
 
 def _refuse_entities(*_declared: object) -> None:
-    raise _Entities
+    raise _Refused("it declares entities, which no sitemap needs")
+
+
+def _feed(parser: expat.XMLParserType, body: bytes) -> None:
+    """Parse part by part; a tag that does not end would be read again with each part."""
+    for start in range(0, len(body), _PART):
+        end = start + _PART
+        parser.Parse(body[start:end], False)  # noqa: FBT003 - the parser takes no names
+        if end - parser.CurrentByteIndex > TAG_BYTES:
+            raise _Refused(f"it has a tag of more than {TAG_BYTES // 1024} KiB")
+    parser.Parse(b"", True)  # noqa: FBT003 - the parser takes no names
 
 
 def _local(name: str) -> str:
