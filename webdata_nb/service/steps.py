@@ -1,34 +1,15 @@
-"""Long computations on the event loop, in steps between which others are served."""
+"""Long computations as generators that stop every few milliseconds. Pure.
+
+On the event loop `loop_turns.in_turns` runs one; others are served between its steps.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
-from time import perf_counter
-from typing import Final, TypeVar
-
-# Steps that together take longer than this are a turn of the loop.
-TURN_S: Final = 0.005
+from typing import TypeVar
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-
-
-async def in_turns(steps: Steps[Result]) -> Result:
-    """Run a generator to its end and return its result; others run at least every few steps.
-
-    Each step, from one ``yield`` to the next, has to be short by itself.
-    """
-    turn_ends = perf_counter() + TURN_S
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        if perf_counter() >= turn_ends:
-            await asyncio.sleep(0)
-            turn_ends = perf_counter() + TURN_S
 
 
 def at_once(steps: Steps[Result]) -> Result:

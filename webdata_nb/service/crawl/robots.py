@@ -14,8 +14,8 @@ import orjson
 
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.loop_turns import in_turns
 from webdata_nb.service.scrape.visit import wait_before_retry
-from webdata_nb.service.steps import in_turns
 from webdata_nb.service.web.charset import Charset, to_text
 from webdata_nb.service.web.fetch import FetchRequest, Limits
 from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
