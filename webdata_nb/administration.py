@@ -1,4 +1,4 @@
-"""The operator's commands: accounts, keys and secrets, on the machine that serves them.
+"""The operator's commands: accounts, keys, secrets and the store, on the machine that serves them.
 
 They work straight on the store of a data directory, also while a service runs on it; nothing
 here is reachable over the network.
@@ -37,6 +37,7 @@ def add(commands: Any, usual_directory: _Directory) -> None:
     _accounts(_Group(commands, usual_directory, "accounts", "Who may use a team's service."))
     _keys(_Group(commands, usual_directory, "keys", "The keys that open a team's accounts."))
     _secrets(_Group(commands, usual_directory, "secrets", "The keys that seal jobs' secrets."))
+    _store(_Group(commands, usual_directory, "store", "The database of a service."))
 
 
 class _Group:
@@ -76,11 +77,7 @@ class _Group:
     def _run(self, act: _Act, args: argparse.Namespace) -> int:
         from webdata_nb.service.errors import ServiceError
 
-        given: Path | None = args.data_dir
-        directory = given.absolute() if given else self._directory("team")
-        if args.action != "create" and not (directory / DATABASE).exists():
-            raise WebdataError(f"no service has its data in {directory}; name it with --data-dir")
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = self._present(args, made=args.action == "create")
         try:
             asyncio.run(_on_database(directory, act, args))
         except ServiceError as error:
@@ -88,6 +85,32 @@ class _Group:
         except ValueError as error:
             raise InvalidArgument(str(error)) from None
         return 0
+
+    def on_file(
+        self, name: str, act: Callable[[Path, argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        """Add an action; `act` is run on the database file of the data directory."""
+
+        def run(args: argparse.Namespace) -> int:
+            from webdata_nb.service.errors import ServiceError
+
+            try:
+                return act(self._present(args) / DATABASE, args)
+            except ServiceError as error:
+                raise WebdataError(str(error)) from None
+
+        parser = self.plain(name, run, text)
+        parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the one that is served")
+        return parser
+
+    def _present(self, args: argparse.Namespace, *, made: bool = False) -> Path:
+        """Return the data directory that a command is about."""
+        given: Path | None = args.data_dir
+        directory = given.absolute() if given else self._directory("team")
+        if not made and not (directory / DATABASE).exists():
+            raise WebdataError(f"no service has its data in {directory}; name it with --data-dir")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return directory
 
 
 async def _on_database(directory: Path, act: _Act, args: argparse.Namespace) -> None:
@@ -316,6 +339,39 @@ def _new_secret_key(_args: argparse.Namespace) -> int:
     from webdata_nb.service.vault import new_key
 
     print(new_key())
+    return 0
+
+
+# the store
+
+
+def _store(group: _Group) -> None:
+    text = "Look for damage and contradictions in the database; the service may run meanwhile."
+    group.on_file("check", _check_store, text)
+    text = "Copy the database to a new file; the service may run meanwhile."
+    backup = group.on_file("backup", _backup_store, text)
+    backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+
+
+def _check_store(database: Path, _args: argparse.Namespace) -> int:
+    from webdata_nb.service.store.check import check
+
+    findings = check(database)
+    for finding in findings:
+        print(f"{finding.check}: {f'{len(finding.problems)} wrong' if finding.problems else 'ok'}")
+        for problem in finding.problems:
+            print(f"  {problem}")
+    return int(any(finding.problems for finding in findings))
+
+
+def _backup_store(database: Path, args: argparse.Namespace) -> int:
+    from webdata_nb.service.store.backup import backup
+    from webdata_nb.service.vault import KEY_FILE
+
+    size = backup(database, args.file.absolute())
+    _note(f"wrote {args.file}, {size} bytes")
+    if (key := database.with_name(KEY_FILE)).exists():
+        _note(f"what is encrypted in it opens with the key in {key}; keep that apart from it")
     return 0
 
 

@@ -484,6 +484,7 @@ class WebhookTested(Reply):
 
 
 class Health(Reply):
-    """GET /healthz and /readyz (ours): a word and no detail."""
+    """GET /healthz and /readyz (ours): a word, and where the service is not ready, why."""
 
     status: Literal["ok", "unavailable"]
+    reason: str | None = None

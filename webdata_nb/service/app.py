@@ -25,7 +25,7 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.errors import ServiceError
+from webdata_nb.service.errors import ServiceError, StoreUnavailable
 from webdata_nb.service.gate import AccountOf, Gate, local_accounts
 from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
@@ -56,6 +56,7 @@ from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.outbox import Outbox
 from webdata_nb.service.store.queries import schema_version
 from webdata_nb.service.store.records import Look
+from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
@@ -76,6 +77,8 @@ log = logging.getLogger("webdata_nb.service")
 PAGE_WORKERS: Final = default_workers()
 # Pages are indexed once their job is over and nothing else waits for the processor.
 INDEX_AFTER_S: Final = 1.0
+# After a failure of that.
+INDEX_AGAIN_S: Final = 10.0
 # Between two looks for what is past its time outside the database: files, replies in memory.
 SWEEP_EVERY_S: Final = 600.0
 # How long a scrape of the metrics may wait for the store.
@@ -115,8 +118,18 @@ class Background:
             await self._due.wait()
             await asyncio.sleep(INDEX_AFTER_S)
             self._due.clear()
-            if not await self._indexer.catch_up(busy=self._busy):
+            if not await self._caught_up():
                 self._due.set()
+
+    async def _caught_up(self) -> bool:
+        try:
+            return await self._indexer.catch_up(busy=self._busy)
+        except StoreUnavailable as trouble:
+            log.warning("pages are not indexed for local search: %s; trying again", trouble)
+        except Exception:
+            log.exception("pages could not be indexed for local search; trying again")
+        await asyncio.sleep(INDEX_AGAIN_S)
+        return False
 
     async def _busy(self) -> bool:
         return await self._store.active_jobs() > 0
@@ -186,7 +199,8 @@ async def service(
             Ways(policy, settings.user_agent, throttle, pages, settings.upstream)
         )
         indexer = Indexer(store, index)
-        webhooks = await _webhooks(stack, store, settings, port, clock)
+        retry = StoreRetry()
+        webhooks = await _webhooks(stack, store, settings, port, clock=clock, retry=retry)
         metrics = Metrics()
         metrics.registry.register(Stored(_counts(store, asyncio.get_running_loop())))
         background = Background(store, indexer, webhooks.wake, metrics)
@@ -195,7 +209,12 @@ async def service(
         engines = Engines(ways, catalog, settings.providers, spool)
         hub = Hub()
         runner = LocalRunner(
-            store, hub, engines.run, finished=background.finished, forget=spool.forget
+            store,
+            hub,
+            engines.run,
+            finished=background.finished,
+            forget=spool.forget,
+            retry=retry,
         )
         sessions = LeasedSettings(lifetime, settings.providers.creatives)
         listing = Listing(
@@ -215,6 +234,7 @@ async def service(
             engines.listing,
             engines.check_extract,
             webhooks,
+            retry,
             retention=settings.retention,
             clock=clock,
         )
@@ -231,7 +251,7 @@ async def service(
         app = Application(control if settings.mode == "local" else ())
         app.state.desk = desk
         app.state.counter = creatives.Counter(listing, ways)
-        app.state.readiness = health.Readiness(store, settings.data_dir)
+        app.state.readiness = health.Readiness(store, settings.data_dir, retry)
         gate = _gate(app, settings.mode, desk, lifetime)
         templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
         yield Running(Traced(gate, templates, metrics), app.routes, metrics, _busy(store, webhooks))
@@ -266,7 +286,9 @@ async def _webhooks(
     store: SqliteStore,
     settings: ServiceSettings,
     port: int,
+    *,
     clock: Callable[[], float],
+    retry: StoreRetry,
 ) -> Webhooks:
     """Open the way to callers' endpoints, and begin to empty the outbox."""
     choice = settings.webhooks
@@ -281,7 +303,7 @@ async def _webhooks(
             upstream=settings.upstream,
         )
     )
-    deliverer = Deliverer(outbox, store, sender, clock)
+    deliverer = Deliverer(outbox, store, sender, clock, retry)
     stack.push_async_callback(_end, asyncio.create_task(deliverer.run()))
     return Webhooks(outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
 
@@ -290,7 +312,10 @@ async def _sweep(files: FileStore, shelf: Shelf) -> None:
     """Remove downloaded files past their time, and replies kept in memory, for ever."""
     while True:
         shelf.clear()
-        await asyncio.to_thread(files.sweep, time())
+        try:
+            await asyncio.to_thread(files.sweep, time())
+        except OSError:
+            log.exception("old files could not be removed; trying again later")
         await asyncio.sleep(SWEEP_EVERY_S)
 
 

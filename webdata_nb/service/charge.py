@@ -20,9 +20,13 @@ from typing import Final
 
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.retry import StoreRetry
 
 # A call that takes longer than it said is still active this long; then its process counts as dead.
 MARGIN_S: Final = 60.0
+# How long a reply waits for its charge to be written.
+CLOSE_S: Final = 5.0
+_CLOSING: Final[set[asyncio.Task[None]]] = set()
 
 
 class Call:
@@ -77,7 +81,20 @@ async def charged(
     try:
         yield call
     finally:
-        # A caller who hung up has used what was used: a cancellation must not interrupt this.
-        await asyncio.shield(
-            accounts.close_call(account_id, call_id, call.charges, now=time.time())
-        )
+        # A caller who hung up has used what was used: a cancellation must not interrupt this. Nor
+        # does a reply wait for long on a store that takes no writes: the charge follows.
+        closing = asyncio.create_task(_close(accounts, account_id, call_id, call.charges))
+        _CLOSING.add(closing)
+        closing.add_done_callback(_CLOSING.discard)
+        await asyncio.wait([closing], timeout=CLOSE_S)
+        if closing.done():
+            closing.result()
+
+
+async def _close(
+    accounts: Accounts, account_id: str, call_id: str, charges: Sequence[Charge]
+) -> None:
+    async def close() -> None:
+        await accounts.close_call(account_id, call_id, charges, now=time.time())
+
+    await StoreRetry().run(close)

@@ -20,7 +20,8 @@
     │   ├── SourceBusy          503  it asks to wait; carries for how long
     │   └── SourceSlow          504  it did not answer within the call's time
     ├── StoreUnavailable        503  the database takes no writes or gives no answer just now
-    │   └── DiskFull            503  there is no space left for it
+    │   ├── DiskFull            503  there is no space left for it
+    │   └── StoreBusy           503  another process holds it
     ├── StoreDamaged            500  the database file is damaged
     ├── MissingRows             -    rows that a write names are not stored; nothing was written
     ├── NewerSchema             -    a newer release wrote the database; it alone may open it
@@ -151,6 +152,10 @@ class StoreUnavailable(ServiceError):
 
 class DiskFull(StoreUnavailable):
     """The disk of the database has no space left."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Another process holds the database for longer than a statement waits."""
 
 
 class StoreDamaged(ServiceError):

@@ -20,7 +20,8 @@ async def test_a_disk_that_takes_nothing_is_not_ready(
         assert await api.get(paths.READY) == {"status": "ok"}
         (tmp_path / "data").rename(tmp_path / "away")
         nobody = {"Authorization": ""}
-        assert await api.get(paths.READY, 503, headers=nobody) == {"status": "unavailable"}
+        unready = await api.get(paths.READY, 503, headers=nobody)
+        assert unready == {"status": "unavailable", "reason": "database or disk unavailable"}
         assert await api.get(paths.HEALTH, headers=nobody) == {"status": "ok"}
         shutil.move(tmp_path / "away", tmp_path / "data")
         assert await api.get(paths.READY) == {"status": "ok"}

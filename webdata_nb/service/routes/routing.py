@@ -52,7 +52,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     500: "The service made an error",
     501: "Needs a setting that this service does not have",
     502: "The source blocks this service, or answers nothing usable",
-    503: "Too many connections, or the source asks to wait",
+    503: "Too many connections, the disk is full, or the source asks to wait",
     504: "The source did not answer in time",
 }
 _COUNT: Final = {"type": "integer", "minimum": 0}

@@ -25,6 +25,7 @@ from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import IdempotencyKey, Job, NewJob
+from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.work.events import Hub
@@ -55,6 +56,7 @@ class Desk:
     engines: Callable[[Mapping[str, Any]], list[EngineEntry]]
     check_extract: Callable[[Extract | None, Mapping[str, Any], tuple[str, ...]], None]
     webhooks: Webhooks
+    retry: StoreRetry
     retention: Retention
     clock: Callable[[], float] = time.time
     shelf: Shelf = field(default_factory=Shelf)
@@ -95,7 +97,12 @@ def check_extract(desk: Desk, request: Request, wanted: Extract | None, *loc: st
 async def start(
     desk: Desk, request: Request, wanted: SearchRequest | CrawlRequest, idempotency_key: str | None
 ) -> tuple[Job, bool]:
-    """Persist a job and have it run; a start repeated under its key finds the first one."""
+    """Persist a job and have it run; a start repeated under its key finds the first one.
+
+    Raises `StoreUnavailable` while running jobs wait for space on the disk.
+    """
+    if (trouble := desk.retry.trouble) is not None:
+        raise trouble
     body = await request.json()  # as it was sent: defaults may change before a retry
     kind: JobKind = "crawl" if isinstance(wanted, CrawlRequest) else "search"
     context = desk.sessions.context_of(request.headers.get(LEASE_HEADER))

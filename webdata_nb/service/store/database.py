@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.failures import translated
+from webdata_nb.service.store.failures import primary_code, translated
 from webdata_nb.service.store.queries import migrations, queries, schema_version
 from webdata_nb.service.store.writer import Writer
 
@@ -21,6 +22,9 @@ T = TypeVar("T")
 READERS: Final = 2
 # How long a statement waits for another process's lock before it fails.
 BUSY_S: Final = 30.0
+# How long the look for damage may take when a database is opened.
+LOOK_S: Final = 0.3
+_STEPS: Final = 10_000
 # Rows are pages of 50 to 100 kB: in SQLite's own 4 kB a commit of them takes twice the time.
 PAGE_BYTES: Final = 16_384
 _Q: Final = queries()
@@ -141,9 +145,28 @@ class Database:
         self._path.touch(mode=0o600)
         connection = self._connect()
         try:
+            _check_quickly(connection)
             _migrate(connection)
         finally:
             connection.close()
+
+
+def _check_quickly(connection: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` where a short look finds the file damaged."""
+    until = time.monotonic() + LOOK_S
+    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if primary_code(error) != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return  # too large for a short look; `webdata store check` takes the time
+    finally:
+        connection.set_progress_handler(None, 0)
+    if found != "ok":
+        damage = sqlite3.DatabaseError(found.splitlines()[-1])
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

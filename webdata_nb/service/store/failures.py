@@ -2,7 +2,8 @@
 
 ======================  ===============================================================
 `DiskFull`              SQLITE_FULL, and a write error on a disk without space
-`StoreUnavailable`      locked, an I/O error, a file that cannot be opened or written
+`StoreBusy`             SQLITE_BUSY, SQLITE_LOCKED: another connection holds the database
+`StoreUnavailable`      an I/O error, a file that cannot be opened or written
 `StoreDamaged`          SQLITE_CORRUPT, SQLITE_NOTADB
 the error as it was     all others: constraints, wrong statements
 ======================  ===============================================================
@@ -17,14 +18,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.service.errors import DiskFull, ServiceError, StoreDamaged, StoreUnavailable
+from webdata_nb.service.errors import (
+    DiskFull,
+    ServiceError,
+    StoreBusy,
+    StoreDamaged,
+    StoreUnavailable,
+)
 
 # Below this a failed write is taken to be for want of space: SQLite says so of some writes only.
 NO_SPACE_BYTES: Final = 1024 * 1024
 _PRIMARY: Final = 0xFF
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-_PASSING: Final = {
-    *_BUSY,
+_BROKEN: Final = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_READONLY,
@@ -69,9 +75,11 @@ def _translated(error: sqlite3.Error, path: Path) -> ServiceError | None:
             "put a backup in its place (`webdata store backup` makes them), or move the file away "
             "to start with an empty one"
         )
-    if code == sqlite3.SQLITE_FULL or (code in _PASSING and _no_space(path)):
+    if code == sqlite3.SQLITE_FULL or (code in _BROKEN and _no_space(path)):
         return DiskFull("the disk of the service's database is full")
-    if code in _PASSING:
+    if code in _BUSY:
+        return StoreBusy("another process holds the service's database")
+    if code in _BROKEN:
         return StoreUnavailable(f"the service's database is not available ({error})")
     return None
 

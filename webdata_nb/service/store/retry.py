@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from webdata_nb.service.errors import DiskFull, StoreUnavailable
+from webdata_nb.service.errors import DiskFull, StoreBusy, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +33,11 @@ class StoreRetry:
         return len(self._waiting)
 
     @property
-    def disk_full(self) -> DiskFull | None:
-        """Why operations wait, if it is for space on the disk."""
-        found = (error for error in self._waiting.values() if isinstance(error, DiskFull))
-        return next(found, None)
+    def trouble(self) -> StoreUnavailable | None:
+        """Why operations wait; None where none does, or only for another process's lock."""
+        found = [each for each in self._waiting.values() if not isinstance(each, StoreBusy)]
+        full = (each for each in found if isinstance(each, DiskFull))
+        return next(full, found[0] if found else None)
 
     async def run(self, operation: Callable[[], Awaitable[T]]) -> T:
         """Return what `operation` returns in the end; raises all else that it raises."""

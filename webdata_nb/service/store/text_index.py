@@ -1,20 +1,27 @@
 """Full-text search over stored pages: SQLite's FTS5 in a file of its own.
 
 The index is derived data: it can be deleted and is then built anew, and writing to it never
-waits for, or holds up, a job's own transaction.
+waits for, or holds up, a job's own transaction. A damaged index is deleted, whenever that shows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
+
+from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.store.failures import is_damaged, translated
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 VERSION: Final = 1
@@ -31,6 +38,7 @@ CREATE INDEX document_job ON document (job_id);
 CREATE VIRTUAL TABLE body USING fts5 (title, text, tokenize = 'unicode61 remove_diacritics 2');
 PRAGMA user_version = {VERSION};
 """
+_CURSORS: Final = "SELECT job_id, position FROM cursor"
 _FIND: Final = """
 SELECT document.url, body.title,
   snippet(body, 1, '', '', ' … ', :tokens) AS snippet
@@ -60,14 +68,25 @@ class Hit:
 
 
 class TextIndex:
-    """Find an account's pages by their words, best first (bm25)."""
+    """Find an account's pages by their words, best first (bm25).
+
+    Raises
+    ------
+    StoreUnavailable
+        From every method: the file cannot be read or written now, or was damaged and is empty.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._connection: sqlite3.Connection | None = None
 
     async def __aenter__(self) -> Self:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="webdata-index")
-        self._connection = await self._run(self._open)
+        try:
+            await self._run(self._open)
+        except BaseException:
+            self._thread.shutdown()
+            raise
         return self
 
     async def __aexit__(
@@ -76,16 +95,18 @@ class TextIndex:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._run(self._connection.close)
+        await self._run(self._open_connection().close)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def cursor(self, job_id: str) -> int:
         """Return the position up to which a job's rows are in the index."""
 
         def ask() -> int:
-            row = self._connection.execute(
-                "SELECT position FROM cursor WHERE job_id = ?", (job_id,)
-            ).fetchone()
+            row = (
+                self._open_connection()
+                .execute("SELECT position FROM cursor WHERE job_id = ?", (job_id,))
+                .fetchone()
+            )
             return int(row[0]) if row else 0
 
         return await self._run(ask)
@@ -93,14 +114,16 @@ class TextIndex:
     async def cursors(self) -> dict[str, int]:
         """Return every job's cursor."""
         return await self._run(
-            lambda: dict(self._connection.execute("SELECT job_id, position FROM cursor").fetchall())
+            lambda: dict(
+                self._open_connection().execute("SELECT job_id, position FROM cursor").fetchall()
+            )
         )
 
     async def pass_over(self, cursors: Mapping[str, int]) -> None:
         """Note that rows of some jobs, below these positions, have nothing to index."""
 
         def change() -> None:
-            with self._connection as c:
+            with self._open_connection() as c:
                 c.execute("BEGIN")
                 c.executemany("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursors.items())
 
@@ -112,7 +135,7 @@ class TextIndex:
         """Index documents of one job; its rows below position `upto` are done."""
 
         def change() -> None:
-            with self._connection as c:
+            with self._open_connection() as c:
                 c.execute("BEGIN")
                 for document in documents:
                     added = c.execute(
@@ -131,7 +154,7 @@ class TextIndex:
         """Drop everything of a job."""
 
         def change() -> None:
-            with self._connection as c:
+            with self._open_connection() as c:
                 c.execute("BEGIN")
                 c.execute(
                     "DELETE FROM body WHERE rowid IN (SELECT id FROM document WHERE job_id = ?)",
@@ -151,6 +174,11 @@ class TextIndex:
                 return hits
         return []
 
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:  # it could not be opened anew after some damage
+            self._connection = self._checked()
+        return self._connection
+
     async def _match(self, account_id: str, match: str, limit: int) -> list[Hit]:
         if not match:
             return []
@@ -162,27 +190,71 @@ class TextIndex:
             "limit": limit,
         }
         return await self._run(
-            lambda: [Hit(*row) for row in self._connection.execute(_FIND, values)]
+            lambda: [Hit(*row) for row in self._open_connection().execute(_FIND, values)]
         )
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        """Run `work` on the index's thread; a file that shows to be damaged is replaced."""
 
-    def _open(self) -> sqlite3.Connection:
+        def on_thread() -> T:
+            try:
+                return work()
+            except sqlite3.DatabaseError as error:
+                if not is_damaged(error):
+                    raise
+                self._replace(error)
+                # Not tried again here: who asks has to start from empty cursors.
+                raise StoreUnavailable("the index of local search is built anew") from error
+
+        with translated(self._path):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, on_thread)
+
+    def _open(self) -> None:
+        try:
+            self._connection = self._checked()
+        except sqlite3.DatabaseError as error:
+            if not is_damaged(error):
+                raise
+            self._replace(error)
+
+    def _checked(self) -> sqlite3.Connection:
+        """Open the file; raises `sqlite3.DatabaseError` where a look shows that it is damaged."""
         connection = self._connect()
-        present = connection.execute("PRAGMA user_version").fetchone()[0]
-        if present not in (0, VERSION):
+        try:
+            present = connection.execute("PRAGMA user_version").fetchone()[0]
+            if present == VERSION:
+                for table in ("cursor", "document", "body"):
+                    connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608 - our own names
+                return connection
+        except BaseException:
             connection.close()
-            for suffix in ("", "-wal", "-shm"):
-                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-            connection, present = self._connect(), 0
-        if present == 0:
-            connection.executescript(_SCHEMA)
+            raise
+        connection.close()
+        return self._empty()
+
+    def _replace(self, error: sqlite3.DatabaseError) -> None:
+        """Begin with an empty index; the next look at the rows fills it."""
+        log.warning("the index of local search is damaged (%s) and is built anew", error)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+        self._connection = self._empty()
+
+    def _empty(self) -> sqlite3.Connection:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        connection = self._connect()
+        connection.executescript(_SCHEMA)
         return connection
 
     def _connect(self) -> sqlite3.Connection:
         self._path.touch(mode=0o600)
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=wal")
-        connection.execute("PRAGMA synchronous=normal")
+        try:
+            connection.execute("PRAGMA journal_mode=wal")
+            connection.execute("PRAGMA synchronous=normal")
+        except BaseException:
+            connection.close()
+            raise
         return connection

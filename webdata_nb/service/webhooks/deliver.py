@@ -13,6 +13,7 @@ from webdata_nb.contract.notices import Notice
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.store.outbox import Delivery, Due, Outbox
 from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.webhooks.schedule import RULES, Outcome, verdict
 from webdata_nb.service.webhooks.sender import Sender
 
@@ -37,8 +38,14 @@ class Deliverer:
     """Sends what is due, for as long as it runs; `clock` says what time it is."""
 
     def __init__(
-        self, outbox: Outbox, jobs: Jobs, sender: Sender, clock: Callable[[], float]
+        self,
+        outbox: Outbox,
+        jobs: Jobs,
+        sender: Sender,
+        clock: Callable[[], float],
+        retry: StoreRetry,
     ) -> None:
+        self._retry = retry
         self._outbox, self._jobs, self._sender, self._clock = outbox, jobs, sender, clock
         self._wake = asyncio.Event()
         self._lanes: Counter[tuple[str, str]] = Counter()
@@ -106,14 +113,19 @@ class Deliverer:
         after = verdict(RULES[delivery.profile], delivery.attempts + 1, outcome, now)
         if after.state != "delivered":
             log.info("webhook of job %s: %s, %s", job.id, outcome.text, after.state)
-        await self._outbox.settle(
-            delivery,
-            after.state,
-            due_at=after.due_at,
-            status=outcome.status,
-            error=outcome.text,
-            now=now,
-        )
+
+        async def settle() -> None:
+            await self._outbox.settle(
+                delivery,
+                after.state,
+                due_at=after.due_at,
+                status=outcome.status,
+                error=outcome.text,
+                now=now,
+            )
+
+        # Not written, it would be sent again.
+        await self._retry.run(settle)
 
     async def _sent(self, delivery: Delivery, job: Job) -> Outcome:
         try:

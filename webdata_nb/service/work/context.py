@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Batch, Job, Journaled, Lease
 from webdata_nb.service.store.retry import StoreRetry
@@ -30,6 +32,7 @@ class LeasedJob:
     store: Store
     hub: Hub
     retry: StoreRetry = field(default_factory=StoreRetry)
+    _under_way: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
     @property
     def job(self) -> Job:
@@ -50,5 +53,17 @@ class LeasedJob:
 
     async def commit(self, batch: Batch) -> None:
         """See `JobContext.commit`."""
-        await self.retry.run(lambda: self.store.commit(self.assignment.lease, batch))
+        earlier, done = tuple(self._under_way), asyncio.Event()
+        self._under_way[done] = None
+        try:
+            try:
+                await self.store.commit(self.assignment.lease, batch)
+            except (StoreUnavailable, MissingRows):
+                # A batch publishes what earlier ones store: those that are repeated come first.
+                for each in earlier:
+                    await each.wait()
+                await self.retry.run(lambda: self.store.commit(self.assignment.lease, batch))
+        finally:
+            del self._under_way[done]
+            done.set()
         self.hub.changed(self.job.id)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from typing import Final
 
-from webdata_nb.service.search.providers.base import Found, Page, Query
+from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.text_index import Hit, TextIndex
+
+log = logging.getLogger(__name__)
 
 # One URL crawled by several jobs is several documents and one result.
 COPIES: Final = 8
@@ -25,8 +30,24 @@ class Local:
         """See `Provider.page`; all results are on the first page."""
         if number > 1:
             return Page((), more=False)
-        await self._indexer.catch_up(query.account_id)
-        hits = await self._index.find(
+        try:
+            hits = await self._find(query)
+        except StoreUnavailable as trouble:
+            raise ProviderProblem("error", str(trouble)) from None
+        return Page(tuple(Found(hit.url, hit.title, hit.snippet) for hit in hits), more=False)
+
+    async def _find(self, query: Query) -> list[Hit]:
+        try:
+            await self._indexer.catch_up(query.account_id)
+            return await self._match(query)
+        except StoreUnavailable as trouble:
+            log.warning("local search: %s", trouble)
+        # A damaged index is empty now, and filled; on a full disk, what is in it can be found.
+        with suppress(StoreUnavailable):
+            await self._indexer.catch_up(query.account_id)
+        return await self._match(query)
+
+    async def _match(self, query: Query) -> list[Hit]:
+        return await self._index.find(
             query.account_id, query.text, limit=query.num_results * COPIES
         )
-        return Page(tuple(Found(hit.url, hit.title, hit.snippet) for hit in hits), more=False)

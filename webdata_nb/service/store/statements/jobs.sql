@@ -87,8 +87,10 @@ UPDATE job SET lease_until = :now + :lease_s
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
 
 -- name: hold
--- The fence before every write of an engine: no row changes when the lease is lost.
-UPDATE job SET total = COALESCE(:total, total), completed = COALESCE(:completed, completed),
+-- The fence before every write of an engine: no row changes when the lease is lost. A batch that
+-- comes after a later one, for it had to be repeated, takes nothing back.
+UPDATE job SET total = COALESCE(:total, total),
+  completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
   outcome = COALESCE(:outcome, outcome)
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
 

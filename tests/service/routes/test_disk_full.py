@@ -1,0 +1,143 @@
+"""A full disk: starts are refused with a reason, running jobs wait, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.service.conftest import Api, opened
+from tests.site.document import document
+from tests.site.server import Site
+from webdata_nb.contract import paths
+from webdata_nb.service.routes import health
+from webdata_nb.service.store import retry
+from webdata_nb.service.store.check import check
+from webdata_nb.service.store.sqlite import SqliteStore
+
+PAGES = 30
+PATIENCE_S = 60
+
+
+def big_site(site: Site) -> list[str]:
+    """Give a start page and those it links to, whose rows are some 40 kB each."""
+    for number in range(PAGES):
+        text = " ".join(os.urandom(4).hex() for _ in range(4500))
+        links = [f"/p{other}" for other in range(1, PAGES)] if number == 0 else []
+        site.page(f"/p{number}", document(f"Page {number}", text=text, links=links))
+    return [site.at(f"/p{number}") for number in range(PAGES)]
+
+
+class Bounded(sqlite3.Connection):
+    """A connection to a database that may not grow beyond `pages`, where that is set."""
+
+    pages: ClassVar[int] = 1 << 30
+
+    def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+        if sql == "BEGIN IMMEDIATE":
+            super().execute(f"PRAGMA max_page_count={self.pages}")
+        return super().execute(sql, *rest)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    monkeypatch.setattr(retry, "LONGEST_S", 0.2)
+
+
+@contextmanager
+def bounded_database(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    monkeypatch.setattr(SqliteStore, "connection_type", Bounded)
+    size = (data_dir / "jobs.sqlite").stat().st_size // 16_384
+
+    def fill() -> None:
+        monkeypatch.setattr(Bounded, "pages", size + 40)
+
+    def free() -> None:
+        monkeypatch.setattr(Bounded, "pages", 1 << 30)
+
+    yield fill, free
+
+
+@contextmanager
+def small_disk(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root may mount a file system")
+    shutil.rmtree(data_dir)
+    data_dir.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(data_dir)],
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip("this machine does not let root mount a file system")
+    ballast = data_dir / "ballast"
+
+    def fill() -> None:
+        room = shutil.disk_usage(data_dir).free - 600_000
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, room)
+
+    try:
+        yield fill, ballast.unlink
+    finally:
+        subprocess.run(["umount", "-l", str(data_dir)], check=True)
+
+
+Disk = tuple[Callable[[], None], Callable[[], None]]
+
+
+@pytest.mark.parametrize("disk", [bounded_database, small_disk])
+async def test_jobs_wait_for_space_and_lose_nothing(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Any
+) -> None:
+    data_dir, expected = tmp_path / "data", big_site(site)
+    async with opened(data_dir):
+        pass  # the schema is there before the disk is full
+    body = {"url": expected[0], "max_pages": PAGES, "concurrency": 5}
+    with disk(data_dir, monkeypatch) as (fill, free):
+        async with opened(data_dir) as api, asyncio.timeout(PATIENCE_S):
+            fill()
+            job_id = await api.started("crawl", body)
+            shown = await full(api, job_id)
+            refused = await api.http.post("/v1/crawl", json=body)
+            assert refused.status_code == 503
+            assert "full" in refused.json()["detail"]
+            assert int(refused.headers["Retry-After"]) > 0
+            assert (await api.post("/v1/search", {"query": "x"}, 503))["detail"]
+            await asyncio.sleep(1)
+            still = await api.get(f"/v1/crawl/{job_id}")
+            assert (still["status"], still["error"]) == ("running", None)
+            assert still["data"][: len(shown)] == shown
+            free()
+            ended = await api.ended("crawl", job_id)
+            assert (ended["status"], ended["error"]) == ("completed", None)
+            assert [row["url"] for row in ended["data"]] == expected
+            assert ended["data"][: len(shown)] == shown
+            assert await api.get(paths.READY) == {"status": "ok"}
+            again = await api.done("crawl", **body)
+            assert len(again["data"]) == PAGES
+        assert not [each for each in check(data_dir / "jobs.sqlite") if each.problems]
+
+
+async def full(api: Api, job_id: str) -> list[Any]:
+    """Wait until the disk is full; return the rows shown by then."""
+    nobody = {"Authorization": ""}
+    while (await api.http.get(paths.READY, headers=nobody)).status_code == 200:
+        reply = await api.get(f"/v1/crawl/{job_id}")
+        assert reply["status"] in {"pending", "running"}
+        await asyncio.sleep(0.02)
+    unready = await api.get(paths.READY, 503, headers=nobody)
+    assert unready == {"status": "unavailable", "reason": "disk full"}
+    assert await api.get(paths.HEALTH, headers=nobody) == {"status": "ok"}
+    return list((await api.get(f"/v1/crawl/{job_id}"))["data"])
