@@ -194,7 +194,11 @@ async def _show_account(accounts: Accounts, args: argparse.Namespace) -> None:
     names = ("account", "plan", "monthly", "left", "topup", "reserved", "used", "active", "limit")
     start, end = usage.period
     facts = [*zip(names, _usage_cells(usage), strict=True)]
-    facts += [("created", _day(account.created_at)), ("period", f"{_day(start)} to {_day(end)}")]
+    facts += [
+        ("id", account.id),
+        ("created", _day(account.created_at)),
+        ("period", f"{_day(start)} to {_day(end)}"),
+    ]
     _table(("", ""), facts)
     if usage.used:
         rows = [(each.platform, each.operation, each.units, each.credits) for each in usage.used]

@@ -17,8 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.openapi.served import Served, team
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.test_cli import PATIENCE_S
+from tests.test_cli import PATIENCE_S, Shell
 from webdata_nb.contract import paths
+from webdata_nb.service.creatives import sample
 
 HERE = ("--allow-network", "127.0.0.0/8", "--webhook-loopback")
 OBSERVED = ("--metrics", "127.0.0.1:0", "--log-format", "json")
@@ -82,6 +83,85 @@ def test_metrics_ids_and_lines(tmp_path: Path) -> None:
     assert [(line["route"], line["status"]) for line in mine] == [(paths.USAGE, 200)]
     assert "hidden" not in rest
     assert "a-secret" not in rest
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [line for line in lines if "event" in line]
+
+
+def cancelled(http: httpx.Client, site: Site) -> str:
+    gate = site.hold("/held")
+    job_id = str(http.post(paths.CRAWL, json={"url": site.at("/held")}).json()["job_id"])
+    site.wait_for("/held", timeout=PATIENCE_S)
+    for _ in range(2):
+        http.post(paths.JOB_CANCEL.format(job_id=job_id)).raise_for_status()
+    gate.release()
+    return job_id
+
+
+@pytest.mark.parametrize("shape", ["text", "json"])
+def test_the_log_says_why_a_job_failed_and_who_used_the_credits(tmp_path: Path, shape: str) -> None:
+    options = (*HERE, "--log-format", shape)
+    with Site() as site, team(tmp_path, *options, plan="trial") as served, client(served) as http:
+        link_tree(site, depth=1, fanout=3)
+        url = site.at("/tree")
+        good = http.post(paths.CRAWL, json={"url": url, "max_pages": 10}).json()["job_id"]
+        ended(http, good)
+        gone = "http://127.0.0.1:1024/secret-path?token=secret-token"
+        bad = http.post(paths.CRAWL, json={"url": gone, "max_pages": 1}).json()["job_id"]
+        error = ended(http, bad)["error"]
+        stopped = cancelled(http, site)
+        asked = {"advertiser_id": next(iter(sample.advertiser_ids())), "limit": 2}
+        http.post(paths.CREATIVES, json=asked).raise_for_status()
+        unknown = http.get(paths.USAGE, headers={"Authorization": "Bearer secret-guess"})
+        too_much = http.post(paths.CRAWL, json={"url": url, "max_pages": 1000})
+        served.process.send_signal(signal.SIGTERM)
+        said = served.ended()
+    assert (unknown.status_code, too_much.status_code) == (401, 429)
+    assert "secret" not in said
+    keys = Shell(tmp_path).run("keys", "list").stdout
+    if shape == "text":
+        found = [line for line in said.splitlines() if f"job={bad}" in line]
+        started, end = (line.partition("events: ")[2] for line in found)
+        key = re.search(r"key=(\S+)", end)
+        assert key is not None
+        assert key[1] in keys
+        assert re.fullmatch(
+            rf"job_started job={bad} account=\S+ key={key[1]} kind=crawl attempt=1 waited_s=\S+",
+            started,
+        )
+        assert re.fullmatch(
+            rf"job_ended job={bad} account=\S+ key={key[1]} kind=crawl status=failed rows=\d "
+            r'credits=0 seconds=[\d.]+ attempt=1 reason=".*"',
+            end,
+        )
+        assert error.partition("http")[0][:20] in end
+        return
+    told = events(said)
+    [accounts] = ({(each["account"], each["key"]) for each in told if "account" in each},)
+    assert len(accounts) == 1
+    ends = {each["job"]: each for each in told if each["event"] == "job_ended"}
+    assert len([each for each in told if each["event"] == "job_ended"]) == 3
+    assert {
+        job: (end["status"], end["rows"], end["credits"], end["level"]) for job, end in ends.items()
+    } == {
+        good: ("completed", 4, 4, "info"),
+        bad: ("failed", ends[bad]["rows"], 0, "warning"),
+        stopped: ("cancelled", 0, 0, "info"),
+    }
+    assert [each["job"] for each in told if each["event"] == "job_started"] == [good, bad, stopped]
+    [call] = [each for each in told if each["event"] == "call_ended"]
+    assert (call["platform"], call["credits"], call["creatives"]) == (
+        "partner_ads_transparency",
+        1,
+        1,
+    )
+    refused = [each for each in told if each["event"] == "request_refused"]
+    assert [(each["status"], "account" in each, each.get("reason")) for each in refused] == [
+        (401, False, None),
+        (429, True, "CreditsUsedUp"),
+    ]
 
 
 def test_metrics_are_nowhere_else(tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import ServiceError, StoreUnavailable
-from webdata_nb.service.gate import AccountOf, Gate, local_accounts
+from webdata_nb.service.gate import CallerOf, Gate, local_callers
 from webdata_nb.service.keys import key_hash
 from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.logs import Shape, set_up
+from webdata_nb.service.logs import Caller, Shape, set_up
 from webdata_nb.service.metrics import Metrics, Stored
 from webdata_nb.service.process import (
     COLLECTOR,
@@ -320,17 +320,17 @@ async def _sweep(files: FileStore, shelf: Shelf) -> None:
 
 
 def _gate(app: ASGIApp, mode: Mode, desk: Desk, lifetime: Lifetime) -> ASGIApp:
-    accounts = (
-        local_accounts(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
+    callers = (
+        local_callers(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
     )
-    return Gate(app, account_of=accounts, loopback_only=mode == "local")
+    return Gate(app, caller_of=callers, loopback_only=mode == "local")
 
 
-def _keys(accounts: Accounts) -> AccountOf:
-    async def account_of(key: str) -> str | None:
-        return await accounts.owner(key_hash(key), now=time()) if key else None
+def _keys(accounts: Accounts) -> CallerOf:
+    async def caller_of(key: str) -> Caller | None:
+        return await accounts.caller(key_hash(key), now=time()) if key else None
 
-    return account_of
+    return caller_of
 
 
 async def _end(task: asyncio.Task[None]) -> None:

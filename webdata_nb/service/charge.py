@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.logs import CALLER, event
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.retry import StoreRetry
 
@@ -33,7 +34,7 @@ class Call:
     """A charged operation under way."""
 
     def __init__(self, platform: str) -> None:
-        self._platform = platform
+        self.platform = platform
         self._units: dict[str, int] = {}
 
     def add(self, operation: str, units: int = 1) -> None:
@@ -43,7 +44,21 @@ class Call:
     @property
     def charges(self) -> list[Charge]:
         """What was charged so far."""
-        return [Charge(self._platform, name, units) for name, units in self._units.items()]
+        return [Charge(self.platform, name, units) for name, units in self._units.items()]
+
+
+def _log(account_id: str, call: Call, seconds: float) -> None:
+    """Write who used which credits."""
+    caller = CALLER.get()
+    event(
+        "call_ended",
+        account=account_id,
+        key=None if caller is None else caller.key_id,
+        platform=call.platform,
+        credits=sum(each.credits for each in call.charges),
+        seconds=seconds,
+        **{each.operation: each.units for each in call.charges},
+    )
 
 
 @asynccontextmanager
@@ -77,10 +92,11 @@ async def charged(
     call_id = str(uuid.uuid4())
     until = time.time() + within_s + MARGIN_S
     await accounts.open_call(account_id, call_id, most, until=until, now=time.time())
-    call = Call(most[0].platform)
+    call, began = Call(most[0].platform), time.monotonic()
     try:
         yield call
     finally:
+        _log(account_id, call, time.monotonic() - began)
         # A caller who hung up has used what was used: a cancellation must not interrupt this. Nor
         # does a reply wait for long on a store that takes no writes: the charge follows.
         closing = asyncio.create_task(_close(accounts, account_id, call_id, call.charges))

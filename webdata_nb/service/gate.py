@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.paths import HEALTH, OPENAPI, READY
+from webdata_nb.service.logs import CALLER, Caller
 from webdata_nb.service.tenancy import NOBODY, on_behalf_of
 
 BODY_LIMIT: Final = limits.BODY_BYTES
@@ -28,17 +29,18 @@ _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 log = logging.getLogger(__name__)
 
-AccountOf = Callable[[str], Awaitable[str | None]]
+CallerOf = Callable[[str], Awaitable[Caller | None]]
 
 
-def local_accounts(token: str, account_id: str) -> AccountOf:
+def local_callers(token: str, account_id: str) -> CallerOf:
     """Return the lookup of a local service: its token opens its one account."""
+    only = Caller(account_id)
 
-    async def account_of(key: str) -> str | None:
+    async def caller_of(key: str) -> Caller | None:
         same = hmac.compare_digest(key.encode("utf-8", "replace"), token.encode())
-        return account_id if same else None
+        return only if same else None
 
-    return account_of
+    return caller_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,13 @@ class _Refusal(Exception):
 
 
 class Gate:
-    """ASGI middleware; what passes has its account in `scope["state"]["account_id"]`."""
+    """ASGI middleware; what passes has its account in `scope["state"]["account_id"]`.
 
-    def __init__(self, app: ASGIApp, *, account_of: AccountOf, loopback_only: bool) -> None:
-        self._app, self._account_of, self._loopback_only = app, account_of, loopback_only
+    Whose request it is stands in `logs.CALLER` as well, for what writes of it.
+    """
+
+    def __init__(self, app: ASGIApp, *, caller_of: CallerOf, loopback_only: bool) -> None:
+        self._app, self._caller_of, self._loopback_only = app, caller_of, loopback_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then hand it on."""
@@ -66,7 +71,10 @@ class Gate:
                 _check_browser(headers)
             _check_body(scope["method"], headers)
             if scope["path"] not in _OPEN:
-                scope.setdefault("state", {})["account_id"] = await self._account(headers)
+                caller = await self._caller(headers)
+                state = scope.setdefault("state", {})
+                state["account_id"], state["caller"] = caller.account_id, caller
+                CALLER.set(caller)
         except _Refusal as refusal:
             await _answer(refusal)(scope, receive, send)
             return
@@ -77,12 +85,12 @@ class Gate:
         with on_behalf_of(scope.get("state", {}).get("account_id", NOBODY)):
             await self._pass(scope, receive, send)
 
-    async def _account(self, headers: Headers) -> str:
+    async def _caller(self, headers: Headers) -> Caller:
         scheme, _, key = headers.get("authorization", "").partition(" ")
-        account = await self._account_of(key.strip()) if scheme.lower() == "bearer" else None
-        if account is None:
+        caller = await self._caller_of(key.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
             raise _Refusal(401, "missing or invalid bearer credential")
-        return account
+        return caller
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on, counting the body: a declared length is a promise, not a fact."""

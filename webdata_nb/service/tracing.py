@@ -12,12 +12,16 @@ from typing import Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webdata_nb.service.logs import REQUEST_ID
+from webdata_nb.service.logs import REQUEST_ID, Repeats
 from webdata_nb.service.metrics import METHODS, OTHER, Metrics
 
 HEADER: Final = "X-Request-ID"
 # What a proxy makes; anything else could be a secret, or a line of somebody's own in our log.
 _SANE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+# What says no to a caller whoever is right: credential, credits, limits, or no room at all. A
+# request that does not fit its model is the caller's matter alone.
+REFUSALS: Final = frozenset({401, 402, 403, 408, 413, 429, 503})
 
 log = logging.getLogger("webdata_nb.service.requests")
 
@@ -27,6 +31,7 @@ class Traced:
 
     def __init__(self, app: ASGIApp, routes: Mapping[Any, str], metrics: Metrics) -> None:
         self._app, self._routes, self._metrics = app, routes, metrics
+        self._refusals = Repeats()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request under its id."""
@@ -58,4 +63,25 @@ class Traced:
         method = scope["method"] if scope["method"] in METHODS else OTHER
         self._metrics.answered(method, route, status, seconds)
         fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
-        log.info("%s %s: %d", method, route, status, extra={"fields": fields})
+        caller = _caller(scope)
+        log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})
+        if status in REFUSALS:
+            level = logging.WARNING
+            self._refusals.event(
+                "request_refused",
+                level,
+                **caller,
+                status=status,
+                reason=scope.get("state", {}).get("refusal"),
+                method=method,
+                route=route,
+            )
+
+
+def _caller(scope: Scope) -> dict[str, Any]:
+    """Return whose request it was, as far as the gate knows."""
+    caller = scope.get("state", {}).get("caller")
+    if caller is None:
+        return {}
+    key = {} if caller.key_id is None else {"key": caller.key_id}
+    return {"account": caller.account_id, **key}

@@ -190,3 +190,22 @@ async def test_the_last_page_is_the_last_request() -> None:
     once = Once("a", [["1"], ["2"]])
     outcome = await ask([Link("engine_one", "a")], {"a": once}, QUERY, Breakers())
     assert (len(outcome.found), once.asked) == (1, [1])
+
+
+async def test_the_log_says_that_a_provider_rests_and_recovers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    known, clock, breakers = providers(), Clock(), Breakers()
+    links = [Link("engine_one", "a")]
+    known["a"].pages = [ProviderProblem("rate_limited", "private words")]
+    for _ in range(3):
+        await ask(links, known, QUERY, breakers, clock)
+    known["a"].pages = [["x"]]
+    clock.now += 61
+    for _ in range(2):
+        await ask(links, known, QUERY, breakers, clock)
+    assert [record.message for record in caplog.records] == [
+        "provider_resting provider=a account=a status=rate_limited failures=1 rest_s=60.0",
+        "provider_recovered provider=a account=a after=rate_limited",
+    ]

@@ -26,8 +26,9 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.starts import Desk
+from webdata_nb.service.routes.starts import Desk, key_of_caller
 from webdata_nb.service.store.records import Job, NewJob
+from webdata_nb.service.work import job_log
 
 _REQUESTS: Final[dict[JobKind, type[SearchRequest | CrawlRequest]]] = {
     "search": SearchRequest,
@@ -70,7 +71,10 @@ async def cancel_job(
 
     A job that has completed or failed cannot be cancelled any more: that is a 400.
     """
-    job = await desk.store.cancel(account_id, job_id, now=time.time())
+    now = time.time()
+    job = await desk.store.cancel(account_id, job_id, now=now)
+    if job.finished_at == now:  # not one that was cancelled before
+        job_log.ended(job)
     desk.webhooks.wake()
     await desk.runner.cancel(job.id)
     if job.kind == "crawl":
@@ -119,6 +123,7 @@ async def _again(desk: Desk, old: Job) -> Job:
         request=old.request,
         context=old.context,
         most=tariff.most(_REQUESTS[old.kind].model_validate(old.request)),
+        key_id=key_of_caller(),
     )
     desk.runner.wake()  # first: its claim shares the job's own transaction
     job, _ = await desk.store.accept(copy, now=time.time())

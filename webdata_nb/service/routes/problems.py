@@ -76,8 +76,9 @@ def _is_branch(part: str | int) -> bool:
     return isinstance(part, str) and ("[" in part or part in {"str", "int", "bool"})
 
 
-async def on_service_error(_request: Request, error: Exception) -> JSONResponse:
-    """Answer what the service raised on purpose."""
+async def on_service_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer what the service raised on purpose; its kind is noted for the log."""
+    request.scope.setdefault("state", {})["refusal"] = type(error).__name__
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
         return JSONResponse(

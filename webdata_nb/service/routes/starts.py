@@ -19,6 +19,7 @@ from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError
+from webdata_nb.service.logs import CALLER
 from webdata_nb.service.routes.shelf import Shelf
 from webdata_nb.service.scrape.source import check_selectors
 from webdata_nb.service.settings import Retention
@@ -65,6 +66,12 @@ class Desk:
 def account_of(request: Request) -> str:
     """Return the account that the gate found."""
     return str(request.state.account_id)
+
+
+def key_of_caller() -> str | None:
+    """Return which key of its account the request came with; None in a local service."""
+    caller = CALLER.get()
+    return None if caller is None else caller.key_id
 
 
 def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
@@ -114,6 +121,7 @@ async def start(
         request=body,
         context=await desk.webhooks.plan(wanted, context),
         most=tariff.most(wanted),
+        key_id=key_of_caller(),
     )
     key = None if idempotency_key is None else _key(idempotency_key, kind, body)
     desk.runner.wake()  # first: its claim shares the job's own transaction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from typing import Final
 
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
-from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.logs import event
+from webdata_nb.service.search.breaker import Breakers, Record
 from webdata_nb.service.search.lineage import REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
@@ -121,11 +123,35 @@ async def _attempt(
         met = status if problem is None else problem.status
         wait_s = None if problem is None else problem.wait_s
         breakers.note(provider.identity, met, clock(), wait_s, account_id=query.account_id)
+        after = breakers.of(provider.identity, query.account_id, clock())
+        _tell(provider, query.account_id, record, after, clock())
     if problem is not None and not ranking.found:
         # Results of earlier pages stand: ranks that were collected are good ranks.
         status = problem.status
     detail = "" if problem is None else str(problem)
     return _entry(provider, status, ranking, clock() - began, detail), ranking, blamed
+
+
+def _tell(provider: Provider, account_id: str, before: Record, after: Record, now: float) -> None:
+    """Write that a provider is left alone from now on, or answers again after it was."""
+    if after.rests > before.rests:
+        rest_s = after.resting_s(now)
+        event(
+            "provider_resting",
+            logging.WARNING,
+            provider=provider.name,
+            account=account_id,
+            status=after.status,
+            failures=after.failures,
+            rest_s=rest_s,
+        )
+    elif before.rests and not after.rests:
+        event(
+            "provider_recovered",
+            provider=provider.name,
+            account=account_id,
+            after=before.status,
+        )
 
 
 async def _collect(provider: Provider, query: Query, ranking: Ranking) -> ProviderProblem | None:

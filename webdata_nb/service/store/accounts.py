@@ -12,6 +12,7 @@ from webdata_nb.service.credits.ledger import Line
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import NoSuchAccount
+from webdata_nb.service.logs import Caller
 from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.holds import Account, Book, account
 from webdata_nb.service.store.queries import queries
@@ -59,7 +60,7 @@ class Accounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._opened: dict[str, tuple[str, float | None]] = {}
+        self._opened: dict[str, tuple[Caller, float | None]] = {}
         self._opened_at = 0
 
     async def add(self, account_id: str, name: str, terms: Terms, *, now: float) -> None:
@@ -153,7 +154,12 @@ class Accounts:
         await self._database.change(change)
 
     async def owner(self, key_hash: str, *, now: float) -> str | None:
-        """Return the account that a key opens, or None.
+        """Return the account that a key opens, or None; see `caller`."""
+        caller = await self.caller(key_hash, now=now)
+        return None if caller is None else caller.account_id
+
+    async def caller(self, key_hash: str, *, now: float) -> Caller | None:
+        """Return the account that a key opens, with the key's id, or None.
 
         Keys that were found are remembered until any process commits anything: one that is
         revoked elsewhere is refused from then on.
@@ -167,9 +173,10 @@ class Accounts:
             found = await self._database.read("account_of_key", hash=key_hash, now=now)
             if not found:
                 return None
-            known = opened[key_hash] = (str(found[0]["account_id"]), found[0]["revoked_at"])
-        account_id, until = known
-        return account_id if until is None or until > now else None
+            caller = Caller(str(found[0]["account_id"]), str(found[0]["id"]))
+            known = opened[key_hash] = (caller, found[0]["revoked_at"])
+        caller, until = known
+        return caller if until is None or until > now else None
 
     async def open_call(
         self, account_id: str, call_id: str, most: Sequence[Charge], *, until: float, now: float

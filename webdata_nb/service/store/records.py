@@ -15,7 +15,10 @@ from webdata_nb.service.credits.weights import Charge
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A validated start, ready to be persisted; `most` is what it may cost."""
+    """A validated start, ready to be persisted.
+
+    `most` is what it may cost, `key_id` the key of its account that it was started with.
+    """
 
     id: str
     account_id: str
@@ -24,6 +27,7 @@ class NewJob:
     request: Mapping[str, Any] = field(repr=False)
     context: Mapping[str, Any] = field(default_factory=dict, repr=False)
     most: tuple[Charge, ...] = ()
+    key_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class Job:
     unlimited: bool = False
     credits: int | None = None
     attempts_since_progress: int = 0
+    key_id: str | None = None
 
     @property
     def cost(self) -> dict[str, Any]:

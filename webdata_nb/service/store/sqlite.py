@@ -375,6 +375,7 @@ def _job_values(job: NewJob, vault: Vault, now: float) -> dict[str, Any]:
     return {
         "id": job.id,
         "account_id": job.account_id,
+        "key_id": job.key_id,
         "kind": job.kind,
         "subject": job.subject,
         "request": orjson.dumps(request).decode(),
@@ -402,6 +403,7 @@ def _accepted(job: NewJob, now: float) -> Job:
         published=0,
         error=None,
         outcome={},
+        key_id=job.key_id,
     )
 
 
@@ -446,4 +448,5 @@ def _job(row: sqlite3.Row, vault: Vault) -> Job:
         unlimited=bool(row["unlimited"]),
         credits=row["credits"],
         attempts_since_progress=row["attempts_since_progress"],
+        key_id=row["key_id"],
     )

@@ -11,10 +11,12 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.logs import JOB_ID
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Job, Lease, Look
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.tenancy import on_behalf_of
+from webdata_nb.service.work import job_log
 from webdata_nb.service.work.context import Assignment, LeasedJob
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.worker import LEASE_S, Engine, work
@@ -150,10 +152,13 @@ class LocalRunner:
         del self._tasks[job_id]
 
     async def _run(self, context: LeasedJob) -> None:
+        JOB_ID.set(context.job.id)
+        job_log.started(context.job, now=self._clock())
         try:
             with on_behalf_of(context.job.account_id):
                 ended = await work(context, self._engine, clock=self._clock)
             if ended is not None:
+                job_log.ended(ended.job)
                 self._finished(ended)
         except Exception:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)

@@ -19,7 +19,7 @@ VALUES (:id, :account_id, :name, :hash, :now);
 
 -- name: account_of_key
 -- Whose key this is, unless it was revoked or its days after a rotation are over.
-SELECT account_id, revoked_at FROM api_key
+SELECT id, account_id, revoked_at FROM api_key
 WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
 
 -- name: keys

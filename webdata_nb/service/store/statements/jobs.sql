@@ -1,9 +1,11 @@
 -- name: add_job
 -- A job is durable before it is answered.
 INSERT INTO job (
-  id, account_id, kind, state, subject, request, context, sealed, created_at, reserved, unlimited
+  id, account_id, key_id, kind, state, subject, request, context, sealed, created_at, reserved,
+  unlimited
 ) VALUES (
-  :id, :account_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now, :reserved, :unlimited
+  :id, :account_id, :key_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now, :reserved,
+  :unlimited
 );
 
 -- name: idempotent
