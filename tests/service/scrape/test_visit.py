@@ -82,6 +82,16 @@ async def test_a_page_that_keeps_failing_is_asked_three_times(visitor: Visitor, 
     assert len(site.hits("/")) == 3
 
 
+async def test_the_log_counts_retries_by_host_and_cause(
+    visitor: Visitor, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "webdata_nb.service.events")
+    await visit(visitor, site.page("/secret-path", "no", status=500))
+    await visit(visitor, site.page("/other", "no", status=503))
+    told = [record.message for record in caplog.records]
+    assert told == [f"page_retried host=127.0.0.1 cause=http_{status}" for status in (500, 503)]
+
+
 async def test_a_missing_page_is_asked_once(visitor: Visitor, site: Site) -> None:
     seen = await visit(visitor, site.page("/", "no", status=404))
     assert seen.status == 404

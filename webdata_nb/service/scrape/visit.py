@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
+from webdata_nb.service.logs import Repeats
 from webdata_nb.service.scrape.look import SCREENSHOT, Look
 from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
 from webdata_nb.service.scrape.scraped import Scraped
@@ -26,6 +27,7 @@ from webdata_nb.service.web.polite import (
     PoliteFetcher,
     retry_after_s,
 )
+from webdata_nb.service.web.urls import host
 
 ATTEMPTS: Final = 3
 # Of a page whose server says when to come back: as often as the page's time allows, within this.
@@ -119,6 +121,7 @@ class Visitor:
 
     def __init__(self, fetcher: PoliteFetcher, pages: Pages, browser: Browser) -> None:
         self._fetcher, self._pages, self._browser = fetcher, pages, browser
+        self._retries = Repeats()
 
     async def visit(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Visit:
         """Return what came of one page; only a cancellation is raised."""
@@ -275,6 +278,8 @@ class Visitor:
                 if fetched is None:
                     raise failure or FetchError("protocol", "no answer")
                 return fetched
+            cause = f"http_{fetched.status}" if fetched else failure.kind if failure else ""
+            self._retries.event("page_retried", host=host(errand.url), cause=cause)
             await sleep(wait)
             allowance.restart_if_interrupted()
 
