@@ -27,7 +27,7 @@ from webdata_nb.service.web.polite import (
     PoliteFetcher,
     retry_after_s,
 )
-from webdata_nb.service.web.urls import host
+from webdata_nb.service.web.urls import parts
 
 ATTEMPTS: Final = 3
 # Of a page whose server says when to come back: as often as the page's time allows, within this.
@@ -279,7 +279,7 @@ class Visitor:
                     raise failure or FetchError("protocol", "no answer")
                 return fetched
             cause = f"http_{fetched.status}" if fetched else failure.kind if failure else ""
-            self._retries.event("page_retried", host=host(errand.url), cause=cause)
+            self._retries.event("page_retried", host=parts(errand.url).host, cause=cause)
             await sleep(wait)
             allowance.restart_if_interrupted()
 
