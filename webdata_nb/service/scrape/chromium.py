@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.child_process import environment
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.browser_end import detach
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -133,7 +134,7 @@ async def profile_of(chromium: Chromium) -> Path | None:
     """Return the temporary folder that a Chromium keeps its files in."""
     session = await chromium.new_browser_cdp_session()
     line = (await session.send("Browser.getBrowserCommandLine"))["arguments"]
-    await session.detach()
+    await detach(session)
     named = (part.removeprefix(_PROFILE) for part in line if part.startswith(_PROFILE))
     return next(map(Path, named), None)
 

@@ -18,6 +18,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape.browser_end import (
+    end_browser,
+    end_driver,
+    ends_in_time,
+    process_of,
+)
 from webdata_nb.service.scrape.chromium import failure, launch, missing, profile_of, remove
 from webdata_nb.service.scrape.devices import Screen, check_name, screen_of
 from webdata_nb.service.scrape.rendered import Rendered, RenderRequest, Shot
@@ -39,7 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["Browser", "RenderRequest", "Rendered", "Shot"]
 
 PAGES_A_LIFE: Final = 200
-_CLOSE_S: Final = 5.0
+# How long a browser, with its driver, may take to start.
+START_S: Final = 60.0
 _PATIENCE_S: Final = 5.0
 
 
@@ -108,6 +115,7 @@ class Browser:
         )
         self._current: asyncio.Task[_Life] | None = None
         self._lives: set[_Life] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._presets: Mapping[str, Any] | None = None
         self._reading = asyncio.Lock()
 
@@ -126,6 +134,7 @@ class Browser:
             await asyncio.gather(current, return_exceptions=True)
         for life in tuple(self._lives):
             await self._end(life)
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset, without a browser; for requests before they start.
@@ -226,8 +235,11 @@ class Browser:
                     from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra
                 except ImportError:
                     raise missing() from None
-                async with async_playwright() as playwright:
-                    self._presets = dict(playwright.devices)
+                try:
+                    async with asyncio.timeout(START_S), async_playwright() as playwright:
+                        self._presets = dict(playwright.devices)
+                except TimeoutError:
+                    raise _no_start("the browser's driver") from None
             return self._presets
 
     @contextlib.asynccontextmanager
@@ -243,7 +255,8 @@ class Browser:
         except Error as error:
             raise failure(error, life.chromium) from error
         finally:
-            if context is not None and not await _closed(context):
+            # A browser that makes or closes no context in time is replaced.
+            if context is None or not await ends_in_time(context.close()):
                 life.worn = True
 
     @contextlib.asynccontextmanager
@@ -268,6 +281,13 @@ class Browser:
 
     async def _start(self) -> _Life:
         try:
+            async with asyncio.timeout(START_S):
+                return await self._started()
+        except TimeoutError:
+            raise _no_start("the browser") from None
+
+    async def _started(self) -> _Life:
+        try:
             from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
         except ImportError:
             raise missing() from None
@@ -277,7 +297,7 @@ class Browser:
             artifacts = Path(tempfile.mkdtemp(prefix="webdata-browser-"))
             after.push_async_callback(remove, artifacts)
             playwright = await async_playwright().start()
-            stack.push_async_callback(playwright.stop)
+            stack.push_async_callback(end_driver, playwright)
             chromium = await launch(
                 playwright,
                 self._program,
@@ -285,8 +305,9 @@ class Browser:
                 artifacts=artifacts,
                 fingerprint=proxy.fingerprint,
             )
-            stack.push_async_callback(_quietly, chromium)
-            if (profile := await profile_of(chromium)) is not None:
+            profile, pid = await profile_of(chromium), await process_of(chromium)
+            stack.push_async_callback(end_browser, chromium, pid, profile)
+            if profile is not None:
                 after.push_async_callback(remove, profile)
             life = _Life(chromium, proxy, stack.pop_all())
         self._lives.add(life)
@@ -295,7 +316,11 @@ class Browser:
     async def _end(self, life: _Life) -> None:
         if life in self._lives:
             self._lives.discard(life)
-            await life.end.aclose()
+            # Ended to the last step also when the page that ends it is given up meanwhile.
+            task = asyncio.create_task(life.end.aclose())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            await asyncio.shield(task)
 
 
 class _Life:
@@ -329,22 +354,5 @@ def _serves(task: asyncio.Task[_Life]) -> bool:
     return not task.cancelled() and task.exception() is None and task.result().usable
 
 
-async def _closed(context: BrowserContext) -> bool:
-    """Close a context; tell whether it could be done in time."""
-    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
-
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await context.close()
-    except (Error, TimeoutError):
-        return False
-    return True
-
-
-async def _quietly(chromium: Chromium) -> None:
-    """Close a browser that may be gone already; stopping its driver ends what is left of it."""
-    from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
-
-    with contextlib.suppress(Error, TimeoutError):
-        async with asyncio.timeout(_CLOSE_S):
-            await chromium.close()
+def _no_start(what: str) -> ScrapeError:
+    return ScrapeError("render", f"{what} did not start within {START_S:.0f} s")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
+from webdata_nb.service.scrape.browser_end import CLOSE_S, detach
 from webdata_nb.service.scrape.chromium import failure
 from webdata_nb.service.scrape.complaints import Complaints
 from webdata_nb.service.scrape.own_origin import OwnOrigin
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_CHARS: Final = 20 * 1024 * 1024
 """The most characters that a document's tree may come to, as much as a fetched one's bytes."""
+_T = TypeVar("_T")
 _LOAD_S: Final = 8.0
 _REST_S: Final = 3.0
 _TRIES: Final = 3
@@ -111,21 +113,25 @@ class Tab:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
         page = await self._open(fetcher)
-        stillness = Stillness(page)
         try:
-            loaded = await self._go(page)
-            await self._wait(page)
-            if loaded:
-                await stillness.wait(self._share(_REST_S))
-            tree = await self._tree(page)
-            shot = self._request.screenshot
-            image = None if shot is None else await self._picture(page, shot, stillness)
+            tree, image = await _unless_crashed(page, self._read(page))
         except Error as error:
             # Where the page was sent somewhere forbidden, that is why.
             if self._landing.refused_by(self._granted):
                 raise _refused() from error
             raise failure(error, self._context.browser) from error
         return self._rendered(tree, image)
+
+    async def _read(self, page: Page) -> tuple[dict[str, Any], bytes | None]:
+        """Wait for the page; return its tree and its picture."""
+        stillness = Stillness(page)
+        loaded = await self._go(page)
+        await self._wait(page)
+        if loaded:
+            await stillness.wait(self._share(_REST_S))
+        tree = await self._tree(page)
+        shot = self._request.screenshot
+        return tree, None if shot is None else await self._picture(page, shot, stillness)
 
     async def _open(self, fetcher: Fetcher) -> Page:
         await self._context.add_init_script(_NO_WEBRTC)
@@ -262,6 +268,30 @@ class _Landing:
             self.headers = tuple((k.lower(), v) for k, v in response.headers.items())
 
 
+async def _unless_crashed(page: Page, reading: Coroutine[Any, Any, _T]) -> _T:
+    """Return what reading a page gives; what a crashed renderer was asked it never answers."""
+    crashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def crash(_: Page) -> None:
+        if not crashed.done():
+            crashed.set_result(None)
+
+    page.on("crash", crash)
+    task = asyncio.ensure_future(reading)
+    both: set[asyncio.Future[Any]] = {task, crashed}
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ScrapeError("render", "the page could not be rendered (its renderer crashed)")
+    finally:
+        crashed.cancel()
+        task.cancel()
+        await asyncio.wait({task}, timeout=CLOSE_S)
+        if task.done() and not task.cancelled():
+            task.exception()  # it has been told, or the crash was
+
+
 def _is_main(page: Page, request: Request) -> bool:
     return request.is_navigation_request() and request.frame == page.main_frame
 
@@ -295,5 +325,5 @@ async def _in_isolation(session: CDPSession, script: str) -> dict[str, Any]:
             },
         )
     finally:
-        await session.detach()
+        await detach(session)
     return answer["result"].get("value") or {}

@@ -223,7 +223,11 @@ class Visitor:
         look = errand.look
         if not look.on_a_phone or any(name.lower() == "user-agent" for name in errand.headers):
             return errand
-        screen = await self._browser.screen(look.mobile_device, mobile=look.mobile)
+        try:
+            async with asyncio.timeout(errand.timeout_s):
+                screen = await self._browser.screen(look.mobile_device, mobile=look.mobile)
+        except TimeoutError:
+            raise ScrapeError("render", "the browser's devices could not be read in time") from None
         if screen.user_agent is None:
             return errand
         return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
