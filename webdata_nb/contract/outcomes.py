@@ -22,6 +22,7 @@ MEANINGS: Final[dict[str, str]] = {
     "trap": "it belongs to a part of the site that goes on without end",
     "sitemap": "it is a sitemap that could not be read, or not to its end",
     "over_budget": "it is known, but max_pages was reached",
+    "over_requests": "it is known, but the crawl reached its limit of requests, 3 x max_pages + 50",
 }
 
 

@@ -191,8 +191,10 @@ class FetchError(PageError):
 
     `kind` is one of: host_unavailable (it failed so often in a row that it is left alone for a
     while), dns, connect, tls, timeout, reset, protocol, too_large, decode,
-    redirects (too many, or a loop), refused, bad_url.
+    redirects (too many, or a loop), refused, bad_url. `hops` counts the redirects before it.
     """
+
+    hops: int = 0
 
 
 class Refused(FetchError):

@@ -14,8 +14,9 @@ from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
-from webdata_nb.service.crawl.plan import Limits, Plan, Result, Target
+from webdata_nb.service.crawl.plan import REQUESTS_FOR_ONE, Limits, Plan, Result, Target
 from webdata_nb.service.crawl.scope import Scope
+from webdata_nb.service.web import transfer
 from webdata_nb.service.web.urls import dedupe_key
 
 Site = dict[str, Result]
@@ -188,8 +189,82 @@ def test_a_site_of_redirects_is_bounded() -> None:
     site = {"/": page(*links), **{link: Result("page", BASE + "/") for link in links}}
     done = crawl(site, max_pages=10)
     assert done.rows == ["/"]
+    # One is begun as long as it may take eleven requests.
+    assert len(done.fetched) == 3 * 10 + 50 - 10
+    assert sum(outcome == "over_requests" for outcome in done.receipt.values()) == 3000 - 69
+
+
+def test_redirect_hops_count_as_requests_and_robots_refusals_do_not() -> None:
+    links = [f"/r{n}" for n in range(3000)]
+    hops = Result("page", BASE + "/", hops=4)
+    site = {"/": page(*links), **dict.fromkeys(links, hops)}
+    done = crawl(site, max_pages=10, concurrency=10)
+    # The start page takes one request and each other five; 69 leave no eleven of 80.
+    assert len(done.fetched) == 1 + 14
+    refused = {"/": page(*links), **dict.fromkeys(links, Result("robots", ""))}
+    done = crawl(refused, max_pages=10)
     assert len(done.fetched) == 10 * 10 + 100
-    assert sum(outcome == "over_budget" for outcome in done.receipt.values()) == 3000 - 199
+    foreign = [f"http://{n}.test/" for n in range(300)]
+    elsewhere = {"/": page(*foreign), **dict.fromkeys(foreign, Result("robots", ""))}
+    done = crawl(elsewhere, max_pages=10, external=True)
+    assert len(done.fetched) == 3 * 10 + 50 - 10
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    timing=st.integers(0, 10**6),
+    concurrency=st.sampled_from([1, 2, 5, 10, 50]),
+    max_pages=st.sampled_from([1, 3, 10, 25]),
+    frontier=st.sampled_from(STRATEGIES),
+)
+def test_where_the_limit_of_requests_ends_a_crawl_does_not_depend_on_timing(
+    seed: int, timing: int, concurrency: int, max_pages: int, frontier: Callable[[], Frontier]
+) -> None:
+    site = _web_of_copies(seed)
+    alone = crawl(site, frontier=frontier, max_pages=max_pages)
+    busy = crawl(site, frontier=frontier, max_pages=max_pages, concurrency=concurrency, seed=timing)
+    assert (busy.rows, busy.receipt) == (alone.rows, alone.receipt)
+    for done in (alone, busy):
+        assert sum(1 + site[path].hops for path in done.fetched) <= 3 * max_pages + 50
+    left = {"over_requests", "over_budget"} & set(alone.receipt.values())
+    assert left <= ({"over_budget"} if len(alone.rows) == max_pages else {"over_requests"})
+
+
+def _web_of_copies(seed: int) -> Site:
+    """Make 400 pages of which a tenth are their own, many of them behind redirects."""
+    chance = random.Random(seed)
+    names = [f"/p{n}" for n in range(400)]
+    site: Site = {"/": page(*chance.sample(names, k=30))}
+    for name in names:
+        body = None if chance.random() < 0.1 else "the same"
+        links = page(*chance.choices(names, k=5), body=body)
+        site[name] = replace(links, hops=chance.choice([0, 0, 0, 1, 3, 10]))
+    return site
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    stored=st.integers(0, 80),
+    frontier=st.sampled_from(STRATEGIES),
+)
+def test_the_limit_of_requests_counts_those_of_earlier_attempts(
+    seed: int, stored: int, frontier: Callable[[], Frontier]
+) -> None:
+    site = _web_of_copies(seed)
+    whole = crawl(site, frontier=frontier, max_pages=10)
+    journal = {
+        ordinal: decode(encode(Target(ordinal, _url(path), 0), _resolved(site, path), None))
+        for ordinal, path in enumerate(whole.fetched[:stored])
+    }
+    again = crawl(site, frontier=frontier, max_pages=10, stored=journal, concurrency=5, seed=seed)
+    assert (again.rows, again.receipt) == (whole.rows, whole.receipt)
+    assert set(again.fetched) == set(whole.fetched[stored:])
+
+
+def test_one_page_takes_no_more_requests_than_are_kept_for_it() -> None:
+    assert transfer.Limits().redirects + 1 == REQUESTS_FOR_ONE
 
 
 def _web(seed: int) -> Site:
@@ -293,6 +368,7 @@ def test_the_journal_gives_back_what_it_was_given() -> None:
     full = Result(
         "page", "http://x.test/b", content_hash="h", links=links, grades="0120",
         nofollow=(0, 3), sealed=True, canonical="http://y.test/", sketch=b"abcd", shape=b"efgh",
+        hops=3,
     )  # fmt: skip
     entry = encode(Target(0, "http://x.test/", 0), full, "text")
     assert decode(entry) == ("http://x.test/", full)

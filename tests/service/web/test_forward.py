@@ -288,6 +288,15 @@ async def test_a_page_has_so_many_connections(proxy: ForwardProxy, server: WireS
         writer.close()
 
 
+async def test_a_page_has_so_many_requests(proxy: ForwardProxy, server: WireServer) -> None:
+    server.page("/", b"fine")
+    with proxy.admit(Allowance(requests=3)) as granted:
+        answers = [status(await get(proxy, granted, server.url())) for _ in range(5)]
+        assert answers == [200, 200, 200, 429, 429]
+        with proxy.admit() as neighbour:
+            assert status(await get(proxy, neighbour, server.url())) == 200
+
+
 async def test_silence_ends_a_connection(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = then_hang(b"HTTP/1.1 200 OK\r\n\r\npart")
     with proxy.admit(Allowance(idle_s=0.2)) as granted:

@@ -25,6 +25,7 @@ def encode(target: Target, result: Result, text: str | None) -> bytes:
         "canonical": result.canonical,
         "sketch": _packed(result.sketch),
         "shape": _packed(result.shape),
+        "hops": result.hops,
         "text": text,
     }
     return orjson.dumps(entry | {name: value for name, value in optional.items() if value})
@@ -47,6 +48,7 @@ def decode(entry: bytes) -> tuple[str, Result]:
         canonical=data.get("canonical"),
         sketch=b64decode(data.get("sketch", "")),
         shape=b64decode(data.get("shape", "")),
+        hops=data.get("hops", 0),
     )
 
 

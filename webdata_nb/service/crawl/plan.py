@@ -20,10 +20,15 @@ from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.traps import MAX_LINKS, Traps
 from webdata_nb.service.store.records import Seen
 
-# Fetches that yield no row (redirects to seen pages, duplicates) are not charged to max_pages;
-# this bounds them on sites that consist of little else.
-FETCHES_PER_ROW: Final = 10
-FETCHES_SPARE: Final = 100
+# Requests that yield no row (redirects, duplicates) are not charged to max_pages; this bounds
+# them on sites that consist of little else.
+REQUESTS_PER_ROW: Final = 3
+REQUESTS_SPARE: Final = 50
+# What one page may take: its own request and its redirects (`web.transfer.Limits`).
+REQUESTS_FOR_ONE: Final = 11
+# URLs that robots.txt keeps out take no request; this bounds them.
+TARGETS_PER_ROW: Final = 10
+TARGETS_SPARE: Final = 100
 
 Ending = Literal["page", "failed", "robots", "stopped"]
 
@@ -36,9 +41,14 @@ class Limits:
     max_depth: int
 
     @property
-    def max_fetches(self) -> int:
-        """How many URLs may be asked for in all."""
-        return FETCHES_PER_ROW * self.max_pages + FETCHES_SPARE
+    def max_requests(self) -> int:
+        """How many pages and redirect hops may be asked for in all."""
+        return REQUESTS_PER_ROW * self.max_pages + REQUESTS_SPARE
+
+    @property
+    def max_targets(self) -> int:
+        """How many URLs may be taken from the frontier, those that robots.txt forbids included."""
+        return TARGETS_PER_ROW * self.max_pages + TARGETS_SPARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ class Result:
     `grades` has a digit for each of the `links`, what its text tells, where the strategy wants to
     know; `nofollow` are the indices of the links that say so, and `sealed` is a page that says so
     of all of them. `canonical` is the URL that the page calls its own; `sketch` and `shape` tell
-    its text (`scrape.sketch`).
+    its text (`scrape.sketch`). `hops` are the redirects that were followed.
     """
 
     ending: Ending
@@ -75,6 +85,7 @@ class Result:
     canonical: str | None = None
     sketch: bytes = b""
     shape: bytes = b""
+    hops: int = 0
 
 
 class Fate(NamedTuple):
@@ -130,6 +141,8 @@ class Plan:
         self._drawn: deque[Target] = deque()
         self._popped = 0
         self._settled = 0
+        # Requests that the results took which have come, settled or not.
+        self._requests = 0
         self._seeds: tuple[str, ...] = ()
         self._learnt = False
         self.rows = 0
@@ -165,12 +178,14 @@ class Plan:
 
     def likely(self, most: int) -> Iterator[Candidate]:
         """Name the URLs that come next if no result adds one: at most what the budget holds."""
-        left = self._limits.max_pages - self.rows - len(self._outstanding)
-        return islice(self._frontier, max(0, min(most, left)))
+        rows = self._limits.max_pages - self.rows - len(self._outstanding)
+        fetches = self._requests_left() // REQUESTS_FOR_ONE
+        return islice(self._frontier, max(0, min(most, rows, fetches)))
 
     def settle(self, ordinal: int, result: Result) -> list[Settled]:
         """Take a result; return what became final by it, in order."""
         self._results[ordinal] = result
+        self._requests += self._cost(self._outstanding[ordinal], result)
         final = []
         while self._settled in self._results:
             target = self._outstanding.pop(self._settled)
@@ -183,11 +198,12 @@ class Plan:
 
     def leftovers(self) -> Iterator[Seen]:
         """Account for the URLs that the crawl knows of and did not ask for."""
+        outcome = "over_requests" if self.rows < self._limits.max_pages else "over_budget"
         for candidate in self._frontier:
-            yield Seen(candidate.url, "over_budget")
+            yield Seen(candidate.url, outcome)
         yield from self._weigh_again()
         for candidate in self._held.values():
-            yield Seen(candidate.url, "over_budget")
+            yield Seen(candidate.url, outcome)
         for url in self._too_deep.values():
             yield Seen(url, "depth")
         for key, (url, detail) in self._unfollowed.items():
@@ -214,9 +230,25 @@ class Plan:
         return (
             len(self._frontier) > 0
             and self.rows + len(self._outstanding) < self._limits.max_pages
-            and self._popped < self._limits.max_fetches
+            and self._requests_left() >= REQUESTS_FOR_ONE
+            and self._popped < self._limits.max_targets
             and not self._start_is_open()
         )
+
+    def _requests_left(self) -> int:
+        """Return the requests that remain if every page on its way takes the most that it may.
+
+        A page is drawn only where those before it leave enough for it whatever they come to. So
+        which pages are drawn does not depend on how many are on their way.
+        """
+        under_way = len(self._outstanding) - len(self._results)
+        return self._limits.max_requests - self._requests - REQUESTS_FOR_ONE * under_way
+
+    def _cost(self, target: Target, result: Result) -> int:
+        """Count the requests of a result; another site's robots.txt was asked for its refusal."""
+        if result.ending == "robots" and site_of(target.url) in self._scope.sites:
+            return 0
+        return min(1 + result.hops, REQUESTS_FOR_ONE)
 
     def _start_is_open(self) -> bool:
         """Whether the start page, which fixes the scope, is still being fetched."""

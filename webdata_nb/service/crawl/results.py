@@ -36,12 +36,18 @@ def _said(error: PageError) -> str:
 def result_of(visit: Visit, *, graded: bool) -> Result:
     """Return a visit as the plan takes it; `graded` where link texts matter to the strategy."""
     if visit.stopped is not None:
-        return Result("stopped", visit.final_url, reason=visit.stopped)
+        return Result("stopped", visit.final_url, reason=visit.stopped, hops=visit.hops)
     if visit.error is not None:
-        return Result("failed", visit.final_url, reason=visit.error.kind, detail=_said(visit.error))
+        return Result(
+            "failed",
+            visit.final_url,
+            reason=visit.error.kind,
+            detail=_said(visit.error),
+            hops=visit.hops,
+        )
     scraped = visit.scraped
     if scraped is None:
-        return Result("page", visit.final_url)
+        return Result("page", visit.final_url, hops=visit.hops)
     links = scraped.outlinks
     return Result(
         "page",
@@ -54,4 +60,5 @@ def result_of(visit: Visit, *, graded: bool) -> Result:
         canonical=scraped.canonical,
         sketch=scraped.sketch,
         shape=scraped.shape,
+        hops=visit.hops,
     )

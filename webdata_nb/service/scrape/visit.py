@@ -64,7 +64,10 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What a visit came to: `scraped`, or `error`, or `stopped` (why a redirect was left)."""
+    """What a visit came to: `scraped`, or `error`, or `stopped` (why a redirect was left).
+
+    `hops` counts the redirects that were followed, those of one attempt.
+    """
 
     url: str
     final_url: str
@@ -75,6 +78,7 @@ class Visit:
     error: PageError | None = None
     stopped: str | None = None
     rendered: bool = False
+    hops: int = 0
 
 
 def wait_before_retry(
@@ -141,7 +145,8 @@ class Visitor:
             fetched = await self._fetch(errand, allowance, allow_hop)
         except PageError as error:
             at, took_s = datetime.now(UTC), allowance.elapsed_s
-            return Visit(errand.url, errand.url, None, took_s, at, error=error)
+            hops = error.hops if isinstance(error, FetchError) else 0
+            return Visit(errand.url, errand.url, None, took_s, at, error=error, hops=hops)
         at = datetime.now(UTC)
         if fetched.stopped is not None:
             return _visit(errand, fetched, allowance, at, stopped=fetched.stopped)
@@ -206,6 +211,7 @@ class Visitor:
             scraped=scraped,
             error=failure,
             rendered=came.rendered and failure is None,
+            hops=len(source.redirects),
         )
 
     async def read_sitemap(self, fetched: Fetched) -> Listing:
@@ -360,4 +366,6 @@ def _visit(
         at,
         error=error,
         stopped=stopped,
+        # The hop at which a fetch was stopped was not requested.
+        hops=len(fetched.redirects) - (fetched.stopped is not None),
     )

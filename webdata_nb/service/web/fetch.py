@@ -144,7 +144,12 @@ class Fetcher:
                 return await visit.run(allow_hop)
         except TimeoutError:
             if deadline.expired():
-                raise FetchError("timeout", visit.overdue(timeout_s)) from None
+                late = FetchError("timeout", visit.overdue(timeout_s))
+                late.hops = visit.hops
+                raise late from None
+            raise
+        except FetchError as failure:
+            failure.hops = visit.hops
             raise
 
     async def check(self, url: str) -> None:

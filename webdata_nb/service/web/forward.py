@@ -53,6 +53,8 @@ class Allowance:
     ----------
     connections : int
         The most connections open at once.
+    requests : int
+        The most requests in all; of those over TLS, which the proxy does not read, connections.
     wire_bytes : int
         The most bytes to carry, both directions together.
     idle_s : float
@@ -60,6 +62,7 @@ class Allowance:
     """
 
     connections: int = 64
+    requests: int = 1000
     wire_bytes: int = 64 * _MIB
     idle_s: float = 30.0
 
@@ -85,6 +88,7 @@ class Pass:
         self.password = secrets.token_urlsafe(32)
         self.allowance = allowance
         self.spent = 0
+        self._begun = 0
         self.refused: set[tuple[str, int]] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -109,7 +113,9 @@ class Pass:
     def connection(self) -> Iterator[bool]:
         """Count the running task among the page's connections; False when there are too many."""
         task = asyncio.current_task()
-        if task is None or len(self._tasks) >= self.allowance.connections:
+        self._begun += 1
+        too_many = self._begun > self.allowance.requests
+        if task is None or too_many or len(self._tasks) >= self.allowance.connections:
             yield False
             return
         self._tasks.add(task)

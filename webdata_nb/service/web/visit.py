@@ -87,6 +87,11 @@ class Visit:
             if reason is not None:
                 return self._fetched(answer.status, answer.headers, stopped=reason)
 
+    @property
+    def hops(self) -> int:
+        """How many redirects were met so far."""
+        return len(self._hops)
+
     def overdue(self, timeout_s: float) -> str:
         """Say what was missing when the time was up."""
         host = parts(self._url).host
