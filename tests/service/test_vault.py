@@ -192,7 +192,7 @@ async def test_what_was_stored_in_the_clear_is_sealed_when_it_is_opened(tmp_path
         job, _ = await store.accept(new_job(), now=NOW)
     with sqlite3.connect(path) as before:
         before.execute(
-            "UPDATE job SET sealed = NULL, context = ?, request = ?",
+            "UPDATE job SET sealed = NULL, sealing = 1, context = ?, request = ?",
             (f'{{"proxy": "{CANARIES[4]}"}}', f'{{"url": "u", "webhook_secret": "{CANARIES[2]}"}}'),
         )
     before.close()

@@ -13,6 +13,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.queries import migrations, schema_version
 from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, new_key
 
 DATA = """
 INSERT INTO account VALUES ('a1', 'alice', 1.0);
@@ -52,3 +53,47 @@ async def test_everything_of_the_first_release_is_still_there(first: Path) -> No
     with closing(sqlite3.connect(first)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (schema_version(),)
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def before_webhook_urls_were_sealed(path: Path) -> Vault:
+    """Write a database of the release before, with jobs of four kinds."""
+    vault = Vault(KeyFile(path.with_name(KEY_FILE)))
+    lost = Vault(GivenKeys((new_key(),)))
+    url = '"webhook_url": "https://hooks.test/secret-path"'
+    request = f'{{"url": "https://x.test/", {url}}}'
+    sealed = {
+        "with": (request, vault.seal({"request": {"webhook_secret": "s"}})),
+        "alone": (request, ""),
+        "without": ('{"url": "https://x.test/"}', ""),
+        "lost": (request.replace("secret-path", "lost-path"), lost.seal({"context": {"a": "b"}})),
+    }
+    with closing(sqlite3.connect(path)) as database:
+        for number, script in migrations():
+            if number < 14:
+                database.executescript(f"{script}; PRAGMA user_version = {number};")
+        database.execute("INSERT INTO account (id, name, created_at) VALUES ('a1', 'alice', 1.0)")
+        for job_id, (text, box) in sealed.items():
+            database.execute(
+                "INSERT INTO job (id, account_id, kind, state, subject, request, context,"
+                " created_at, sealed) VALUES (?, 'a1', 'crawl', 'completed', 's', ?, '{}', 2.0, ?)",
+                (job_id, text, box),
+            )
+        database.commit()
+    return vault
+
+
+async def test_webhook_urls_of_earlier_jobs_are_sealed(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    before_webhook_urls_were_sealed(path)
+    expected = {"url": "https://x.test/", "webhook_url": "https://hooks.test/secret-path"}
+    for _ in range(2):
+        async with SqliteStore(path) as store:
+            jobs = {job.id: job for job in await store.jobs("a1", limit=9)}
+            assert jobs["with"].request == {**expected, "webhook_secret": "s"}
+            assert jobs["alone"].request == expected
+            assert jobs["without"].request == {"url": "https://x.test/"}
+            # What cannot be sealed with the rest stays where it is.
+            assert jobs["lost"].locked
+            assert jobs["lost"].request["webhook_url"].endswith("lost-path")
+        assert b"secret-path" not in path.read_bytes()
+        assert b"lost-path" in path.read_bytes()

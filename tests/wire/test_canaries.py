@@ -166,8 +166,7 @@ def test_a_notebook_and_its_local_service(
     for kept in (open_, closed):
         names = " ".join(kept)
         assert all(each in names for each in ("jobs.sqlite", ".parquet", "tape/", ".log"))
-        # A URL is not sealed in the service's store (decision 25).
-        assert canaries.traces(kept, but=("webhook_url",)) == []
+        assert canaries.traces(kept) == []
         outside = {name: data for name, data in kept.items() if "jobs.sqlite" not in name}
         assert canaries.traces(outside) == []
     assert canaries.traces(shown.texts) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-SECRET: Final = ("webhook_secret", "headers", "cookies")
+# Whoever knows the URL of a webhook may post there: most endpoints ask for nothing else.
+SECRET: Final = ("webhook_url", "webhook_secret", "headers", "cookies")
 # Where a request keeps the options of its pages.
 NESTED: Final = "scrape_options"
 

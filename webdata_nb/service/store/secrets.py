@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from typing import Final
 
 import orjson
@@ -10,7 +11,7 @@ import orjson
 from webdata_nb.service.errors import SecretsLost
 from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.queries import queries
-from webdata_nb.service.store.sealing import parted
+from webdata_nb.service.store.sealing import joined, parted
 from webdata_nb.service.vault import Vault
 
 BATCH: Final = 200
@@ -24,19 +25,16 @@ class Secrets:
         self._database, self._vault = database, vault
 
     async def seal_old(self) -> None:
-        """Seal the jobs that were stored before there was sealing."""
-        if not await self._database.read("unsealed"):
-            return
+        """Seal what older releases stored in the clear; a job that no key opens stays as it is."""
+        after = ""
+        if await self._unsealed(after):
+            await self._database.change(_prepare)
+        while rows := await self._unsealed(after):
+            await self._database.change(partial(_seal, rows, self._vault))
+            after = rows[-1]["id"]
 
-        def change(connection: sqlite3.Connection) -> None:
-            for row in connection.execute(_Q["unsealed"]).fetchall():
-                context = orjson.loads(row["context"])
-                request, secrets = parted(orjson.loads(row["request"]), context)
-                sealed = self._vault.seal(secrets)
-                text = orjson.dumps(request).decode()
-                connection.execute(_Q["seal"], {"id": row["id"], "request": text, "sealed": sealed})
-
-        await self._database.change(change)
+    async def _unsealed(self, after: str) -> list[sqlite3.Row]:
+        return await self._database.read("unsealed", after=after, limit=BATCH)
 
     async def reseal(self) -> tuple[int, int]:
         """Seal every job's secrets with the newest key.
@@ -59,3 +57,21 @@ class Secrets:
                 )
             after = rows[-1]["id"]
         return done, lost
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # What is written over is to be gone from the file, not only from the rows.
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute(_Q["nothing_to_seal"])
+
+
+def _seal(rows: list[sqlite3.Row], vault: Vault, connection: sqlite3.Connection) -> None:
+    for row in rows:
+        try:
+            known = vault.open(row["sealed"] or "")
+        except SecretsLost:
+            continue
+        whole, context = joined(orjson.loads(row["request"]), known)
+        request, secrets = parted(whole, context or orjson.loads(row["context"]))
+        text, sealed = orjson.dumps(request).decode(), vault.seal(secrets)
+        connection.execute(_Q["seal"], {"id": row["id"], "request": text, "sealed": sealed})

@@ -128,9 +128,12 @@ class Deliverer:
         await self._retry.run(settle)
 
     async def _sent(self, delivery: Delivery, job: Job) -> Outcome:
+        url = job.request.get("webhook_url")
+        if url is None:
+            return Outcome(trouble="secrets", text="no key of this service opens the webhook's URL")
         try:
             return await self._sender.post(
-                job.request["webhook_url"],
+                url,
                 Notice(delivery.event, delivery.body),
                 event_id=delivery.event_id,
                 secret=job.request.get("webhook_secret"),

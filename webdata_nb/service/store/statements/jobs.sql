@@ -2,10 +2,10 @@
 -- A job is durable before it is answered.
 INSERT INTO job (
   id, account_id, key_id, kind, state, subject, request, context, sealed, created_at, reserved,
-  unlimited
+  unlimited, sealing
 ) VALUES (
   :id, :account_id, :key_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now, :reserved,
-  :unlimited
+  :unlimited, 2
 );
 
 -- name: idempotent
