@@ -436,6 +436,27 @@ def _serve(commands: _Commands) -> None:
         action=argparse.BooleanOptionalAction,
         help="let webhooks go to this machine (default in local mode)",
     )
+    add(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        dest="trusted_proxies",
+        metavar="ADDRESS",
+        help="believe X-Forwarded-For of this address or network; repeatable; none for nobody's "
+        "(default: proxies on this machine)",
+    )
+    add(
+        "--connections-per-address",
+        type=int,
+        metavar="N",
+        help="connections that one client address may have open (default 256)",
+    )
+    add(
+        "--requests-per-account",
+        type=int,
+        metavar="N",
+        help="requests, event streams included, that one account may have under way (default 256)",
+    )
     add("--metrics", metavar="HOST:PORT", help="show Prometheus metrics there (default: nowhere)")
     add("--log-format", choices=("text", "json"), default="text", help="json: an object a line")
     # Set by a toolkit that starts the service on demand: exit when nobody needs it.
@@ -465,6 +486,9 @@ def _run_serve(args: argparse.Namespace) -> int:
         webhook_pages=args.webhook_pages,
         webhook_loopback=args.webhook_loopback,
         metrics=args.metrics,
+        trusted_proxies=tuple(args.trusted_proxies),
+        connections_per_address=args.connections_per_address,
+        requests_per_account=args.requests_per_account,
         log_format=args.log_format,
     )
 

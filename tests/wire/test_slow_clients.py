@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 import pytest
-import uvicorn
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from tests.test_cli import PATIENCE_S, Shell
-from webdata_nb.service.connections import HEADER_BYTES, HEADERS_S, Bounded
-from webdata_nb.service.process import listen
+from webdata_nb.service.connections import HEADER_BYTES, HEADERS_S
 
 SLOW = 800
 PACE_S = 0.5
@@ -157,50 +153,3 @@ async def test_a_long_body_behind_an_early_answer_is_no_header(port: int) -> Non
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 401 ")
         writer.write(b" " * 4 * HEADER_BYTES + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
-
-
-class Few(Bounded):
-    """A service with room for three."""
-
-    most = 3
-
-
-async def answered(scope: Scope, receive: Receive, send: Send) -> None:
-    await Response("well")(scope, receive, send)
-
-
-@asynccontextmanager
-async def serving_few() -> AsyncIterator[int]:
-    with listen("127.0.0.1", 0) as sock:
-        config = uvicorn.Config(answered, http=Few, ws="none", log_config=None, lifespan="off")
-        server = uvicorn.Server(config)
-        task = asyncio.create_task(server.serve(sockets=[sock]))
-        try:
-            yield sock.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await task
-
-
-async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    return await reader.readline()
-
-
-async def test_one_connection_too_many_is_told_to_come_again() -> None:
-    async with serving_few() as port, AsyncExitStack() as held, asyncio.timeout(PATIENCE_S):
-        three = [await held.enter_async_context(connected(port)) for _ in range(3)]
-        assert [(await asked(*each)).split()[1] for each in three] == [b"200"] * 3
-        async with connected(port) as (reader, _):
-            refused = await reader.read()
-        head, _, body = refused.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 503 ")
-        assert b"\r\nRetry-After: 1\r\n" in head
-        assert b"too many connections" in body
-        three[0][1].close()
-        said = refused
-        while said.startswith(b"HTTP/1.1 503 "):
-            async with connected(port) as pair:
-                with suppress(OSError):
-                    said = await asked(*pair)
-        assert said.split()[1] == b"200"

@@ -32,6 +32,7 @@ READY: Final = "/readyz"
 OPENAPI: Final = "/openapi.json"
 
 # The local service alone answers these; they are no part of the public contract.
+LOCAL_PREFIX: Final = "/local/"
 LOCAL_HELLO: Final = "/local/hello"
 LOCAL_LEASE: Final = "/local/leases/{lease_id}"
 LOCAL_SETTINGS: Final = "/local/leases/{lease_id}/settings"

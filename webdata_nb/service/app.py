@@ -19,7 +19,7 @@ from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service import collector, loop_lag
-from webdata_nb.service.connections import Bounded, room
+from webdata_nb.service.connections import Connections, room
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
@@ -252,7 +252,7 @@ async def service(
         app.state.desk = desk
         app.state.counter = creatives.Counter(listing, ways)
         app.state.readiness = health.Readiness(store, settings.data_dir, retry)
-        gate = _gate(app, settings.mode, desk, lifetime)
+        gate = _gate(app, settings.mode, desk, lifetime, settings.clients.per_account)
         templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
         yield Running(Traced(gate, templates, metrics), app.routes, metrics, _busy(store, webhooks))
 
@@ -319,11 +319,11 @@ async def _sweep(files: FileStore, shelf: Shelf) -> None:
         await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def _gate(app: ASGIApp, mode: Mode, desk: Desk, lifetime: Lifetime) -> ASGIApp:
+def _gate(app: ASGIApp, mode: Mode, desk: Desk, lifetime: Lifetime, per_account: int) -> ASGIApp:
     callers = (
         local_callers(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
     )
-    return Gate(app, caller_of=callers, loopback_only=mode == "local")
+    return Gate(app, caller_of=callers, loopback_only=mode == "local", per_account=per_account)
 
 
 def _keys(accounts: Accounts) -> CallerOf:
@@ -344,12 +344,12 @@ async def _run(
     """Serve until a signal, a control call or idleness ends it."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    Bounded.most = room()
+    connections = Connections(settings.clients, most=room())
     with listen(settings.host, settings.port) as sock, signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
             with measured(settings.metrics, running.metrics.registry):
-                server = Server(running.app)
+                server = Server(running.app, connections)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))
                 _announce(settings, port, lifetime)
@@ -386,6 +386,9 @@ def serve(
     webhook_pages: bool = False,
     webhook_loopback: bool | None = None,
     metrics: str | None = None,
+    trusted_proxies: tuple[str, ...] = (),
+    connections_per_address: int | None = None,
+    requests_per_account: int | None = None,
     log_format: Shape = "text",
     proxy: str | None = None,
     ca_bundle: str | None = None,
@@ -418,6 +421,12 @@ def serve(
         Whether webhooks may go to this machine itself, by http too; when None in local mode only.
     metrics
         Where Prometheus finds ``/metrics``, as ``HOST:PORT``; nowhere when None.
+    trusted_proxies
+        Addresses or networks of proxies whose ``X-Forwarded-For`` names the client; this
+        machine's own when empty, and nobody's with the one word ``"none"``.
+    connections_per_address, requests_per_account
+        How many connections one address, and how many requests one account, may have open at a
+        time; 256 when None.
     log_format
         ``"text"`` for people, ``"json"`` for one object a line.
     proxy, ca_bundle
@@ -448,6 +457,9 @@ def serve(
             webhook_pages=webhook_pages,
             webhook_loopback=webhook_loopback,
             metrics=metrics,
+            trusted_proxies=trusted_proxies,
+            connections_per_address=connections_per_address,
+            requests_per_account=requests_per_account,
             proxy=proxy,
             ca_bundle=ca_bundle,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -17,7 +18,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.paths import HEALTH, OPENAPI, READY
+from webdata_nb.contract.paths import HEALTH, LOCAL_PREFIX, OPENAPI, READY
+from webdata_nb.service.client_limits import PER_ACCOUNT, OpenRequests, TooManyOpen
 from webdata_nb.service.logs import CALLER, Caller
 from webdata_nb.service.tenancy import NOBODY, on_behalf_of
 
@@ -57,8 +59,18 @@ class Gate:
     Whose request it is stands in `logs.CALLER` as well, for what writes of it.
     """
 
-    def __init__(self, app: ASGIApp, *, caller_of: CallerOf, loopback_only: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        caller_of: CallerOf,
+        loopback_only: bool,
+        per_account: int = PER_ACCOUNT,
+    ) -> None:
         self._app, self._caller_of, self._loopback_only = app, caller_of, loopback_only
+        self._requests = OpenRequests(per_account)
+        # A quarter is left for other requests, such as cancelling what the streams tell of.
+        self._streams = OpenRequests(max(1, per_account * 3 // 4))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then hand it on."""
@@ -82,8 +94,23 @@ class Gate:
             log.exception("the gate failed")
             await _answer(_BROKEN)(scope, receive, send)
             return
-        with on_behalf_of(scope.get("state", {}).get("account_id", NOBODY)):
-            await self._pass(scope, receive, send)
+        account = scope.get("state", {}).get("account_id", NOBODY)
+        try:
+            with self._counted(account, scope["path"]), on_behalf_of(account):
+                await self._pass(scope, receive, send)
+        except TooManyOpen as refusal:
+            await _too_many(refusal.most)(scope, receive, send)
+
+    @contextmanager
+    def _counted(self, account: str, path: str) -> Iterator[None]:
+        """Count a request of an account; raises `TooManyOpen`."""
+        # Leases of the local service are its life; whatever is open has no account.
+        if path in _OPEN or (self._loopback_only and path.startswith(LOCAL_PREFIX)):
+            yield
+            return
+        streams = self._streams.one(account) if path.endswith("/events") else nullcontext()
+        with self._requests.one(account), streams:
+            yield
 
     async def _caller(self, headers: Headers) -> Caller:
         scheme, _, key = headers.get("authorization", "").partition(" ")
@@ -140,6 +167,19 @@ def _check_body(method: str, headers: Headers) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if method in _WITH_BODY and has_body and kind != "application/json":
         raise _Refusal(415, "send JSON, with Content-Type: application/json")
+
+
+def _too_many(most: int) -> JSONResponse:
+    detail = (
+        f"too many requests at once: {most} active of {most} simultaneous ones that an account may "
+        "have; close event streams that nobody reads"
+    )
+    headers = {
+        "Retry-After": "1",
+        "X-Concurrency-Limit": str(most),
+        "X-Concurrency-Active": str(most),
+    }
+    return JSONResponse({"detail": detail, "code": "rate"}, 429, headers)
 
 
 def _answer(refusal: _Refusal) -> JSONResponse:

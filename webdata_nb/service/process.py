@@ -12,13 +12,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from prometheus_client import CollectorRegistry, start_http_server
 from starlette.types import ASGIApp
 
-from webdata_nb.service.connections import Bounded
+from webdata_nb.service.connections import Admission, Connections
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -52,11 +52,13 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """A server that leaves signals to `signals`: there is more to close than sockets."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, connections: Connections) -> None:
         super().__init__(
             uvicorn.Config(
-                app,
-                http=Bounded,
+                Admission(app, connections),
+                # uvicorn calls it as it would the class.
+                http=cast("type[asyncio.Protocol]", connections.protocol),
+                proxy_headers=False,
                 ws="none",
                 log_config=None,
                 access_log=False,

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from webdata_nb import __version__
 from webdata_nb.contract import fields, limits, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
+from webdata_nb.service.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
 from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, check_keys
 
 Mode = Literal["local", "team"]
@@ -148,6 +149,7 @@ class ServiceSettings:
     retention: Retention = Retention()
     webhooks: WebhookSettings = WebhookSettings()
     metrics: tuple[str, int] | None = None
+    clients: ClientLimits = field(default_factory=ClientLimits)
     upstream: Upstream = DIRECT
 
     @classmethod
@@ -168,6 +170,9 @@ class ServiceSettings:
         webhook_pages: bool = False,
         webhook_loopback: bool | None = None,
         metrics: str | None = None,
+        trusted_proxies: tuple[str, ...] = (),
+        connections_per_address: int | None = None,
+        requests_per_account: int | None = None,
         proxy: str | None = None,
         ca_bundle: str | None = None,
     ) -> ServiceSettings:
@@ -201,6 +206,7 @@ class ServiceSettings:
                 mode, profile=webhook_profile, pages=webhook_pages, loopback=webhook_loopback
             ),
             _address(metrics),
+            _clients(trusted_proxies, connections_per_address, requests_per_account),
             Upstream.checked(proxy=proxy, ca_bundle=ca_bundle),
         )
 
@@ -273,6 +279,36 @@ def _address(text: str | None) -> tuple[str, int] | None:
     if not host or not port.isdecimal() or not 0 <= int(port) <= LAST_PORT:
         raise BadSetting("--metrics takes HOST:PORT, such as 127.0.0.1:9100")
     return host.strip("[]"), int(port)
+
+
+def _clients(
+    proxies: tuple[str, ...], per_address: int | None, per_account: int | None
+) -> ClientLimits:
+    for option, most in (
+        ("--connections-per-address", per_address),
+        ("--requests-per-account", per_account),
+    ):
+        if most is not None and most < 1:
+            raise BadSetting(f"{option} takes a whole number from 1, not {most}")
+    return ClientLimits(
+        PER_ADDRESS if per_address is None else per_address,
+        PER_ACCOUNT if per_account is None else per_account,
+        _proxies(proxies),
+    )
+
+
+def _proxies(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    if not texts:
+        return LOOPBACK
+    if texts == ("none",):
+        return ()
+    try:
+        return tuple(ip_network(text) for text in texts)
+    except ValueError as error:
+        raise BadSetting(
+            "--trusted-proxy takes an address or a network such as 10.1.0.5 or 10.1.0.0/24, or "
+            f"none alone: {error}"
+        ) from None
 
 
 def _has_certificates(file: Path) -> bool:

@@ -1,0 +1,278 @@
+"""More connections than there are places for, over real sockets: who is answered all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tests.test_cli import PATIENCE_S, Shell
+from webdata_nb.service.client_limits import PER_ACCOUNT, ClientLimits, address_of
+from webdata_nb.service.connections import MOST, Connections
+from webdata_nb.service.process import Server, listen
+
+MANY = 1000
+STRANGER = "127.0.0.2"  # the loopback network has more addresses than the one that is trusted
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def connected(port: int, address: str = "127.0.0.1") -> AsyncIterator[Pair]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, object]:
+        return dict(json.loads(self.body))
+
+
+async def ask(pair: Pair, path: str, **headers: str) -> Answer:
+    """Ask on an open connection; the body is read where its length is known."""
+    reader, writer = pair
+    named = {"Host": "127.0.0.1", **{name.replace("_", "-"): v for name, v in headers.items()}}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    writer.write(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    first, *rest = head.strip().split("\r\n")
+    told = {name.lower(): value for name, value in (line.split(": ", 1) for line in rest)}
+    length = int(told.get("content-length", "0"))
+    return Answer(int(first.split()[1]), told, await reader.readexactly(length))
+
+
+async def asked(port: int, path: str, address: str = "127.0.0.1", **headers: str) -> Answer:
+    async with connected(port, address) as pair:
+        return await ask(pair, path, **headers)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An application whose answers to `/wait` come when they are let go."""
+
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    inside: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/wait":
+            self.inside.release()
+            await self.go.wait()
+        host = scope["client"][0]
+        await Response("well", headers={"X-Client": host})(scope, receive, send)
+
+
+@asynccontextmanager
+async def serving(connections: Connections) -> AsyncIterator[tuple[int, Waiting]]:
+    app = Waiting()
+    with listen("127.0.0.1", 0) as sock:
+        server = Server(app, connections)
+        task = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield sock.getsockname()[1], app
+        finally:
+            app.go.set()
+            server.should_exit = True
+            await task
+
+
+async def wait_there(held: AsyncExitStack, port: int, app: Waiting, **headers: str) -> None:
+    """Leave a request under way, on a connection of its own."""
+    pair = await held.enter_async_context(connected(port, headers.pop("address", "127.0.0.1")))
+    task = asyncio.create_task(ask(pair, "/wait", **headers))
+    held.callback(task.cancel)
+    await app.inside.acquire()
+
+
+async def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
+    connections = Connections(most=3, reserved=0)
+    async with serving(connections) as (port, _), AsyncExitStack() as held:
+        three = [await held.enter_async_context(connected(port)) for _ in range(3)]
+        for pair in (three[1], three[0]):
+            assert (await ask(pair, "/")).status == 200
+        assert (await asked(port, "/")).status == 200
+        assert await three[2][0].read() == b""  # it was the oldest, and had asked for nothing
+        for pair in three[:2]:
+            assert (await ask(pair, "/")).status == 200
+
+
+async def test_where_all_are_busy_health_checks_alone_are_answered() -> None:
+    connections = Connections(most=2, reserved=1)
+    async with serving(connections) as (port, app), AsyncExitStack() as held:
+        for _ in range(2):
+            await wait_there(held, port, app)
+        for _ in range(3):
+            healthy = await asked(port, "/healthz")
+            assert (healthy.status, healthy.headers["connection"]) == (200, "close")
+        refused = await asked(port, "/v1/jobs")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert "too many connections" in str(refused.json["detail"])
+        # Whoever sits in the reserved place and asks for nothing makes room as well.
+        await held.enter_async_context(connected(port))
+        assert (await asked(port, "/readyz")).status == 200
+        app.go.set()
+        while (await asked(port, "/v1/jobs")).status != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_without_any_place_the_answer_comes_at_once() -> None:
+    connections = Connections(most=1, reserved=0)
+    async with serving(connections) as (port, app), AsyncExitStack() as held:
+        await wait_there(held, port, app)
+        async with connected(port) as (reader, _):
+            said = await reader.read()
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nRetry-After: 1\r\n" in said
+
+
+async def test_one_address_has_its_share_and_a_trusted_proxy_any_number() -> None:
+    connections = Connections(ClientLimits(per_address=2), most=50, reserved=1)
+    async with serving(connections) as (port, app), AsyncExitStack() as held:
+        for _ in range(2):
+            await wait_there(held, port, app, address=STRANGER)
+        refused = await asked(port, "/v1/jobs", STRANGER)
+        assert (refused.status, refused.json["code"]) == (429, "rate")
+        assert "retry-after" in refused.headers
+        assert (await asked(port, "/healthz", STRANGER)).status == 200
+        assert (await asked(port, "/v1/jobs", "127.0.0.3")).status == 200
+        for _ in range(5):
+            await wait_there(held, port, app)
+        assert (await asked(port, "/v1/jobs")).status == 200
+
+
+async def test_idle_connections_of_an_address_make_room_for_its_own() -> None:
+    connections = Connections(ClientLimits(per_address=2), most=50, reserved=0)
+    async with serving(connections) as (port, _), AsyncExitStack() as held:
+        for _ in range(9):
+            await held.enter_async_context(connected(port, STRANGER))
+        assert (await asked(port, "/v1/jobs", STRANGER)).status == 200
+
+
+async def test_behind_a_trusted_proxy_the_named_client_has_the_limit() -> None:
+    connections = Connections(ClientLimits(per_address=2), most=50, reserved=0)
+    async with serving(connections) as (port, app), AsyncExitStack() as held:
+        client = {"X_Forwarded_For": "198.51.100.9, 203.0.113.5"}
+        for _ in range(2):
+            await wait_there(held, port, app, **client)
+        refused = await asked(port, "/v1/jobs", **client)
+        assert (refused.status, refused.json["code"]) == (429, "rate")
+        assert (await asked(port, "/healthz", **client)).status == 200
+        other = await asked(port, "/v1/jobs", X_Forwarded_For="203.0.113.6")
+        assert (other.status, other.headers["x-client"]) == (200, "203.0.113.6")
+        # What the client itself wrote in front is not believed, nor what a stranger says.
+        spoofed = await asked(port, "/", X_Forwarded_For="192.0.2.1, 203.0.113.7")
+        assert spoofed.headers["x-client"] == "203.0.113.7"
+        stranger = await asked(port, "/", STRANGER, X_Forwarded_For="192.0.2.1")
+        assert stranger.headers["x-client"] == STRANGER
+
+
+def test_what_stands_for_a_client() -> None:
+    assert address_of("2001:db8:0:1::5") == address_of("2001:db8:0:1:ffff::9")
+    assert address_of("2001:db8:0:1::5") != address_of("2001:db8:0:2::5")
+    assert address_of("unknown") == "unknown"
+    assert ClientLimits().trusts("::ffff:127.0.0.1")
+    assert not ClientLimits().trusts("unix:socket")
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    return Shell(tmp_path_factory.mktemp("many"))
+
+
+@pytest.fixture(scope="module")
+def keys(shell: Shell) -> dict[str, str]:
+    made = {}
+    for name in ("alice", "bob"):
+        made[name] = shell.run("keys", "create", "--name", name).stdout.strip()
+    return made
+
+
+@pytest.fixture(scope="module")
+def team(shell: Shell, keys: dict[str, str]) -> Iterator[int]:
+    assert keys
+    words = ("--mode", "team", "--port", "0", "--allow-network", "127.0.0.0/8")
+    with shell.start("serve", *words) as process:
+        try:
+            assert process.stderr is not None
+            said = next(line for line in process.stderr if "serves http://" in line)
+            yield int(said.rsplit(":", 1)[1])
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", STRANGER])
+async def test_idle_connections_without_a_key_keep_nobody_out(
+    team: int, keys: dict[str, str], address: str
+) -> None:
+    bob = {"Authorization": f"Bearer {keys['bob']}"}
+    async with AsyncExitStack() as held, asyncio.timeout(PATIENCE_S):
+        for _ in range(MOST + 100):
+            await held.enter_async_context(connected(team, address))
+        for path in ("/healthz", "/readyz", "/v1/jobs", "/v1/usage"):
+            assert (await asked(team, path, **bob)).status == 200, path
+
+
+async def test_event_streams_of_one_account_keep_nobody_out(
+    team: int, keys: dict[str, str]
+) -> None:
+    alice = {"Authorization": f"Bearer {keys['alice']}"}
+    bob = {"Authorization": f"Bearer {keys['bob']}"}
+
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await over.wait()
+        writer.close()
+
+    over = asyncio.Event()
+    async with (
+        await asyncio.start_server(silent, "127.0.0.1", 0) as site,
+        AsyncExitStack() as held,
+        asyncio.timeout(2 * PATIENCE_S),
+    ):
+        held.callback(over.set)
+        url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/"
+        job = await start(team, url, alice)
+        told: Counter[int] = Counter()
+        for _ in range(MANY):
+            pair = await held.enter_async_context(connected(team))
+            answer = await ask(pair, f"/v1/crawl/{job}/events", **alice)
+            told[answer.status] += 1
+            if answer.status == 429:
+                assert answer.json["code"] == "rate"
+                assert answer.headers["x-concurrency-limit"].isdecimal()
+        assert told == {200: PER_ACCOUNT * 3 // 4, 429: MANY - PER_ACCOUNT * 3 // 4}
+        for path in ("/healthz", "/v1/jobs"):
+            for who in (bob, alice):
+                assert (await asked(team, path, **who)).status == 200
+
+
+async def start(port: int, url: str, headers: dict[str, str]) -> str:
+    """Start a crawl; return its job's id."""
+    body = json.dumps({"url": url}).encode()
+    async with connected(port) as (reader, writer):
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        writer.write(
+            f"POST /v1/crawl HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{head}"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+            + body
+        )
+        said = await reader.read()
+    return str(json.loads(said.partition(b"\r\n\r\n")[2])["job_id"])
