@@ -152,6 +152,35 @@ async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
     assert empty.failure is None
 
 
+@pytest.mark.parametrize("status", ["error", "timeout", "blocked", "auth", "rate_limited"])
+async def test_an_empty_local_index_does_not_hide_that_the_web_is_in_error(
+    status: AttemptStatus,
+) -> None:
+    links = chain("engine_one", {"engine_one": ("a", "local"), "engine_two": ("b",)})
+    known = {
+        "a": Programmed("a", [ProviderProblem(status, "HTTP 500")]),
+        "b": Programmed("b", [ProviderProblem("error", "HTTP 502")]),
+        "local": Programmed("local", []),
+    }
+    outcome = await ask(links, known, QUERY, Breakers())
+    assert outcome.failure is not None
+    assert f"a: {status} (HTTP 500), local: empty, b: error (HTTP 502)" in outcome.failure
+    assert [each.status for each in outcome.attempts] == [status, "empty", "error"]
+    # One provider of the web that has nothing to say is an answer.
+    known["b"] = Programmed("b", [])
+    assert (await ask(links, known, QUERY, Breakers())).failure is None
+
+
+async def test_what_the_local_index_has_or_alone_can_say_is_an_answer() -> None:
+    links = chain("engine_one", {"engine_one": ("a", "local")})
+    broken = Programmed("a", [ProviderProblem("error", "HTTP 500")])
+    known = {"a": broken, "local": Programmed("local", [["mine"]])}
+    found = await ask(links, known, QUERY, Breakers())
+    assert (found.failure, found.fallback_used, len(found.found)) == (None, True, 1)
+    alone = await ask(links[1:], {"local": Programmed("local", [])}, QUERY, Breakers())
+    assert alone.failure is None
+
+
 async def test_nobody_to_ask_is_a_failure_that_says_where_to_look() -> None:
     outcome = await ask([], {}, QUERY, Breakers())
     assert outcome.failure is not None

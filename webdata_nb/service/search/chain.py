@@ -12,7 +12,7 @@ from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.logs import event
 from webdata_nb.service.search.breaker import Breakers, Record
-from webdata_nb.service.search.lineage import REFUSALS, index_of
+from webdata_nb.service.search.lineage import LOCAL, REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     Found,
@@ -40,7 +40,8 @@ class Link:
 class Outcome:
     """What the chain came to; `accepted` is None when no provider had a result.
 
-    `failure` says why nobody could answer: nobody could be asked, or every attempt was in error.
+    `failure` says why nobody could answer for the web: nobody could be asked, or every attempt was
+    in error but that at the local index, which knows no more than the account's own pages.
     """
 
     attempts: tuple[Attempt, ...]
@@ -86,7 +87,8 @@ async def ask(
             return Outcome(tuple(attempts), link, number > 0, tuple(ranking.found))
         if blamed and attempt.status in REFUSALS:
             refused[index] = attempt
-    failed = all(attempt.status != "empty" for attempt in attempts)
+    of_web = [attempt for attempt in attempts if attempt.provider != LOCAL]
+    failed = all(attempt.status != "empty" for attempt in of_web or attempts)
     return Outcome(tuple(attempts), failure=_why(attempts) if failed else None)
 
 
@@ -101,7 +103,8 @@ def _why(attempts: Sequence[Attempt]) -> str:
     if not attempts:
         return "no search provider is usable; `webdata doctor` says what each one is missing"
     tried = ", ".join(
-        f"{attempt.provider}: {attempt.status} ({attempt.detail})" for attempt in attempts
+        f"{attempt.provider}: {attempt.status}" + (f" ({attempt.detail})" if attempt.detail else "")
+        for attempt in attempts
     )
     return f"no search provider could answer ({tried}); `webdata doctor` shows what is usable"
 

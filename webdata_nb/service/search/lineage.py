@@ -9,6 +9,8 @@ from typing import Final
 from webdata_nb.service.search.providers.base import AttemptStatus
 from webdata_nb.service.search.providers.ddgs import BACKENDS
 
+LOCAL: Final = "local"
+"""The provider that searches the account's own pages, and says nothing about the web."""
 # A metasearch, and an index that only one provider shows, are nobody's relatives.
 INDEXES: Final[Mapping[str, str]] = MappingProxyType(
     {
