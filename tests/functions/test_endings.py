@@ -120,7 +120,8 @@ def test_pages_that_failed_are_rows_and_a_site_that_is_down_is_not_kept(
 ) -> None:
     rows = [row | {"success": False, "status": "failed", "error": "dns"} for row in crawl_rows(2)]
     service.crawl = Script(rows)
-    df = crawl_df(SITE)
+    with pytest.warns(UserWarning, match=r"no page could be read \(2 failed\)"):
+        df = crawl_df(SITE)
     assert df["success"].tolist() == [False, False]
     assert df["error"].tolist() == ["dns", "dns"]
     assert told(df)["line"].startswith(f"crawl {SITE}: completed, 2 rows (0 ok, 2 failed)")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -10,12 +11,20 @@ import pytest
 from aiohttp import web
 
 from tests.functions.receipts import told
+from tests.service.extract.stub_model import StubModel, says
 from tests.site.server import Site
 from webdata_nb import local, settings
 from webdata_nb.bridge import synced
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.errors import JobFailed
-from webdata_nb.functions import jobs_df, retry_failed, search_df
+from webdata_nb.functions import (
+    crawl_df,
+    crawl_job,
+    jobs_df,
+    retry_failed,
+    scrape_df,
+    search_df,
+)
 
 stop = synced(local.stop)
 
@@ -83,3 +92,80 @@ def test_nothing_found_is_an_answer(site: Site) -> None:
     df = search_df("anything", formats=[])
     assert len(df) == 0
     assert told(df)["status"] == "completed"
+
+
+# -------------------------------------------------------------------- receipts of lists, and crawls
+
+
+def status_of(code: int) -> Callable[[web.BaseRequest], web.Response]:
+    return lambda _request: web.Response(status=code, text="<p>an error</p>")
+
+
+def page(text: str) -> Callable[[web.BaseRequest], web.Response]:
+    return lambda _request: web.Response(text=f"<p>{text}</p>", content_type="text/html")
+
+
+def test_a_list_of_pages_that_all_failed_says_so(site: Site) -> None:
+    site.under("/gone", status_of(404))
+    df = scrape_df([site.at("/gone/1"), site.at("/gone/2")])
+    assert told(df)["inputs"] == {"total": 2, "failed": 2, "cached": 0}
+    assert told(df)["counts"] == {"rows": 2, "ok": 0, "failed": 2}
+    assert [each["failed"] for each in told(df)["runs"]] == [1, 1]
+    assert "2 rows (0 ok, 2 failed); 2 of 2 inputs failed" in told(df)["line"]
+    assert "0 failed" not in told(df)["line"]
+    site.under("/fine", page("fine"))
+    some = scrape_df([site.at("/gone/1"), site.at("/fine")])
+    assert told(some)["inputs"]["failed"] == 1
+    assert "2 rows (1 ok, 1 failed); 1 of 2 inputs failed" in told(some)["line"]
+
+
+def test_a_list_whose_extractions_failed_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.under("/fine", page("fine"))
+    model = StubModel(site, usual=says("no JSON at all"))
+    monkeypatch.setenv("WEBDATA_LLM_CUSTOM_URL", model.url)
+    monkeypatch.setenv("WEBDATA_LLM_CUSTOM_MODEL", "m1")
+    extract = {"prompt": "anything"}
+    urls = [site.at("/fine/1"), site.at("/fine/2")]
+    df = scrape_df(urls, scrape_options={"formats": ["markdown"], "extract": extract})
+    assert df["success"].tolist() == [False, False]
+    receipt = told(df)
+    assert receipt["extraction"]["failed"] == {"invalid": 2}
+    assert receipt["extraction"]["providers"] == {"custom": 2}
+    assert receipt["extraction"]["calls"] == 4
+    assert receipt["inputs"]["failed"] == 2
+    assert "2 rows (0 ok, 2 failed)" in receipt["line"]
+    assert "extraction failed: 2 invalid" in receipt["line"]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(404, "http_404"), (500, "http_500")])
+def test_a_start_page_that_cannot_be_read_is_a_row_and_a_warning(
+    site: Site, code: int, kind: str
+) -> None:
+    site.under("/start", status_of(code))
+    warning = f"no page could be read (1 {kind})"
+    with pytest.warns(UserWarning, match=re.escape(warning)):
+        df = crawl_df(site.at("/start"))
+    assert told(df)["status"] == "completed"
+    assert df["status_code"].tolist() == [code]
+    assert told(df)["warning"] == warning
+    assert warning in told(df)["line"]
+    with pytest.warns(UserWarning, match=re.escape(f"2 of 2 inputs, such as {site.url}")):
+        crawl_df([site.at("/start/1"), site.at("/start/2")])
+    with pytest.warns(UserWarning, match="no page could be read"):
+        crawl_job(site.at("/start")).df()
+
+
+def test_filters_that_nothing_matches_are_a_warning_each_time(site: Site) -> None:
+    links = "".join(f'<a href="/docs/{n}">{n}</a>' for n in range(3))
+    site.under("/start", page(links))
+    site.under("/docs", lambda request: page(f"about {request.path}")(request))
+    match = "leave nothing but the start page .3 URLs filtered"
+    with pytest.warns(UserWarning, match=match):
+        df = crawl_df(site.at("/start"), include_paths=["/doc/**"])
+    assert len(df) == 1
+    with pytest.warns(UserWarning, match=match):
+        assert told(crawl_df(site.at("/start"), include_paths=["/doc/**"]))["cache"] == "hit"
+    assert len(crawl_df(site.at("/start"), include_paths=["/docs/**"])) == 4
+    assert len(crawl_df(site.at("/start"), include_paths=["/docs/**"], max_pages=1)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 FETCHED: Final = "fetched"
@@ -29,6 +30,40 @@ MEANINGS: Final[dict[str, str]] = {
 def is_row(outcome: str) -> bool:
     """Tell whether URLs of this outcome are rows of the crawl."""
     return outcome == FETCHED or outcome.startswith(FAILED)
+
+
+# Outcomes that say of a URL nothing but that it was not wanted.
+_UNWANTED: Final = frozenset({"scope", "filtered", "sitemap"})
+
+
+def shortcoming(counts: Mapping[str, int]) -> str:
+    """Return why a finished crawl may not be what was wanted; "" where nothing hints at that.
+
+    Parameters
+    ----------
+    counts
+        URLs by outcome.
+
+    Examples
+    --------
+    >>> shortcoming({"failed:http_404": 1})
+    'no page could be read (1 http_404)'
+    >>> shortcoming({"fetched": 1, "filtered": 7})
+    'include_paths and exclude_paths leave nothing but the start page (7 URLs filtered)'
+    >>> shortcoming({"fetched": 3, "failed:timeout": 1})
+    ''
+    """
+    seen = {name: count for name, count in counts.items() if count}
+    rows = {name: count for name, count in seen.items() if is_row(name)}
+    if rows and FETCHED not in rows:
+        kinds = (f"{count} {name.removeprefix(FAILED)}" for name, count in rows.items())
+        return f"no page could be read ({', '.join(kinds)})"
+    filtered = seen.get("filtered", 0)
+    if filtered and rows == {FETCHED: 1} and set(seen) <= {FETCHED, *_UNWANTED}:
+        urls = "1 URL" if filtered == 1 else f"{filtered} URLs"
+        leave = "include_paths and exclude_paths leave nothing but the start page"
+        return f"{leave} ({urls} filtered)"
+    return ""
 
 
 def meaning(outcome: str) -> str:

@@ -62,11 +62,13 @@ class Attempt(Reply):
 class Receipt(Reply):
     """Every URL seen, by outcome: counts, and at most 20 examples an outcome.
 
-    `contract.outcomes` says what each outcome means.
+    `contract.outcomes` says what each outcome means. `warning` is ours: why a completed crawl may
+    not be what was wanted, such as a start page that answered 404; None where nothing hints at it.
     """
 
     counts: dict[str, int] = Field(default_factory=dict)
     examples: dict[str, list[str]] = Field(default_factory=dict)
+    warning: str | None = None
 
 
 class ReceiptEntry(Reply):

@@ -30,7 +30,7 @@ from webdata_nb.functions.inputs import Input, combined
 from webdata_nb.functions.many import ABREAST, Spread
 from webdata_nb.functions.memory import Memory
 from webdata_nb.functions.overview import Overview
-from webdata_nb.functions.result import Result
+from webdata_nb.functions.result import Result, warn_of
 from webdata_nb.functions.showing import shown
 from webdata_nb.functions.tally import Tally
 from webdata_nb.stream import Stream, merged
@@ -359,6 +359,8 @@ def _judge(tally: Tally, call: Call) -> None:
     if tally.ended is None or (trouble := tally.ended.trouble()) is None:
         if tally.ended is not None and tally.rows == 0:
             warnings.warn(receipt.why_empty(tally.ended.outcome), stacklevel=2)
+        elif told := tally.attrs():
+            warn_of(told)
         return
     if isinstance(trouble, JobCancelled) and call.on_cancel == "partial":
         return

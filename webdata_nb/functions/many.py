@@ -97,6 +97,7 @@ async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.Da
     result = await asyncio.to_thread(_stacked, inputs, parts, outcomes, call, began)
     if not interrupted and not spread.row_each:
         _warn_of_empty(inputs, outcomes)
+        _warn_of_little(outcomes)
     framed = await delivered(result, call)
     if interrupted:
         salvage(framed)
@@ -267,3 +268,11 @@ def _warn_of_empty(inputs: Sequence[Input], outcomes: Sequence[Outcome | None]) 
             f"{receipt.short(empty[0]) or _ABSENT}",
             stacklevel=2,
         )
+
+
+def _warn_of_little(outcomes: Sequence[Outcome | None]) -> None:
+    """Warn once of crawls whose rows may not be what was wanted."""
+    told = [got.attrs for got in outcomes if isinstance(got, Result) and got.attrs.get("warning")]
+    if told:
+        first = f"{told[0]['subject']}: {told[0]['warning']}"
+        warnings.warn(f"{len(told)} of {len(outcomes)} inputs, such as {first}", stacklevel=2)

@@ -113,6 +113,8 @@ async def delivered(result: Result, call: Call) -> pd.DataFrame:
     framed = await as_frame(result, call)
     if result.fetched is not None:
         _judge(result.fetched, framed, call)
+    else:
+        warn_of(result.attrs)
     if call.out is not None:
         try:
             await asyncio.to_thread(exports.write, call.out, result.table, result.attrs)
@@ -147,6 +149,14 @@ def _judge(fetched: Fetched, framed: pd.DataFrame, call: Call) -> None:
         _complain(trouble, framed, call)
     elif fetched.outcome.rows == 0:
         warnings.warn(receipt.why_empty(fetched.outcome), stacklevel=2)
+    else:
+        warn_of(framed.attrs[frame.ATTRS])
+
+
+def warn_of(told: Mapping[str, Any]) -> None:
+    """Warn where a receipt says that the rows may not be what was wanted."""
+    if told.get("warning"):
+        warnings.warn(f"{told['kind']} {told['subject']}: {told['warning']}", stacklevel=2)
 
 
 def _complain(trouble: WebdataError, framed: pd.DataFrame, call: Call) -> None:

@@ -189,6 +189,7 @@ def attrs(
             },
         },
         "asked": outcome.asked,
+        **({"warning": warning} if (warning := concern(outcome)) else {}),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         "line": line(outcome, elapsed),
     }
@@ -222,6 +223,12 @@ class Run:
     attrs: Mapping[str, Any] | None
     error: str | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether nothing came of it: it ended with an error, or none of its rows is good."""
+        counts = (self.attrs or {}).get("counts", {})
+        return self.error is not None or (counts.get("rows", 0) > 0 and counts.get("ok") == 0)
+
     def told(self) -> dict[str, Any]:
         """Return what the whole call's receipt tells of it."""
         attrs = self.attrs or {}
@@ -230,6 +237,7 @@ class Run:
             "job_id": attrs.get("job_id"),
             "status": attrs.get("status", "failed" if self.error else "cancelled"),
             "rows": attrs.get("counts", {}).get("rows", 0),
+            "failed": attrs.get("counts", {}).get("failed", 0),
             "cache": attrs.get("cache"),
             "error": self.error,
         }
@@ -251,23 +259,28 @@ def of_runs(
     """
     elapsed = (finished_at - started_at).total_seconds()
     labels = list(runs[0].labels)
-    failed = sum(run.error is not None for run in runs)
+    errors = sum(run.error is not None for run in runs)
+    failed = sum(run.failed for run in runs)
     cached = sum((run.attrs or {}).get("cache") == "hit" for run in runs)
     known = [run.attrs for run in runs if run.attrs is not None]
+    ok = sum(attrs["counts"]["ok"] for attrs in known)
+    lost = sum(attrs["counts"]["failed"] for attrs in known) + errors
+    extraction = extractions.summed(*(attrs.get("extraction", {}) for attrs in known))
+    parts = [f"{kind} of {len(runs)} inputs: {_rows(rows, ok, lost)}"]
+    parts += [f"{failed} of {len(runs)} inputs failed"] if failed else []
+    parts += [sentence] if (sentence := extractions.sentence(extraction)) else []
+    parts += [f"{cached} from the cache", f"{elapsed:.1f} s"]
     whole = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
     told = {
         "kind": kind,
-        "status": "completed" if whole and not failed else "partial",
+        "status": "completed" if whole and not errors else "partial",
         "service": service,
         "request": {name: value for name, value in request.items() if name not in labels},
         "labels": labels,
         "inputs": {"total": len(runs), "failed": failed, "cached": cached},
-        "counts": {
-            "rows": rows,
-            "ok": sum(attrs["counts"]["ok"] for attrs in known),
-            "failed": sum(attrs["counts"]["failed"] for attrs in known) + failed,
-        },
+        "counts": {"rows": rows, "ok": ok, "failed": lost},
         "credits": _spent(known),
+        **({"extraction": extraction} if extraction else {}),
         "timings": {
             "elapsed_s": round(elapsed, 3),
             "started_at": _iso(started_at),
@@ -276,10 +289,7 @@ def of_runs(
         "runs": [run.told() for run in runs[:RUNS]],
         "cache": "hit" if cached == len(runs) else "miss",
         "file": None,
-        "line": (
-            f"{kind} of {len(runs)} inputs: {rows} rows; {cached} from the cache, "
-            f"{failed} failed; {elapsed:.1f} s"
-        ),
+        "line": "; ".join(parts),
     }
     as_read: dict[str, Any] = orjson.loads(dumps(told))
     return as_read
@@ -315,10 +325,21 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
     if failed := extractions.sentence(outcome.extraction):
         parts.append(failed)
+    if warning := concern(outcome):
+        parts.append(warning)
     if outcome.credits is not None and outcome.reserved != UNLIMITED:
         parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
     parts.append(f"{elapsed_s:.1f} s")
     return "; ".join(parts)
+
+
+def concern(outcome: Outcome) -> str:
+    """Return why the rows of a completed crawl may not be what was wanted; "" for nothing."""
+    if outcome.kind != "crawl" or outcome.status != "completed" or not outcome.rows:
+        return ""
+    if outcome.counts:
+        return outcomes.shortcoming(outcome.counts)
+    return "" if outcome.ok else f"no page could be read ({outcome.failed} failed)"
 
 
 def why_empty(outcome: Outcome) -> str:
@@ -347,10 +368,13 @@ def _asked(entry: Mapping[str, Any]) -> str:
 
 
 def _counted(outcome: Outcome) -> str:
-    noun = "row" if outcome.rows == 1 else "rows"
-    of = "" if outcome.total in (None, outcome.rows) else f" of {outcome.total}"
-    failed = f" ({outcome.ok} ok, {outcome.failed} failed)" if outcome.failed else ""
-    return f"{outcome.rows}{of} {noun}{failed}"
+    return _rows(outcome.rows, outcome.ok, outcome.failed, outcome.total)
+
+
+def _rows(rows: int, ok: int, failed: int, total: int | None = None) -> str:
+    noun = "row" if rows == 1 else "rows"
+    of = "" if total in (None, rows) else f" of {total}"
+    return f"{rows}{of} {noun}" + (f" ({ok} ok, {failed} failed)" if failed else "")
 
 
 def _route(engines: Mapping[str, Any]) -> str:

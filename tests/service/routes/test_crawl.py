@@ -160,6 +160,19 @@ async def test_the_receipt_says_what_failed(api: Api, site: Site) -> None:
         assert [each["detail"] for each in told["data"]] == [row["error"]]
 
 
+async def test_a_start_page_in_error_is_a_row_of_a_completed_crawl_with_a_warning(
+    api: Api, site: Site
+) -> None:
+    reply = await api.done("crawl", url=site.at("/nothing"))
+    assert (reply["status"], reply["error"]) == ("completed", None)
+    assert [row["status_code"] for row in reply["data"]] == [404]
+    assert reply["receipt"]["warning"] == "no page could be read (1 http_404)"
+    three_pages(site)
+    assert (await api.done("crawl", url=site.url))["receipt"]["warning"] is None
+    nothing = await api.done("crawl", url=site.url, include_paths=["/other/**"])
+    assert nothing["receipt"]["warning"].endswith("but the start page (3 URLs filtered)")
+
+
 async def test_a_start_page_behind_robots_fails_the_job(api: Api, site: Site) -> None:
     site.page("/", page("Home"))
     at_once = {"Cache-Control": "no-cache"}

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from webdata_nb.contract import limits, paths
+from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.contract.requests import CrawlRequest
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.routes.parameters import (
     IdempotencyKey,
     IncludeData,
@@ -116,6 +117,8 @@ async def get_crawl(
 
 def _envelope(look: Look, page: int, count: int) -> dict[str, Any]:
     job = look.job
+    ended_well = job.state is JobStatus.COMPLETED
+    warning = outcomes.shortcoming(look.receipt.counts) if ended_well else ""
     return {
         "success": True,
         "job_id": job.id,
@@ -128,5 +131,5 @@ def _envelope(look: Look, page: int, count: int) -> dict[str, Any]:
         "time_taken": seconds(job),
         **job.cost,
         "error": job.error,
-        "receipt": look.receipt.model_dump(),
+        "receipt": look.receipt.model_copy(update={"warning": warning or None}).model_dump(),
     }
