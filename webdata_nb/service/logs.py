@@ -95,9 +95,15 @@ def set_up(shape: Shape) -> None:
     text = _Text("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(_Json() if shape == "json" else text)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("asyncio").addFilter(_is_no_disconnect)
     # A line for each request is for machines that collect them; on a laptop it would be noise.
     requests = logging.INFO if shape == "json" else logging.WARNING
     logging.getLogger("webdata_nb.service.requests").setLevel(requests)
+
+
+def _is_no_disconnect(record: logging.LogRecord) -> bool:
+    """Leave out what asyncio says of a client that hung up in the middle of an answer."""
+    return record.msg != "socket.send() raised exception."
 
 
 def event(name: Event, /, level: int = logging.INFO, **fields: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
 from webdata_nb.service.bodies import BadJson, strict
 from webdata_nb.service.errors import (
@@ -33,6 +33,8 @@ from webdata_nb.service.errors import (
 
 log = logging.getLogger(__name__)
 
+# For log and metrics alone, as nginx has it: nobody is there to read it.
+HUNG_UP: Final = 499
 # Seconds until a start that the store could not take is worth another try.
 STORE_RETRY_S: Final = 5
 
@@ -121,6 +123,11 @@ async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": error.fields}, 422)
 
 
+async def on_disconnect(_request: Request, _error: Exception) -> Response:
+    """Answer nobody: the caller hung up before the request was whole."""
+    return Response(status_code=HUNG_UP)
+
+
 async def on_crash(_request: Request, error: Exception) -> JSONResponse:
     """Answer our own mistakes: the log has the details, the caller a sentence."""
     log.error("unhandled error", exc_info=error)
@@ -140,6 +147,7 @@ HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
     Invalid: on_invalid,
     RequestValidationError: on_invalid,
     HTTPException: on_http_exception,
+    ClientDisconnect: on_disconnect,
     Exception: on_crash,
 }
 
