@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import WebdataError
-from webdata_nb.tables import parquet
+from webdata_nb.tables import parquet, private
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
@@ -49,5 +49,6 @@ def _files(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _keep(path: Path, data: bytes) -> None:
     if hashlib.sha256(data).hexdigest() != path.name:
         raise ValueError("its bytes do not have the hash that was told")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_atomically(path, data)
+    private.make_folder(path.parent, path.parents[1])
+    private.tighten(path.parent)
+    parquet.write_atomically(path, data, owner_only=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from webdata_nb.tables import private
 from webdata_nb.tables.snapshots import prepare
 
 _FOLDER: Final = Path("v1", "demands")
@@ -35,11 +36,11 @@ class Demand:
         try:
             prepare(root)
             path = root / _FOLDER / name
-            path.parent.mkdir(exist_ok=True)
-            path.touch()
+            private.make_folder(path.parent, root)
+            path.touch(mode=private.FILE)
         except OSError:
             path = Path(tempfile.gettempdir(), f"webdata-{name}")
-            path.touch()
+            path.touch(mode=private.FILE)
         return cls(path, platform.node())
 
     def met(self) -> None:

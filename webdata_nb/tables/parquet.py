@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webdata_nb.tables import schemas
+from webdata_nb.tables import private, schemas
 
 # pandas reads this key as `attrs` of the frame, polars and DuckDB show it as metadata.
 _ATTRS: Final = b"PANDAS_ATTRS"
@@ -71,11 +72,14 @@ class Document:
         return table.select(wanted).replace_schema_metadata(None)
 
 
-def write_atomically(path: Path, data: pa.Buffer | bytes, *, durable: bool = True) -> None:
+def write_atomically(
+    path: Path, data: pa.Buffer | bytes, *, durable: bool = True, owner_only: bool = False
+) -> None:
     """Write `data` beside `path`, force it to the disk if `durable`, and rename it into place."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    mode = private.FILE if owner_only else 0o666  # less what the umask takes
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             file.write(data)
             file.flush()
             if durable:

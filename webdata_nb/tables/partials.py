@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from webdata_nb.tables import private
 from webdata_nb.tables.snapshots import Question
 
 # Cursors end with the day; pages older than that would be of another listing.
@@ -26,11 +27,12 @@ class Partial:
     """The pages of one question, a line each, in their order."""
 
     path: Path
+    root: Path
 
     @classmethod
     def of(cls, root: Path, question: Question) -> Partial:
         """Return the pages kept for a question."""
-        return cls(question.folder(root) / _NAME)
+        return cls(question.folder(root) / _NAME, root)
 
     def pages(self) -> list[dict[str, Any]]:
         """Return the pages so far; a line that was cut short ends them."""
@@ -57,7 +59,8 @@ class Partial:
 
     def _write(self, mode: str, data: bytes) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private.make_folder(self.path.parent, self.root)
+            self.path.touch(mode=private.FILE)
             with self.path.open(mode) as file:
                 file.write(data)
                 file.flush()

@@ -41,7 +41,7 @@ def put(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
     }
     data = parquet.encode(pa.table(columns, schema=SCHEMA), own={"schema": _VERSION}, attrs={})
     target = beside(path)
-    parquet.write_atomically(target, data)
+    parquet.write_atomically(target, data, owner_only=True)
     return target
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from webdata_nb.tables import parquet, schemas
+from webdata_nb.tables import parquet, private, schemas
 from webdata_nb.tables.schemas import TableName
 
 _LAYOUT: Final = "v1"
@@ -96,9 +96,9 @@ def put(
     own = {"schema": schemas.schema_id(question.op), "digest": question.digest}
     data = parquet.encode(table, own=own, attrs=attrs)
     folder = question.folder(root)
-    folder.mkdir(parents=True, exist_ok=True)
+    private.make_folder(folder, root)
     path = folder / f"{now.astimezone(UTC).strftime(_STAMP)}-{_check(data)}.parquet"
-    parquet.write_atomically(path, data)
+    parquet.write_atomically(path, data, owner_only=True)
     return Snapshot(path, now, table, dict(attrs))
 
 
@@ -155,7 +155,7 @@ def stamp_of(path: Path) -> datetime | None:
 def mark(root: Path, name: str) -> None:
     """Note that something happened now which makes older results doubtful."""
     prepare(root)
-    (root / _LAYOUT / name).touch()
+    (root / _LAYOUT / name).touch(mode=private.FILE)
 
 
 def marked(root: Path, name: str) -> datetime | None:
@@ -215,15 +215,19 @@ def _check(data: pa.Buffer | bytes) -> str:
 
 
 def prepare(root: Path) -> None:
-    """Mark a new cache for backup programs and git; drop what a killed writer left behind."""
+    """Mark a new cache for backup programs and git; drop what a killed writer left behind.
+
+    What an older release made for everybody's eyes is taken from all but its owner.
+    """
     # Below our own folder: a user may point the cache at a directory with other things in it.
     ours = root / _LAYOUT
     if not (ours / "CACHEDIR.TAG").exists():
-        ours.mkdir(parents=True, exist_ok=True)
-        parquet.write_atomically(ours / ".gitignore", b"*\n")
-        parquet.write_atomically(ours / "CACHEDIR.TAG", _TAG.encode())
+        private.make_folder(ours, root)
+        parquet.write_atomically(ours / ".gitignore", b"*\n", owner_only=True)
+        parquet.write_atomically(ours / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
     if root not in _swept:
         _swept.add(root)
+        private.tighten(ours)
         sweep(root)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.tables import parquet, schemas
+from webdata_nb.tables import parquet, private, schemas
 from webdata_nb.tables.schemas import TableName
 from webdata_nb.tables.snapshots import Question, prepare
 
@@ -58,8 +58,9 @@ def keep(root: Path, service: str, identity: str, ticket: Ticket) -> None:
     with suppress(OSError):
         if not path.parent.is_dir():
             prepare(root)
-            path.parent.mkdir(exist_ok=True)
-        parquet.write_atomically(path, orjson.dumps(asdict(ticket)), durable=False)
+            private.make_folder(path.parent, root)
+        data = orjson.dumps(asdict(ticket))
+        parquet.write_atomically(path, data, durable=False, owner_only=True)
 
 
 def find(root: Path, service: str, identity: str, job_id: str) -> Ticket | None:

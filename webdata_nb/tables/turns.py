@@ -11,6 +11,7 @@ from typing import Final
 
 import filelock
 
+from webdata_nb.tables import private
 from webdata_nb.tables.snapshots import Question, prepare
 
 _FOLDER: Final = Path("v1", "locks")
@@ -41,9 +42,11 @@ async def turn(root: Path, question: Question) -> AsyncIterator[None]:
 def _lock(root: Path, question: Question) -> filelock.BaseFileLock:
     prepare(root)
     folder = root / _FOLDER
-    folder.mkdir(exist_ok=True)
+    private.make_folder(folder, root)
     # Not tied to a thread: a task may end on another one than it began on.
-    return filelock.FileLock(folder / f"{question.op}-{question.digest}.lock", thread_local=False)
+    return filelock.FileLock(
+        folder / f"{question.op}-{question.digest}.lock", mode=private.FILE, thread_local=False
+    )
 
 
 async def _acquired(lock: filelock.BaseFileLock) -> None:

@@ -39,7 +39,10 @@ class FileStore:
             os.utime(path)  # kept anew: its time counts from the last call that gave it
         else:
             draft = path.with_name(f"{name}.{secrets.token_hex(4)}{_DRAFT}")
-            draft.write_bytes(data)
+            with os.fdopen(
+                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as file:
+                file.write(data)
             draft.replace(path)
         kind = kind_of(data)
         told = {"sha256": name, "mime": kind.mime, "bytes": len(data)}

@@ -1,0 +1,86 @@
+"""What the cache keeps is for its owner alone, also where an older release made it for all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from webdata_nb.tables import demand, parquet, private, schemas, snapshots, tickets
+from webdata_nb.tables.partials import Partial
+from webdata_nb.tables.snapshots import Question
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+QUESTION = Question("search", "0" * 32)
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(root: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*")
+    }
+
+
+def fill(root: Path) -> None:
+    """Write a file of each kind."""
+    table = schemas.SCHEMAS["search"].empty_table()
+    kept = snapshots.put(root, QUESTION, table, {}, now=datetime.now(UTC))
+    parquet.write_atomically(kept.path.with_name("receipt-x.parquet"), b"", owner_only=True)
+    tickets.keep(root, "http://x", "", tickets.Ticket("j", "crawl", "s", "d", ()))
+    demand.Demand.raised(root)
+    Partial.of(root, QUESTION).begin([{"a": 1}])
+    snapshots.mark(root, "mark")
+
+
+def test_files_and_folders_are_private(tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    fill(root)
+    found = modes(tmp_path)
+    assert len(found) > 12
+    wrong = {
+        name: oct(mode)
+        for name, mode in found.items()
+        if mode != (private.FOLDER if (tmp_path / name).is_dir() else private.FILE)
+    }
+    assert wrong == {}
+
+
+def test_what_is_there_is_tightened_but_not_what_is_anothers(tmp_path: Path) -> None:
+    root = tmp_path / "shared"
+    fill(root)
+    (root / "notes.txt").write_text("somebody's own")
+    target = tmp_path / "elsewhere"
+    target.write_text("linked")
+    (root / "v1" / "link").symlink_to(target)
+    for path in [root, *root.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    snapshots._swept.discard(root)
+    snapshots.prepare(root)
+    found = modes(root)
+    assert {name for name, mode in found.items() if mode & 0o077} == {"notes.txt", "v1/link"}
+    assert stat.S_IMODE(root.stat().st_mode) == 0o755
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+def test_a_file_that_a_user_asked_for_has_the_usual_mode(tmp_path: Path) -> None:
+    parquet.write_atomically(tmp_path / "mine.parquet", pa.py_buffer(b"data"))
+    assert modes(tmp_path) == {"mine.parquet": 0o644}
+
+
+def test_a_cache_below_a_folder_of_others_leaves_that_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    private.make_folder(tmp_path / "a" / "b" / "c", tmp_path / "a")
+    assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/c": 0o700}
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
