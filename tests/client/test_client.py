@@ -341,6 +341,18 @@ async def test_starts_queue_while_the_plan_is_full(service: Service, client: Cli
     assert len({each.headers["Idempotency-Key"] for each in service.seen}) == 1
 
 
+async def test_the_code_of_a_429_tells_credits_from_a_full_plan(
+    service: Service, client: Client
+) -> None:
+    """Neither the words nor the headers say which it is; an older service sends no code."""
+    full = status(429, {"detail": "wait", "code": "concurrency"}, Retry_After="0")
+    service.on("POST search", *[full] * 8)
+    assert (await client.start_search(SEARCH)).job_id in service.jobs
+    service.on("POST search", status(429, {"detail": "wait", "code": "quota"}, Retry_After="1"))
+    with pytest.raises(errors.QuotaExhausted):
+        await client.start_search(SEARCH)
+
+
 async def test_a_queue_ends_with_the_callers_patience(service: Service) -> None:
     full = status(429, Retry_After="0", X_Concurrency_Limit="2", X_Concurrency_Active="2")
     service.on("POST search", *[full] * 20)

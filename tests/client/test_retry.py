@@ -114,6 +114,22 @@ def test_an_empty_account_is_told_from_a_full_plan(
     assert isinstance(verdict, GiveUp) is quota
 
 
+@pytest.mark.parametrize("headers", [{}, FULL, FREE])
+@pytest.mark.parametrize("detail", ["", "credits used up", "concurrency limit reached"])
+def test_the_services_own_code_decides(headers: dict[str, str], detail: str) -> None:
+    told = {"retry-after": "1", **headers}
+
+    def verdict(code: str, attempt: int = 1) -> Wait | GiveUp:
+        return decide(attempt, "POST", 429, told, NOW, detail=detail, code=code)
+
+    assert isinstance(verdict("quota"), GiveUp)
+    assert verdict("concurrency", attempt=99) == Wait(1.0, queued=True)
+    rate = verdict("rate")
+    assert isinstance(rate, Wait)
+    assert rate.queued is (headers == FULL)
+    assert is_quota(headers, detail, "teapot") is is_quota(headers, detail)
+
+
 def test_a_date_counts_from_the_services_own_clock() -> None:
     theirs = NOW + timedelta(hours=1)
     stamp = "%a, %d %b %Y %H:%M:%S GMT"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from webdata_nb import errors
 from webdata_nb.client import retry
 from webdata_nb.contract.replies import Weight
+from webdata_nb.contract.wording import plain_message
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -79,7 +80,7 @@ def _broken(what: str, error: ValidationError) -> errors.BadAnswer:
     path = ".".join(str(part) for part in first["loc"])
     where = f"field {path!r}" if path else "the body"
     return errors.BadAnswer(
-        f"the service's answer ({what}) breaks the contract: {where}: {first['msg']}",
+        f"the service's answer ({what}) breaks the contract: {where} {plain_message(first)}",
         field=path or None,
     )
 
@@ -151,7 +152,8 @@ def _kind(answer: Answer, path: str, detail: str) -> type[errors.ServiceError]:
         return _BY_STATUS.get(answer.status, errors.ServiceFault)
     if answer.status == HTTPStatus.BAD_REQUEST and path.endswith(("/cancel", "/retry")):
         return errors.WrongState
-    if answer.status == HTTPStatus.TOO_MANY_REQUESTS and retry.is_quota(answer.headers, detail):
+    full = answer.status == HTTPStatus.TOO_MANY_REQUESTS
+    if full and retry.is_quota(answer.headers, detail, code_of(answer)):
         return errors.QuotaExhausted
     return _BY_STATUS.get(answer.status, errors.ServiceError)
 
@@ -160,6 +162,18 @@ def _message(kind: type[errors.ServiceError], status: int, detail: str, why: str
     advice = _ADVICE.get(kind, "read the service's documentation")
     said = f": {detail}" if detail else ""
     return f"the service answered {status}{said} ({advice}{'; ' + why if why else ''})"
+
+
+def code_of(answer: Answer) -> str | None:
+    """Return the service's word for the limit of a 429; None where it has none that is known."""
+    if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+        return None
+    try:
+        body = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        return None
+    code = body.get("code") if isinstance(body, dict) else None
+    return code if isinstance(code, str) and code in retry.LIMIT_CODES else None
 
 
 def detail_of(answer: Answer) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 ATTEMPTS: Final = 5
 GARBLED_ATTEMPTS: Final = 3
 LONGEST_WAIT_S: Final = 300.0
+LIMIT_CODES: Final = frozenset({"concurrency", "quota", "rate"})
 _FIRST_BACKOFF_S: Final = 0.25
 _LONGEST_BACKOFF_S: Final = 8.0
 _QUEUE_S: Final = 2.0
@@ -67,6 +68,7 @@ def decide(
     *,
     idempotent: bool = False,
     detail: str = "",
+    code: str | None = None,
     jitter: float = 0.0,
 ) -> Wait | GiveUp:
     """Decide what follows on a failed attempt.
@@ -88,6 +90,9 @@ def decide(
         an Idempotency-Key that the service honours, or starts nothing.
     detail : str
         The service's own words, which may tell an empty account from a full plan.
+    code : str, optional
+        The service's word for the limit of a 429 (`concurrency`, `quota` or `rate`), where it
+        has one; then neither headers nor words are looked at.
     jitter : float
         From 0 to below 1; spreads callers over time, never to before `Retry-After`.
 
@@ -100,7 +105,7 @@ def decide(
     if asked is not None and asked > LONGEST_WAIT_S:
         return GiveUp(f"it asks to wait {asked:.0f} s")
     if outcome == HTTPStatus.TOO_MANY_REQUESTS:
-        return _on_full(attempt, headers, asked, detail, jitter)
+        return _on_full(attempt, headers, asked, detail, code=code, jitter=jitter)
     if not _worth_another_try(outcome, asked, safe=idempotent or method in _IDEMPOTENT):
         return GiveUp("another try would not help, or could act twice")
     if attempt >= (GARBLED_ATTEMPTS if outcome is Trouble.GARBLED else ATTEMPTS):
@@ -113,12 +118,14 @@ def _on_full(
     headers: Mapping[str, str],
     asked: float | None,
     detail: str,
+    *,
+    code: str | None,
     jitter: float,
 ) -> Wait | GiveUp:
     """Queue on a full plan, give up on an empty account, slow down on anything else."""
-    if is_quota(headers, detail):
+    if is_quota(headers, detail, code):
         return GiveUp("the credits are used up")
-    if is_full(headers):
+    if code == "concurrency" or is_full(headers):
         return Wait(_pause(attempt, _QUEUE_S if asked is None else asked, jitter), queued=True)
     if attempt >= ATTEMPTS:
         return GiveUp(f"{attempt} attempts")
@@ -157,12 +164,15 @@ def is_full(headers: Mapping[str, str]) -> bool:
     return limit is not None and (active is None or active >= limit)
 
 
-def is_quota(headers: Mapping[str, str], detail: str) -> bool:
+def is_quota(headers: Mapping[str, str], detail: str, code: str | None = None) -> bool:
     """Whether a 429 means an empty account, which no short wait refills.
 
+    The service's `code` says so where it sends one that is known; older services send none.
     Every 429 may carry the concurrency headers, so words that name the concurrency decide
     first, then words that name credits; without either, free slots mean that it is not the plan.
     """
+    if code in LIMIT_CODES:
+        return code == "quota"
     if _PLAN_CAP.search(detail):
         return False
     limit, active = concurrency(headers)

@@ -164,6 +164,7 @@ class Transport:
             datetime.now(UTC),
             idempotent=call.idempotent,
             detail=answers.detail_of(answer) if answer else "",
+            code=answers.code_of(answer) if answer else None,
             jitter=secrets.randbelow(1000) / 1000,
         )
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.countries import country_code
 
 Engine = Literal["engine_one", "engine_two", "engine_three"]
 ENGINES: Final[tuple[Engine, ...]] = ("engine_one", "engine_two", "engine_three")
@@ -185,9 +186,7 @@ def _query(value: str) -> str:
 
 
 def _country(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z]{2}", value):
-        raise ValueError('must be a two-letter country code such as "us"')
-    return value.lower()
+    return country_code(value)
 
 
 def _language(value: str) -> str:

@@ -423,6 +423,16 @@ class Refusal(Reply):
     detail: str
 
 
+class LimitReached(Refusal):
+    """The body of a 429: which limit was reached, as a sentence and as one word."""
+
+    code: Literal["concurrency", "quota", "rate"] = Field(
+        description="`concurrency`: as many active jobs and calls as the plan allows, so one may "
+        "start when another ends. `quota`: not enough credits. `rate`: too many requests or "
+        "connections at once."
+    )
+
+
 class InvalidRequest(Reply):
     """The body of a 422: what is wrong with which field."""
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from webdata_nb.contract.fields import Strict
+from webdata_nb.contract.wording import plain_message
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.tables import exports, remote
 
@@ -140,7 +141,7 @@ def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) 
             return f"must be {problem['ctx']['expected']}"
         case kind if kind in _PLAIN_WORDS:
             return _PLAIN_WORDS[kind]
-    return str(problem["msg"]).removeprefix("Value error, ")
+    return plain_message(problem)
 
 
 def seconds(name: str, value: float | None, *, least: float = 0.0) -> float | None:

@@ -24,6 +24,7 @@ from webdata_nb.contract.local import (
     ModelAccess,
     SessionSettings,
 )
+from webdata_nb.contract.wording import plain_message
 from webdata_nb.errors import InvalidArgument, LocalServiceError
 from webdata_nb.local.handshake import Running, http
 from webdata_nb.local.place import Place
@@ -219,7 +220,7 @@ def _models(providers: Mapping[str, Provider]) -> dict[str, ModelAccess]:
     except ValidationError as error:
         [first, *_] = error.errors(include_input=False)
         where = "_".join(map(str, first["loc"]))
-        raise InvalidArgument(f"llm: {where}: {first['msg']}") from None
+        raise InvalidArgument(f"llm: {where}: {plain_message(first)}") from None
 
 
 def _model(one: Provider) -> ModelAccess:

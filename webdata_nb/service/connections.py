@@ -167,7 +167,7 @@ class Admission:
         peer = scope.get("client")
         reason = self._connections.why_reserved(peer)
         if reason is not None and scope["path"] not in _ALWAYS_ANSWERED:
-            await _refusal(reason)(scope, receive, send)
+            await _refusal(reason, self._connections.limits.per_address)(scope, receive, send)
             return
         scope.setdefault("state", {})["peer"] = peer
         await self._named(scope, receive, send if reason is None else _closing(send))
@@ -180,8 +180,8 @@ class Admission:
         try:
             with self._requests.one(address_of(client[0])):
                 await self._app(scope, receive, send)
-        except TooManyOpen:
-            await _refusal(_CROWDED)(scope, receive, send)
+        except TooManyOpen as refusal:
+            await _refusal(_CROWDED, refusal.most)(scope, receive, send)
 
 
 def _status(reason: str) -> tuple[HTTPStatus, dict[str, str]]:
@@ -191,10 +191,17 @@ def _status(reason: str) -> tuple[HTTPStatus, dict[str, str]]:
     return HTTPStatus.SERVICE_UNAVAILABLE, {}
 
 
-def _refusal(reason: str) -> JSONResponse:
+def _refusal(reason: str, most: int) -> JSONResponse:
     status, fields = _status(reason)
-    headers = {"Retry-After": str(RETRY_S), "Connection": "close"}
+    headers = {"Retry-After": str(RETRY_S), "Connection": "close", **dict(_shares(status, most))}
     return JSONResponse({"detail": reason, **fields}, status, headers)
+
+
+def _shares(status: HTTPStatus, most: int) -> Iterable[tuple[str, str]]:
+    """Return the headers that a 429 has besides the time to wait."""
+    if status != HTTPStatus.TOO_MANY_REQUESTS:
+        return ()
+    return (("X-Concurrency-Limit", str(most)), ("X-Concurrency-Active", str(most)))
 
 
 def _closing(send: Send) -> Send:
@@ -228,7 +235,9 @@ class Bounded(asyncio.Protocol):
         self.peer = (str(host), int(port))
         if (reason := self._connections.admit(self)) is not None:
             status, fields = _status(reason)
-            _end(transport, _answer(status, reason, _RETRY, **fields))
+            shares = _shares(status, self._connections.limits.per_address)
+            extra = "".join(f"{name}: {value}\r\n" for name, value in shares)
+            _end(transport, _answer(status, reason, _RETRY + extra, **fields))
             return
         self._transport = transport
         self._inner.connection_made(transport)

@@ -79,7 +79,12 @@ class Conflict(ServiceError):
 
 
 class OverLimit(ServiceError):
-    """The account may not start more now; `retry_after` is in whole seconds."""
+    """The account may not start more now; `retry_after` is in whole seconds.
+
+    `code` is the reply's word for the limit.
+    """
+
+    code = "concurrency"
 
     def __init__(self, message: str, *, limit: int | None, active: int, retry_after: int) -> None:
         super().__init__(message)
@@ -100,6 +105,8 @@ class ConcurrencyReached(OverLimit):
 
 class CreditsUsedUp(OverLimit):
     """The account's credits do not cover what the start may cost."""
+
+    code = "quota"
 
     def __init__(
         self, *, needed: int, left: int, limit: int | None, active: int, retry_after: int

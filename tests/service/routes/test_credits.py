@@ -88,6 +88,7 @@ async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None
             for answer in answers:
                 if answer.status_code == 429:
                     assert "credits" in answer.json()["detail"]
+                    assert answer.json()["code"] == "quota"
                     after, limit, active = limits(answer)
                     assert after > 0
                     assert active < limit == 1000
@@ -117,6 +118,7 @@ async def test_fifty_clients_never_have_more_than_eight_active(tmp_path: Path) -
                 detail = answer.json()["detail"]
                 said = f"concurrency limit reached: {active} active of 8 that the plan allows"
                 assert detail == said
+                assert answer.json()["code"] == "concurrency"
                 await asyncio.sleep(0.01)
 
         async with asyncio.timeout(120):

@@ -81,7 +81,7 @@ async def test_an_unknown_format_is_refused_by_name(api: Api, site: Site) -> Non
     for query in ({}, {"format": "xml"}, {"format": "JSON"}, {"format": ""}):
         [problem] = (await api.get(f"/v1/crawl/{job_id}/export", 422, params=query))["detail"]
         assert problem["loc"] == ["query", "format"]
-        wanted = "must be one of json, csv, zip" if query else "Field required"
+        wanted = "must be one of json, csv, zip" if query else "is required"
         assert problem["msg"] == wanted
 
 

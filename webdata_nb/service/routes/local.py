@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.local import Hello, LeaseReply, SessionSettings, StopReply, StopRequest
+from webdata_nb.contract.wording import plain_message
 from webdata_nb.service.lifetime import Lifetime, Retiring
 
 if TYPE_CHECKING:
@@ -133,8 +134,10 @@ async def _body(request: Request, model: type[_Body]) -> _Body:
     try:
         return model.model_validate_json(await request.body() or b"{}")
     except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        problems = [{**one, "loc": ["body", *one["loc"]]} for one in details]
+        problems = [
+            {"loc": ["body", *one["loc"]], "msg": plain_message(one), "type": one["type"]}
+            for one in error.errors(include_url=False, include_input=False)
+        ]
         raise _Refused(422, problems) from None
 
 

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from webdata_nb.contract.wording import plain_message
 from webdata_nb.service.bodies import BadJson, strict
 from webdata_nb.service.errors import (
     BadInput,
@@ -66,7 +67,7 @@ def _fields_of(problems: Iterable[Any]) -> list[dict[str, Any]]:
     return [
         field_problem(
             tuple(part for part in each["loc"] if not _is_branch(part)),
-            each["msg"].removeprefix("Value error, "),
+            plain_message(each),
             each["type"],
         )
         for each in problems
@@ -86,7 +87,8 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
         return JSONResponse(
             {"detail": [field_problem(error.loc, str(error), "value_error")]}, status
         )
-    return JSONResponse({"detail": str(error)}, status, _headers(error))
+    code = {"code": error.code} if isinstance(error, OverLimit) else {}
+    return JSONResponse({"detail": str(error), **code}, status, _headers(error))
 
 
 def _headers(error: Exception) -> dict[str, str] | None:

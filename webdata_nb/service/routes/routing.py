@@ -30,13 +30,13 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract.examples import EXAMPLES
-from webdata_nb.contract.replies import InvalidRequest, Refusal
+from webdata_nb.contract.replies import InvalidRequest, LimitReached, Refusal, Reply
 from webdata_nb.service.routes.problems import Invalid, field_problem, json_object
 from webdata_nb.service.routes.starts import Desk
 
 JSON: Final = "application/json"
 # What any request may meet before its operation is reached.
-ALWAYS: Final = (400, 401, 408, 422, 500, 503)
+ALWAYS: Final = (400, 401, 408, 422, 429, 500, 503)
 WITH_BODY: Final = (413, 415)
 MEANINGS: Final[Mapping[int, str]] = {
     400: "Not a valid HTTP request, or the job's present state does not allow it",
@@ -48,7 +48,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     413: "The body is larger than 1 MiB",
     415: "The body is not JSON by its Content-Type",
     422: "A field or a parameter is not allowed; values are never repeated",
-    429: "Quota or concurrency limit reached",
+    429: "The account's credits or its plan's jobs are used up, or too much at once",
     500: "The service made an error",
     501: "Needs a setting that this service does not have",
     502: "The source blocks this service, or answers nothing usable",
@@ -72,7 +72,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
         },
     },
 }
-_INVALID: Final = 422
+_BODIES: Final[Mapping[int, type[Reply]]] = {422: InvalidRequest, 429: LimitReached}
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -82,7 +82,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def _refusal(status: int) -> dict[str, Any]:
     refusal: dict[str, Any] = {
-        "model": InvalidRequest if status == _INVALID else Refusal,
+        "model": _BODIES.get(status, Refusal),
         "description": MEANINGS[status],
     }
     if status in _HEADERS:

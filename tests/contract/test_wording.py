@@ -1,0 +1,74 @@
+"""Messages about wrong fields: plain words, for whatever pydantic finds."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+from pydantic_core import PydanticKnownError
+from pydantic_core.core_schema import ErrorType
+
+from webdata_nb.contract.countries import CODES, country_code
+from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+from webdata_nb.contract.wording import plain_message
+
+JARGON = re.compile(
+    r"pydantic|tuple|dictionary|\bdict\b|\bInput\b|boolean|integer|\bstring\b|should be|valid "
+)
+WRONG = ("text", 5, 1.5, True, [], [1], {}, {"a": 1}, None, "x" * 100_000, -1)
+
+
+@pytest.mark.parametrize("model", [SearchRequest, CrawlRequest, CreativesRequest])
+def test_no_wrong_value_of_any_field_is_told_in_pythons_words(
+    model: type[SearchRequest | CrawlRequest | CreativesRequest],
+) -> None:
+    told = set()
+    for name, field in model.model_fields.items():
+        for value in WRONG:
+            try:
+                model.model_validate({field.alias or name: value})
+            except ValidationError as error:
+                told |= {(each["type"], plain_message(each)) for each in error.errors()}
+    assert len(told) > 10
+    assert [each for each in told if each[0] != "value_error" and JARGON.search(each[1])] == []
+
+
+@pytest.mark.parametrize("kind", sorted(get_args(ErrorType)))
+def test_every_kind_of_error_has_words(kind: str) -> None:
+    context: dict[str, object] = dict.fromkeys(
+        ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "max_digits"), 1
+    )
+    context |= dict.fromkeys(("actual_length", "decimal_places", "whole_digits"), 1)
+    context |= dict.fromkeys(("tz_expected", "tz_actual", "expected_version"), 1)
+    context |= {"field_type": "List", "expected": "'a' or 'b'", "pattern": "^a$", "error": "why"}
+    for name in (
+        *("class", "class_name", "tag", "discriminator", "expected_tags", "expected_schemes"),
+        *("attribute", "method_name", "expected_plural", "encoding", "encoding_error"),
+    ):
+        context[name] = "a"
+    try:
+        said = PydanticKnownError(kind, context).message()  # type: ignore[arg-type]
+    except (KeyError, TypeError, ValueError):
+        said = "Input should be a valid tuple"
+    for ctx in (context, {}):
+        message = plain_message({"type": kind, "msg": said, "ctx": ctx})
+        assert message
+        assert "valid tuple" not in message
+        assert "Input" not in message
+
+
+def test_numbers_of_one_are_singular() -> None:
+    problem = {"type": "string_too_short", "msg": "", "ctx": {"min_length": 1}}
+    assert plain_message(problem) == "must have at least 1 character"
+
+
+def test_countries_are_those_of_iso_3166() -> None:
+    assert len(CODES) == 249
+    assert [country_code(code) for code in ("us", "US", "De", "gb", "uk")] == [
+        *("us", "us", "de", "gb", "gb")
+    ]
+    for wrong in ("zz", "xx", "usa", "", "u", "ß", "1a", "eu"):
+        with pytest.raises(ValueError, match="ISO 3166-1"):
+            country_code(wrong)

@@ -1,0 +1,111 @@
+"""What is wrong with a field, in words for those who sent it; the values are never repeated.
+
+pydantic's own messages name Python's types ("valid tuple"). A message of ours (`ValueError`) stays
+as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "string": "must be text",
+        "bytes": "must be text",
+        "bool": "must be true or false",
+        "int": "must be a whole number",
+        "float": "must be a number",
+        "decimal": "must be a number",
+        "fraction": "must be a number",
+        "complex": "must be a number",
+        "finite": "must be a finite number",
+        "list": "must be a list",
+        "tuple": "must be a list",
+        "set": "must be a list",
+        "frozen_set": "must be a list",
+        "deque": "must be a list",
+        "iterable": "must be a list",
+        "dict": "must be an object",
+        "mapping": "must be an object",
+        "model": "must be an object",
+        "dataclass": "must be an object",
+        "date": "must be a date such as 2026-01-31",
+        "datetime": "must be a date with a time such as 2026-01-31T12:00:00Z",
+        "time": "must be a time of day such as 12:00:00",
+        "url": "must be a URL",
+        "uuid": "must be an id such as 123e4567-e89b-12d3-a456-426614174000",
+    }
+)
+# `{...}` is filled from what pydantic says of the limit.
+_LIMITS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing": "is required",
+        "extra_forbidden": "is not a known field",
+        "json_invalid": "must be valid JSON",
+        "none_required": "must be null",
+        "literal_error": "must be {expected}",
+        "enum": "must be {expected}",
+        "greater_than": "must be more than {gt}",
+        "greater_than_equal": "must be at least {ge}",
+        "less_than": "must be less than {lt}",
+        "less_than_equal": "must be at most {le}",
+        "multiple_of": "must be a multiple of {multiple_of}",
+        "too_short": "must have at least {min_length} entries",
+        "too_long": "must have at most {max_length} entries",
+        "string_too_short": "must have at least {min_length} characters",
+        "string_too_long": "must have at most {max_length} characters",
+        "bytes_too_short": "must have at least {min_length} bytes",
+        "bytes_too_long": "must have at most {max_length} bytes",
+        "string_unicode": "must be text in Unicode, without lone surrogates",
+        "string_pattern_mismatch": "must match {pattern}",
+        "finite_number": "must be a finite number",
+        "invalid_key": "must have text for each name",
+        "int_from_float": "must be a whole number",
+        "timezone_naive": "must have no time zone",
+        "timezone_aware": "must have a time zone",
+    }
+)
+_ONE: Final = re.compile(r"\b(at (?:least|most) 1) (entrie|character|byte)s\b")
+
+
+def plain_message(problem: Mapping[str, Any]) -> str:
+    """Return one problem that pydantic found, as a sentence about its field.
+
+    Parameters
+    ----------
+    problem
+        An entry of `ValidationError.errors()`; limits are named where it has its ``ctx``.
+
+    Examples
+    --------
+    >>> plain_message({"type": "tuple_type", "msg": "Input should be a valid tuple"})
+    'must be a list'
+    >>> plain_message({"type": "too_short", "msg": "", "ctx": {"min_length": 1}})
+    'must have at least 1 entry'
+    """
+    kind, said = str(problem["type"]), str(problem["msg"])
+    if kind in {"value_error", "assertion_error"}:
+        return said.partition(", ")[2] if said.startswith(("Value", "Assertion")) else said
+    context = problem.get("ctx") or {}
+    if (told := _LIMITS.get(kind)) is not None:
+        try:
+            return _ONE.sub(_singular, told.format_map(context))
+        except KeyError:
+            return _without_jargon(said)
+    stem = re.split(r"_(?:type|parsing|from|object|exact|str|past|future|syntax|scheme)", kind)[0]
+    return _KINDS.get(stem) or _without_jargon(said)
+
+
+def _singular(found: re.Match[str]) -> str:
+    return f"{found[1]} {'entry' if found[2] == 'entrie' else found[2]}"
+
+
+def _without_jargon(said: str) -> str:
+    """Return pydantic's own words without its subject and its types."""
+    words = re.sub(r"^(Input|Value|String|Tuple|List|Dictionary|Data) should", "must", said)
+    for theirs, ours in (("dictionary", "object"), ("tuple", "list"), ("string", "text")):
+        words = re.sub(rf"\b(valid )?{theirs}\b", ours, words, flags=re.IGNORECASE)
+    return words[:1].lower() + words[1:] if words else "is not allowed"
