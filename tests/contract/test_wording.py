@@ -17,7 +17,7 @@ from webdata_nb.contract.wording import plain_message
 JARGON = re.compile(
     r"pydantic|tuple|dictionary|\bdict\b|\bInput\b|boolean|integer|\bstring\b|should be|valid "
 )
-WRONG = ("text", 5, 1.5, True, [], [1], {}, {"a": 1}, None, "x" * 100_000, -1)
+WRONG: tuple[object, ...] = ("text", 5, 1.5, True, [], [1], {}, {"a": 1}, None, "x" * 100_000, -1)
 
 
 @pytest.mark.parametrize("model", [SearchRequest, CrawlRequest, CreativesRequest])
