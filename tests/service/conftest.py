@@ -21,6 +21,7 @@ from webdata_nb.service.app import Running, service
 from webdata_nb.service.lifetime import Lifetime
 from webdata_nb.service.settings import (
     DIRECT,
+    STALL_S,
     USER_AGENT,
     Mode,
     ServiceSettings,
@@ -80,6 +81,7 @@ async def opened(
     clock: Callable[[], float] = time.time,
     webhooks: WebhookSettings = WebhookSettings(loopback=True),  # noqa: B008 - frozen
     upstream: Upstream = DIRECT,
+    stall_s: float = STALL_S,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
     lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
@@ -91,6 +93,7 @@ async def opened(
         providers=providers,
         webhooks=webhooks,
         upstream=upstream,
+        stall_s=stall_s,
     )
     async with service(settings, 1, lifetime, lambda: None, clock=clock) as running:
         transport = httpx.ASGITransport(running.app)

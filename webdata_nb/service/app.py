@@ -70,6 +70,7 @@ from webdata_nb.service.work.engines import Engines
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.janitor import Janitor
 from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.watchdog import Watchdog
 from webdata_nb.service.work.ways import Ways
 
 log = logging.getLogger("webdata_nb.service")
@@ -211,7 +212,7 @@ async def service(
         runner = LocalRunner(
             store,
             hub,
-            engines.run,
+            Watchdog(engines.run, fired=metrics.stalled, stall_s=settings.stall_s).run,
             finished=background.finished,
             forget=spool.forget,
             retry=retry,

@@ -27,6 +27,7 @@
     ├── NewerSchema             -    a newer release wrote the database; it alone may open it
     ├── NoSuchAccount           -    no account or key of that name, for the operator
     ├── JobFailed               -    the whole job failed; the text is its `error`
+    ├── JobStalled              -    an attempt made no progress; the job is taken up again
     ├── LeaseLost               -    another worker owns the job now; stop without a trace
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
@@ -179,6 +180,10 @@ class NewerSchema(ServiceError):
 
 class JobFailed(ServiceError):
     """The job as a whole cannot succeed; its text becomes the job's `error`."""
+
+
+class JobStalled(ServiceError):
+    """An attempt at a job made no progress and was ended; another one takes it up."""
 
 
 class LeaseLost(ServiceError):

@@ -79,6 +79,12 @@ class Metrics:
             ("kind", "outcome"),
             registry=self.registry,
         )
+        self._watchdog = Counter(
+            "webdata_watchdog_fired",
+            "Attempts at jobs that were ended because they made no progress.",
+            ("kind", "action"),
+            registry=self.registry,
+        )
         self._attempts = Counter(
             "webdata_provider_attempts",
             "Search providers asked by ended jobs.",
@@ -103,6 +109,10 @@ class Metrics:
         """Take by how much the event loop was late."""
         self._lag.observe(seconds)
         self._longest_lag.add(seconds)
+
+    def stalled(self, kind: str, action: str) -> None:
+        """Count an attempt that the watchdog ended; `action` says what became of the job."""
+        self._watchdog.labels(kind, action).inc()
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is its template, or `OTHER`."""

@@ -20,6 +20,8 @@ from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, check_
 Mode = Literal["local", "team"]
 SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting
 LOCAL_ACCOUNT: Final = "local"
+# Seconds without progress after which the watchdog ends an attempt at a job.
+STALL_S: Final = 600.0
 LAST_PORT: Final = 65_535
 _LOOPBACK: Final = frozenset({None, "127.0.0.1", "localhost", "::1"})
 USER_AGENT: Final = f"webdata_nb/{__version__}"
@@ -151,6 +153,7 @@ class ServiceSettings:
     metrics: tuple[str, int] | None = None
     clients: ClientLimits = field(default_factory=ClientLimits)
     upstream: Upstream = DIRECT
+    stall_s: float = STALL_S
 
     @classmethod
     def checked(

@@ -24,7 +24,8 @@ from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
 from webdata_nb.service.crawl.speculation import Ahead, Speculation
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.extract import Extractor
+from webdata_nb.service.extract import EXTRACT_S, Extractor
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.visit import Arrived, Visit, Visitor
 from webdata_nb.service.store.base import JobContext, Spool
@@ -299,7 +300,8 @@ class _Crawl:
         if scraped is None:
             return {}
         if self._extractor is not None:
-            return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
+            with waiting_for("the extraction from a page", EXTRACT_S):
+                return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
         return {**as_pieces(scraped.formats), "metadata": scraped.metadata}
 
     async def _judge_start(self, result: Result, visit: Visit | None) -> None:

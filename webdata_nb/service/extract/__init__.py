@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from webdata_nb.service.extract.endpoint import Bounds, Lines
-from webdata_nb.service.extract.run import Extractions, Extractor, model_access
+from webdata_nb.service.extract.run import EXTRACT_S, Extractions, Extractor, model_access
 from webdata_nb.service.extract.schema import Shape, read_schema
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.extract.validation import problems
 
 __all__ = [
+    "EXTRACT_S",
     "Bounds",
     "Extraction",
     "Extractions",

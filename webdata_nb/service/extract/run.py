@@ -21,6 +21,8 @@ SOURCE: Final = "structured_data"
 # request may ask for.
 TABLES: Final = "tables"
 TEXT: Final = "markdown"
+# What a page may wait for: every call to a model has a deadline, as has its place in the line.
+EXTRACT_S: Final = 3600.0
 NO_MODEL: Final = "no language model is set up here: read from what the page declares"
 
 

@@ -26,6 +26,7 @@ from typing import Any, Final, Self
 
 from webdata_nb.service.child_process import python, python_environment
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.scrape.page_tries import PageTries
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
@@ -53,6 +54,8 @@ STUCK_S: Final = 60.0
 STEP_S: Final = 5.0
 # How long a process may take to start, and to be gone once it was killed.
 START_S: Final = 60.0
+# What a page may wait for in all: the pages before it have deadlines, and only so many are kept.
+WORKER_S: Final = 3600.0
 END_S: Final = 5.0
 # What a page that nobody waits for any more, of a job that was cancelled, may still take.
 ABANDONED_S: Final = 1.0
@@ -290,8 +293,9 @@ class PagePool:
             ``worker_died`` when its worker did not survive it.
         """
         message = encode_job((source, options, outlinks))
-        async with self._free:
-            answer = await self._answer(message, options)
+        with waiting_for("a page worker", WORKER_S):
+            async with self._free:
+                answer = await self._answer(message, options)
         if isinstance(answer, tuple):
             raise ScrapeError(*answer)
         return answer

@@ -18,7 +18,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.scrape.browser_end import (
+    CLOSE_S,
     end_browser,
     end_driver,
     ends_in_time,
@@ -47,6 +49,8 @@ __all__ = ["Browser", "RenderRequest", "Rendered", "Shot"]
 PAGES_A_LIFE: Final = 200
 # How long a browser, with its driver, may take to start.
 START_S: Final = 60.0
+# What a page's end, and its browser's, may take beyond the page's time.
+END_S: Final = 6 * CLOSE_S
 _PATIENCE_S: Final = 5.0
 
 
@@ -179,8 +183,9 @@ class Browser:
         """
         progress = _Progress()
         try:
-            async with asyncio.timeout(request.timeout_s) as deadline:
-                return await self._render(request, progress)
+            with waiting_for("the browser", request.timeout_s + END_S):
+                async with asyncio.timeout(request.timeout_s) as deadline:
+                    return await self._render(request, progress)
         except TimeoutError:
             if deadline.expired():
                 had_s = rounded(request.timeout_s)

@@ -11,6 +11,7 @@ from typing import Final
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.logs import event
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.search.breaker import Breakers, Record
 from webdata_nb.service.search.lineage import LOCAL, REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
@@ -24,6 +25,8 @@ from webdata_nb.service.search.rank import Ranking
 
 # A provider that repeats itself is not asked for more pages than could ever be needed.
 MAX_PAGES: Final = 50
+# What a page of results may take: its request, and its place in the line at the provider.
+PROVIDER_S: Final = 300.0
 
 Clock = Callable[[], float]
 
@@ -161,7 +164,8 @@ async def _collect(provider: Provider, query: Query, ranking: Ranking) -> Provid
     """Page within one provider until there is enough; return what stopped it, if anything did."""
     try:
         for number in range(1, MAX_PAGES + 1):
-            page = await provider.page(query, number)
+            with waiting_for(f"the search provider {provider.name}", PROVIDER_S):
+                page = await provider.page(query, number)
             new = ranking.add(page.found)
             if ranking.full or not new or not page.more:
                 break

@@ -12,7 +12,8 @@ import orjson
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.credits.tariff import of_result
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.extract import Extractor
+from webdata_nb.service.extract import EXTRACT_S, Extractor
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.scrape.look import look_of, markdown_mode, page_formats
 from webdata_nb.service.scrape.source import ScrapeOptions
 from webdata_nb.service.scrape.visit import Errand, Visit, Visitor
@@ -161,7 +162,8 @@ class _Search:
         content = {**scraped.formats, "metadata": scraped.metadata}
         if self._extractor is not None:
             asked = self._request.formats
-            content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
+            with waiting_for("the extraction from a page", EXTRACT_S):
+                content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
         return {"success": "error" not in content, "scraped": True, **content}
 
     def _row(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> Row:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.suspension import Suspensions, Watch
 from webdata_nb.service.web.urls import server
@@ -146,8 +147,10 @@ class PoliteFetcher:
     ) -> Fetched:
         """Fetch, and report to the throttle how the host did."""
         timed = replace(request, timeout_s=max(0.001, allowance.left_s))
+        limit_s = timed.timeout_s or 0.0
         try:
-            fetched = await self._fetcher.fetch(timed, allow_hop=hop)
+            with waiting_for(f"the answer of {name}", limit_s):
+                fetched = await self._fetcher.fetch(timed, allow_hop=hop)
         except FetchError as failure:
             if allowance.interrupted:
                 raise  # it was no fault of the host's

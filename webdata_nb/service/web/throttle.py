@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.web.politeness import (
     FRESH,
     GO,
@@ -190,10 +191,11 @@ class HostThrottle:
             came = self._clock()
             spacing_s = max(delay_s, entry.record.pause_s)
             limit_s = turn_limit_s(entry.queued, spacing_s, patience_s)
-            await self._queue(host, entry, stack, limit_s)
-            in_line_s = self._clock() - came
-            left_s = max(0.0, limit_s - in_line_s)
-            is_trial, spaced_s = await self._wait(host, entry, delay_s, patience_s, left_s)
+            with waiting_for(f"a turn at {host}", limit_s + patience_s):
+                await self._queue(host, entry, stack, limit_s)
+                in_line_s = self._clock() - came
+                left_s = max(0.0, limit_s - in_line_s)
+                is_trial, spaced_s = await self._wait(host, entry, delay_s, patience_s, left_s)
             if is_trial:
                 # The trial of a broken host: nobody else starts before its end.
                 stack.callback(_hold(host))
@@ -211,7 +213,8 @@ class HostThrottle:
             if verdict.wait_s > patience_s:
                 raise _left_alone(host, verdict, entry.record)
             patience_s -= verdict.wait_s
-            await self._sleep(verdict.wait_s)
+            with waiting_for(f"a pause of {host}", verdict.wait_s):
+                await self._sleep(verdict.wait_s)
 
     async def penalise(self, host: str, retry_after_s: float | None = None) -> None:
         """Report a complaint or a failure, as `Throttle.penalise` says."""

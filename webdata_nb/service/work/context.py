@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
+from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Batch, Job, Journaled, Lease
 from webdata_nb.service.store.retry import StoreRetry
@@ -43,16 +45,24 @@ class LeasedJob:
         """See `JobContext.entries`; a first attempt finds none, and does not ask."""
         if self.job.attempt == 1:
             return ()
-        return await self.retry.run(lambda: self.store.entries(self.job.id))
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.store.entries(self.job.id))
 
     async def snapshots(self) -> dict[str, bytes]:
         """See `JobContext.snapshots`."""
         if self.job.attempt == 1:
             return {}
-        return await self.retry.run(lambda: self.store.snapshots(self.job.id))
+        with waiting_for("the database", inf):
+            return await self.retry.run(lambda: self.store.snapshots(self.job.id))
 
     async def commit(self, batch: Batch) -> None:
         """See `JobContext.commit`."""
+        # No deadline: while the disk is full or the database locked, jobs are paused.
+        with waiting_for("the database", inf):
+            await self._commit(batch)
+        self.hub.changed(self.job.id)
+
+    async def _commit(self, batch: Batch) -> None:
         earlier, done = tuple(self._under_way), asyncio.Event()
         self._under_way[done] = None
         try:
@@ -66,4 +76,3 @@ class LeasedJob:
         finally:
             del self._under_way[done]
             done.set()
-        self.hub.changed(self.job.id)

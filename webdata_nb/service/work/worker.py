@@ -15,7 +15,13 @@ from contextlib import suppress
 from typing import Final
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.errors import JobFailed, LeaseLost, ServiceError, StoreUnavailable
+from webdata_nb.service.errors import (
+    JobFailed,
+    JobStalled,
+    LeaseLost,
+    ServiceError,
+    StoreUnavailable,
+)
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import NOTHING, Batch, Look
 from webdata_nb.service.work.context import LeasedJob
@@ -50,7 +56,7 @@ async def work(
         ended = await _finish(context, state, error, batch, clock)
     except LeaseLost:
         log.info("job %s was taken from this worker", context.job.id)
-    except StoreUnavailable as trouble:
+    except (StoreUnavailable, JobStalled) as trouble:
         log.warning("job %s is taken up again: %s", context.job.id, trouble)
     finally:
         engine_task.cancel()
@@ -79,7 +85,7 @@ async def _outcome(
 ) -> tuple[JobStatus, str | None, Batch]:
     try:
         return JobStatus.COMPLETED, None, await engine_task
-    except (LeaseLost, StoreUnavailable):
+    except (LeaseLost, StoreUnavailable, JobStalled):
         raise
     except ServiceError as failure:
         return JobStatus.FAILED, str(failure), NOTHING
