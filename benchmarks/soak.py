@@ -1,0 +1,412 @@
+"""Mixed load on one service for hours: every job ends, and nothing accumulates.
+
+Crawls in every order, searches that read their results, rendered pages, cancelled crawls, readers
+that go away and pages that are missing or hostile run side by side, drawn at random. Meanwhile page
+workers and browsers are killed. The service itself is killed in the first tenth of the time, and
+half-way its disk is full for a while (on a small file system of its own, which needs root).
+
+The load pauses after the first tenth and at the end. Both times memory (proportional share, PSS),
+open files and temporary files of the service and its children are counted. A run is good when every
+job ended as it should with all of its rows, memory grew by a tenth at most, and no file stayed open
+or lay around.
+
+Run it from the checkout, with the `test` extra; the default is two hours::
+
+    python -m benchmarks.soak --minutes 120
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from benchmarks.ten_crawls import memory_mb
+from tests.requirements import find
+from tests.service.search.stubs import Result, stubs
+from tests.site.document import document
+from tests.site.graphs import link_tree, redirect_loop
+from tests.site.server import Site
+from tests.wire.waiting import processes_on
+from webdata_nb import local
+from webdata_nb.client.client import Client
+from webdata_nb.contract.fields import ENGINES
+from webdata_nb.errors import ServiceError
+from webdata_nb.session import Connection
+from webdata_nb.settings import Provider, Settings
+
+GROWTH: Final = 1.1
+# Connections and files of a moment, such as a keep-alive connection of the probe itself.
+SPARE_FILES: Final = 10
+SIDE_BY_SIDE: Final = 4
+DISK_MB: Final = 384
+FULL_S: Final = 5.0
+# Every job of the load takes seconds; a machine under load may take longer.
+JOB_S: Final = 300.0
+_SETTLE_S: Final = 3.0
+_SCRIPTED: Final = (
+    "<title>App</title><script>document.write('<main><p>Written.</p></main>')</script>"
+)
+_HOSTILE: Final = "<title>Deep</title>" + "<div>" * 20_000 + "deep"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the service holds while it has nothing to do."""
+
+    memory_mb: float
+    files: int
+    temporary: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Report:
+    """How a run went: jobs by kind, kills by victim, what was wrong, and two looks at rest."""
+
+    jobs: Counter[str] = field(default_factory=Counter)
+    killed: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    wrong: list[str] = field(default_factory=list)
+    first: Usage | None = None
+    last: Usage | None = None
+
+    def problems(self) -> list[str]:
+        """Return everything that makes the run a bad one."""
+        found = list(self.wrong)
+        if self.first is None or self.last is None:
+            return [*found, "the run did not come to its end"]
+        if self.last.memory_mb > GROWTH * self.first.memory_mb:
+            found.append(
+                f"memory grew from {self.first.memory_mb:.0f} MB to {self.last.memory_mb:.0f} MB"
+            )
+        if self.last.files > self.first.files + SPARE_FILES:
+            found.append(f"open files grew from {self.first.files} to {self.last.files}")
+        # A browser that was replaced has folders of other names.
+        if len(self.last.temporary) > len(self.first.temporary):
+            found.append(f"temporary files were left: {self.last.temporary}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """The sites of the load, and the pages that their crawls must give."""
+
+    site: Site
+    tree: tuple[str, ...]
+    slow: str
+    scripted: str
+    faulty: str
+
+    @classmethod
+    def made(cls, site: Site) -> Web:
+        """Fill a site."""
+        tree = link_tree(site, depth=2, fanout=6)
+        site.page("/slow", document("Slow", links=[f"/slow/{n}" for n in range(50)]))
+        site.under("/slow/", _slow_page)
+        scripted = site.page("/app", _SCRIPTED)
+        site.page("/hostile", _HOSTILE)
+        site.page("/gone", "gone", status=410)
+        links = ["/missing", "/gone", "/hostile", *redirect_loop(site)]
+        faulty = site.page("/faulty", document("Faulty", links=links))
+        return cls(site, tree, site.at("/slow"), scripted, faulty)
+
+
+async def _slow_page(_request: object) -> str:
+    await asyncio.sleep(0.5)
+    return document("A slow page")
+
+
+class Load:
+    """Starts jobs at random and checks each at its end."""
+
+    def __init__(self, client: Client, web: Web, chance: random.Random, report: Report) -> None:
+        self._client, self._web, self._chance, self._report = client, web, chance, report
+        self._actions: list[Callable[[], Awaitable[None]]] = [
+            self._crawl, self._crawl, self._search, self._search,
+            self._cancelled, self._left, self._faulty,
+        ]  # fmt: skip
+        if find("chromium"):
+            self._actions.append(self._rendered)
+
+    async def each(self) -> None:
+        """Run every kind of job once."""
+        for action in dict.fromkeys(self._actions):
+            await self._checked(action)
+
+    async def until(self, end: float) -> None:
+        """Run jobs side by side until the monotonic clock says `end`."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(SIDE_BY_SIDE):
+                group.create_task(self._repeat(end))
+
+    async def _repeat(self, end: float) -> None:
+        while time.monotonic() < end:
+            await self._checked(self._chance.choice(self._actions))
+
+    async def _checked(self, action: Callable[[], Awaitable[None]]) -> None:
+        name = action.__name__.removeprefix("_")
+        try:
+            async with asyncio.timeout(JOB_S):
+                await action()
+        except ServiceError as error:
+            if error.status != 503:
+                self._report.wrong.append(f"{name}: {error}")
+            self._report.refused += 1
+            await asyncio.sleep(0.5)
+        except TimeoutError:
+            self._report.wrong.append(f"{name}: not ended within {JOB_S:g} s")
+        except AssertionError as error:
+            self._report.wrong.append(f"{name}: {error}")
+        else:
+            self._report.jobs[name] += 1
+
+    async def _crawl(self) -> None:
+        strategy = self._chance.choice(["bfs", "dfs", "bff"])
+        body = {"url": self._web.site.at("/tree"), "crawl_strategy": strategy, "concurrency": 5}
+        rows = await self._rows(body)
+        expected = {self._web.site.at(path) for path in self._web.tree}
+        urls = [row["url"] for row in rows]
+        assert len(urls) == len(set(urls)), "a row came twice"
+        assert set(urls) == expected, f"{len(urls)} of {len(expected)} rows"
+        assert all(row["success"] for row in rows), [row["error"] for row in rows][:3]
+
+    async def _faulty(self) -> None:
+        rows = await self._rows({"url": self._web.faulty})
+        assert {row["success"] for row in rows} == {True, False}, "not as the site is"
+
+    async def _rendered(self) -> None:
+        options = {"render": True, "only_main_content": False}
+        [row] = await self._rows(
+            {"url": self._web.scripted, "max_pages": 1, "scrape_options": options}
+        )
+        assert "Written." in (row.get("markdown") or ""), row["error"] or "not rendered"
+
+    async def _rows(self, body: dict[str, Any]) -> list[dict[str, Any]]:
+        job_id = (await self._client.start_crawl(body)).job_id
+        status = await self._ended(job_id)
+        assert status == "completed", f"crawl {job_id} is {status}"
+        return (await self._client.crawl_status(job_id, per_page=1000)).data
+
+    async def _ended(self, job_id: str) -> str:
+        while True:
+            status = await self._client.crawl_status(job_id, include_data=False)
+            if status.status.terminal:
+                return status.status.value
+            await asyncio.sleep(0.2)
+
+    async def _search(self) -> None:
+        query = f"query {self._chance.randrange(1000)}"
+        job_id = (await self._client.start_search({"query": query, "num_results": 5})).job_id
+        while not (status := await self._client.search_status(job_id, wait_s=5)).status.terminal:
+            pass
+        assert status.status == "completed", f"search {job_id}: {status.status} {status.error}"
+        assert [row["rank"] for row in status.data] == [1, 2, 3, 4, 5]
+        assert all(row["scraped"] for row in status.data), [row["error"] for row in status.data]
+
+    async def _cancelled(self) -> None:
+        job_id = (await self._client.start_crawl({"url": self._web.slow})).job_id
+        await asyncio.sleep(self._chance.uniform(0, 2))
+        await self._client.cancel(job_id)
+        assert await self._ended(job_id) == "cancelled"
+
+    async def _left(self) -> None:
+        """Read some events of a crawl, and go away."""
+        job_id = (await self._client.start_crawl({"url": self._web.site.at("/tree")})).job_id
+        async with contextlib.aclosing(self._client.events("crawl", job_id)) as events:
+            async for _ in events:
+                if self._chance.random() < 0.3:
+                    break
+        status = await self._ended(job_id)
+        assert status == "completed", f"crawl {job_id} is {status}"
+
+
+class Service:
+    """The service under load, looked at from outside."""
+
+    def __init__(self, settings: Settings, scratch: Path, report: Report) -> None:
+        self._settings, self._scratch, self._report = settings, scratch, report
+
+    def process(self) -> psutil.Process | None:
+        """Return the service's own process."""
+        for process in processes_on(self._settings.data_dir):
+            with contextlib.suppress(psutil.Error):
+                if "serve" in process.cmdline():
+                    return process
+        return None
+
+    def kill(self) -> None:
+        """Kill the service itself."""
+        if (process := self.process()) is not None:
+            process.kill()
+            self._report.killed["service"] += 1
+
+    def kill_child(self, chance: random.Random) -> None:
+        """Kill a page worker or a process of the browser."""
+        if (process := self.process()) is None:
+            return
+        with contextlib.suppress(psutil.Error):
+            children = [each for each in process.children() if each.is_running()]
+            if children:
+                victim = chance.choice(children)
+                kind = (
+                    "browser"
+                    if "chrom" in victim.name() or "node" in victim.name()
+                    else "page worker"
+                )
+                os.kill(victim.pid, signal.SIGKILL)
+                self._report.killed[kind] += 1
+
+    async def usage(self) -> Usage:
+        """Return what the service holds once it has come to rest."""
+        await asyncio.sleep(_SETTLE_S)
+        process = self.process()
+        assert process is not None, "the service is gone"
+        spool = self._settings.data_dir / "spool"
+        left = [
+            path.name
+            for folder in (self._scratch, spool)
+            if folder.is_dir()
+            for path in folder.iterdir()
+        ]
+        return Usage(memory_mb(process.pid), process.num_fds(), tuple(sorted(left)))
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path | None]:
+    """Mount a small file system and give it; None where that is not permitted."""
+    disk = folder / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
+        yield None
+        return
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@contextlib.asynccontextmanager
+async def full_disk(disk: Path) -> AsyncIterator[None]:
+    """Leave no space on a file system inside the block."""
+    filler = disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(65536))
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+async def soak(seconds: float, seed: int) -> Report:
+    """Run the load for some seconds; return how it went."""
+    report, chance = Report(), random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder)) as disk, Site() as site:
+        home, scratch = disk or Path(folder), Path(folder, "tmp")
+        await asyncio.to_thread(scratch.mkdir)
+        os.environ["TMPDIR"] = str(scratch)
+        settings = _settings(home, site)
+        service, connection = Service(settings, scratch, report), Connection()
+        try:
+            async with connection.client(settings) as client:
+                load = Load(client, Web.made(site), chance, report)
+                await _phases(load, service, disk, seconds=seconds, chance=chance, report=report)
+        finally:
+            await connection.aclose()
+            await local.stop(settings)
+    return report
+
+
+async def _phases(
+    load: Load,
+    service: Service,
+    disk: Path | None,
+    *,
+    seconds: float,
+    chance: random.Random,
+    report: Report,
+) -> None:
+    """Warm up and kill the service, look, load with kills and a full disk, look again."""
+    began = time.monotonic()
+    await load.each()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load.until(began + seconds / 10))
+        await asyncio.sleep(seconds / 20)
+        service.kill()
+    # A short first tenth has to be long enough for everything to have been loaded once.
+    await load.each()
+    report.first = await service.usage()
+    end = began + seconds
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load.until(end))
+        group.create_task(_killing(service, end, chance))
+        if disk is not None:
+            group.create_task(_disk_full_once(disk, began + seconds / 2, report))
+    await load.each()
+    report.last = await service.usage()
+
+
+async def _killing(service: Service, end: float, chance: random.Random) -> None:
+    while (left := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, chance.uniform(2, 15)))
+        service.kill_child(chance)
+
+
+async def _disk_full_once(disk: Path, at: float, report: Report) -> None:
+    await asyncio.sleep(max(0.0, at - time.monotonic()))
+    async with full_disk(disk):
+        await asyncio.sleep(FULL_S)
+    report.killed["disk full"] += 1
+
+
+def _settings(home: Path, site: Site) -> Settings:
+    stub = stubs()["searxng"]
+    stub.served = [Result(site.at(f"/found/{n}"), f"Found {n}", "Text.") for n in range(1, 8)]
+    url = stub.on(site)
+    site.under("/found/", lambda _: document("Found"))
+    settings = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
+    return replace(
+        settings,
+        engines=dict.fromkeys(ENGINES, ("searxng",)),
+        providers={"searxng": Provider(url)},
+    )
+
+
+def main() -> int:
+    """Print how the run went; return 1 when something was wrong."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--minutes", type=float, default=120.0)
+    arguments.add_argument("--seed", type=int, default=0)
+    given = arguments.parse_args()
+    report = asyncio.run(soak(given.minutes * 60, given.seed))
+    print(f"jobs ended: {dict(report.jobs)}; refused while the disk was full: {report.refused}")
+    print(f"killed: {dict(report.killed)}")
+    for name, usage in (("after the first tenth", report.first), ("at the end", report.last)):
+        if usage is not None:
+            print(
+                f"{name}: {usage.memory_mb:.0f} MB, {usage.files} open files,"
+                f" {len(usage.temporary)} temporary files"
+            )
+    problems = report.problems()
+    print(*(problems or ["every job ended, nothing accumulated"]), sep="\n")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
