@@ -29,11 +29,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import psutil
 
 from benchmarks.ten_crawls import memory_mb
@@ -45,6 +47,7 @@ from tests.site.server import Site
 from tests.wire.waiting import processes_on
 from webdata_nb import local
 from webdata_nb.client.client import Client
+from webdata_nb.contract import paths
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.errors import ServiceError
 from webdata_nb.session import Connection
@@ -76,11 +79,14 @@ class Usage:
 
 @dataclass(slots=True)
 class Report:
-    """How a run went: jobs by kind, kills by victim, what was wrong, and two looks at rest."""
+    """How a run went: jobs by kind, kills by victim, what was wrong, and two looks at rest.
+
+    `readiness` is what `/readyz` answered while the disk was full; None where it never was.
+    """
 
     jobs: Counter[str] = field(default_factory=Counter)
     killed: Counter[str] = field(default_factory=Counter)
-    refused: int = 0
+    readiness: str | None = None
     wrong: list[str] = field(default_factory=list)
     first: Usage | None = None
     last: Usage | None = None
@@ -88,6 +94,8 @@ class Report:
     def problems(self) -> list[str]:
         """Return everything that makes the run a bad one."""
         found = list(self.wrong)
+        if self.readiness is not None and "disk full" not in self.readiness:
+            found.append(f"/readyz with a full disk: {self.readiness}")
         if self.first is None or self.last is None:
             return [*found, "the run did not come to its end"]
         if self.last.memory_mb > GROWTH * self.first.memory_mb:
@@ -143,6 +151,11 @@ class Load:
         if find("chromium"):
             self._actions.append(self._rendered)
 
+    @property
+    def base_url(self) -> str:
+        """Where the service answers."""
+        return self._client.base_url
+
     async def each(self) -> None:
         """Run every kind of job once."""
         for action in dict.fromkeys(self._actions):
@@ -164,10 +177,9 @@ class Load:
             async with asyncio.timeout(JOB_S):
                 await action()
         except ServiceError as error:
-            if error.status != 503:
+            # Refused while the disk was full, also when it was sent again.
+            if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 self._report.wrong.append(f"{name}: {error}")
-            self._report.refused += 1
-            await asyncio.sleep(0.5)
         except TimeoutError:
             self._report.wrong.append(f"{name}: not ended within {JOB_S:g} s")
         except AssertionError as error:
@@ -301,8 +313,8 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-@contextlib.asynccontextmanager
-async def full_disk(disk: Path) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def full_disk(disk: Path) -> Iterator[None]:
     """Leave no space on a file system inside the block."""
     filler = disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -357,7 +369,7 @@ async def _phases(
         group.create_task(load.until(end))
         group.create_task(_killing(service, end, chance))
         if disk is not None:
-            group.create_task(_disk_full_once(disk, began + seconds / 2, report))
+            group.create_task(_disk_full_once(disk, began + seconds / 2, load.base_url, report))
     await load.each()
     report.last = await service.usage()
 
@@ -368,11 +380,12 @@ async def _killing(service: Service, end: float, chance: random.Random) -> None:
         service.kill_child(chance)
 
 
-async def _disk_full_once(disk: Path, at: float, report: Report) -> None:
+async def _disk_full_once(disk: Path, at: float, base_url: str, report: Report) -> None:
     await asyncio.sleep(max(0.0, at - time.monotonic()))
-    async with full_disk(disk):
+    with full_disk(disk):
         await asyncio.sleep(FULL_S)
-    report.killed["disk full"] += 1
+        async with httpx.AsyncClient(base_url=base_url, trust_env=False) as http:
+            report.readiness = (await http.get(paths.READY)).text
 
 
 def _settings(home: Path, site: Site) -> Settings:
@@ -395,8 +408,10 @@ def main() -> int:
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     report = asyncio.run(soak(given.minutes * 60, given.seed))
-    print(f"jobs ended: {dict(report.jobs)}; refused while the disk was full: {report.refused}")
-    print(f"killed: {dict(report.killed)}")
+    print(f"jobs ended: {dict(report.jobs)}")
+    print(
+        f"killed: {dict(report.killed)}; ready with a full disk: {report.readiness or 'not tried'}"
+    )
     for name, usage in (("after the first tenth", report.first), ("at the end", report.last)):
         if usage is not None:
             print(
