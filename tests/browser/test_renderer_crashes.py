@@ -85,3 +85,47 @@ async def test_a_browser_that_does_not_answer_is_replaced(browser: Browser, site
     assert stopped
     _, alive = psutil.wait_procs(stopped, timeout=30)
     assert alive == []
+
+
+@pytest.mark.parametrize("victim", ["browser", "driver"])
+async def test_pages_whose_browser_is_killed_are_opened_in_another(
+    browser: Browser, site: Site, victim: str
+) -> None:
+    urls = [site.page(f"/{n}", f"<p>page {n}</p><script src=/slow/{n}></script>") for n in range(2)]
+    gates = [site.hold(f"/slow/{n}") for n in range(2)]
+    rendering = [
+        asyncio.create_task(browser.render(RenderRequest(url, timeout_s=120.0))) for url in urls
+    ]
+    for n in range(2):
+        await asyncio.to_thread(site.wait_for, f"/slow/{n}", timeout=60)
+    for process in chromiums() if victim == "browser" else drivers():
+        process.kill()
+    for gate in gates:
+        gate.release()
+    async with asyncio.timeout(120):
+        rendered = await asyncio.gather(*rendering)
+        assert b"page 0" in (await browser.render(RenderRequest(urls[0]))).html
+    assert [f"page {n}".encode() in each.html for n, each in enumerate(rendered)] == [True, True]
+
+
+async def test_a_page_that_ends_every_browser_fails(browser: Browser, site: Site) -> None:
+    asked = 0
+
+    def page(_request: object) -> str:
+        nonlocal asked
+        asked += 1
+        for process in chromiums():
+            process.kill()
+        return "let seen = 1;"
+
+    url = site.page("/", "<p>page</p><script src=/kill></script>")
+    site.page("/kill", page)
+    async with asyncio.timeout(120):
+        with pytest.raises(ScrapeError, match="the browser crashed over this page"):
+            await browser.render(RenderRequest(url, timeout_s=100.0))
+    assert asked == 3
+
+
+def drivers() -> list[psutil.Process]:
+    """Return the processes of Playwright's driver."""
+    return [each for each in psutil.Process().children() if "run-driver" in each.cmdline()]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.child_process import environment
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.browser_end import detach
+from webdata_nb.service.scrape.browser_end import detach, ends_in_time
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -128,6 +128,17 @@ def _trusting(fingerprint: str | None) -> tuple[str, ...]:
 def _first_line(error: PlaywrightError) -> str:
     # What follows it is a log of the browser's own.
     return next(iter(error.message.strip().splitlines()), "it says no more")[:200]
+
+
+async def answers(chromium: Chromium) -> bool:
+    """Whether a browser and its driver still answer: a killed driver never tells of its end."""
+    return chromium.is_connected() and await ends_in_time(_greet(chromium))
+
+
+async def _greet(chromium: Chromium) -> None:
+    session = await chromium.new_browser_cdp_session()
+    await session.send("Browser.getVersion")
+    await detach(session)
 
 
 async def profile_of(chromium: Chromium) -> Path | None:

@@ -26,7 +26,7 @@ from webdata_nb.service.scrape.browser_end import (
     ends_in_time,
     process_of,
 )
-from webdata_nb.service.scrape.chromium import failure, launch, missing, profile_of, remove
+from webdata_nb.service.scrape.chromium import answers, failure, launch, missing, profile_of, remove
 from webdata_nb.service.scrape.devices import Screen, check_name, screen_of
 from webdata_nb.service.scrape.rendered import Rendered, RenderRequest, Shot
 from webdata_nb.service.scrape.tab import Tab
@@ -52,6 +52,8 @@ START_S: Final = 60.0
 # What a page's end, and its browser's, may take beyond the page's time.
 END_S: Final = 6 * CLOSE_S
 _PATIENCE_S: Final = 5.0
+# A page whose browser ended is opened in the next one: the end may be another page's doing.
+_BROWSERS_A_PAGE: Final = 3
 
 
 class Browser:
@@ -196,18 +198,38 @@ class Browser:
     async def _render(self, request: RenderRequest, progress: _Progress) -> Rendered:
         screen = await self.screen(request.mobile_device, mobile=request.mobile)
         document = request.document or await self._fetch(request, screen)
-        progress.what = "waiting for a free browser"
-        async with self._slots, self._living() as life:
-            with life.proxy.admit(self._allowance, self._courtesy(request, document)) as granted:
-                options = {**self._defaults, **request.context_options(screen)}
-                proxy = {
-                    "server": life.proxy.url,
-                    "username": granted.username,
-                    "password": granted.password,
-                }
-                async with self._context(life, {**options, "proxy": proxy}) as context:
-                    tab = Tab(context, request, document, granted, progress.say)
-                    return await tab.render(self._fetcher)
+        for left in reversed(range(_BROWSERS_A_PAGE)):
+            progress.what = "waiting for a free browser"
+            async with self._slots, self._living() as life:
+                try:
+                    return await self._render_in(life, request, document, screen, progress)
+                except ScrapeError as error:
+                    # A browser that was killed, or that another page brought down.
+                    if error.kind != "render" or await answers(life.chromium):
+                        raise
+                    life.worn = True
+                    if not left:
+                        raise ScrapeError("render", "the browser crashed over this page") from error
+        raise AssertionError("unreachable")
+
+    async def _render_in(
+        self,
+        life: _Life,
+        request: RenderRequest,
+        document: Fetched,
+        screen: Screen,
+        progress: _Progress,
+    ) -> Rendered:
+        with life.proxy.admit(self._allowance, self._courtesy(request, document)) as granted:
+            options = {**self._defaults, **request.context_options(screen)}
+            proxy = {
+                "server": life.proxy.url,
+                "username": granted.username,
+                "password": granted.password,
+            }
+            async with self._context(life, {**options, "proxy": proxy}) as context:
+                tab = Tab(context, request, document, granted, progress.say)
+                return await tab.render(self._fetcher)
 
     def _courtesy(self, request: RenderRequest, document: Fetched) -> Courtesy | None:
         if self._throttle is None:
