@@ -446,7 +446,11 @@ class _Relay:
             left = None if left is None else left - len(piece)
             self._granted.spend(len(piece))
             sink.write(piece)
-            await sink.drain()
+            try:
+                async with asyncio.timeout(self._granted.allowance.idle_s):
+                    await sink.drain()
+            except TimeoutError:
+                return  # whoever is sent it takes nothing any more
 
     async def _read(self, source: asyncio.StreamReader, most: int) -> bytes:
         """Read what comes next; time counts only while neither side moves."""
