@@ -1,0 +1,138 @@
+"""A search of one account beside sixteen crawls of another, against the same search alone.
+
+A team's service runs as a process of its own. Its search engine answers after 300 ms, and so does
+the page that the engine names; a search asks for one result with its Markdown. The median of its
+time is measured on the idle service, then while sixteen crawls of another account run, whose pages
+answer after 100 ms and never end. The site and the engine are served by this program, on the same
+processors as the service.
+
+Run it from the checkout, with the `test` extra::
+
+    python -m benchmarks.search_beside_crawls
+
+It ends with 1 where the ratio is above 2, or a crawl did not run all the while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from tests.openapi.served import Served, team
+from tests.service.routes.endless import endless
+from tests.service.search.stubs import Result, Stub, stubs
+from tests.site.server import Site
+from tests.test_cli import Shell
+from webdata_nb.service.work.runner import SLOTS
+
+MOST: Final = 2.0
+ENGINE_S: Final = 0.3
+_SEARCH: Final = {"query": "colour", "num_results": 1, "formats": ["markdown"]}
+_PATIENCE_S: Final = 120.0
+
+
+async def searched(http: httpx.AsyncClient) -> float:
+    """Search once; return the seconds until the row was there."""
+    began = time.perf_counter()
+    started = await http.post("/v1/search?wait=30", json=_SEARCH)
+    reply: Any = started.raise_for_status().json()["result"]
+    took_s = time.perf_counter() - began
+    if reply["status"] != "completed" or not reply["data"][0]["scraped"]:
+        raise RuntimeError(f"the search did not succeed: {reply}")
+    return took_s
+
+
+async def median_s(http: httpx.AsyncClient, rounds: int) -> float:
+    """Return the median of so many searches, one after the other."""
+    return statistics.median([await searched(http) for _ in range(rounds)])
+
+
+async def crawls_begun(http: httpx.AsyncClient, site: Site) -> list[str]:
+    """Start the crawls, and wait until all of them run and have pages."""
+    ids = []
+    for number in range(SLOTS):
+        body = {"url": site.at(f"/endless/{number}/"), "max_pages": 1000}
+        started = await http.post("/v1/crawl", json=body)
+        ids.append(started.raise_for_status().json()["job_id"])
+    async with asyncio.timeout(_PATIENCE_S):
+        while not all([await _has_pages(http, each) for each in ids]):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    return ids
+
+
+async def _has_pages(http: httpx.AsyncClient, job_id: str) -> bool:
+    return bool((await _status(http, job_id))["completed_pages"])
+
+
+async def _status(http: httpx.AsyncClient, job_id: str) -> Any:
+    reply = await http.get(f"/v1/crawl/{job_id}?include_data=false")
+    return reply.raise_for_status().json()
+
+
+async def measure(served: Served, bob: str, site: Site, rounds: int) -> int:
+    """Print the two medians and their ratio; return the exit code."""
+    alone = {"base_url": served.url, "trust_env": False, "timeout": _PATIENCE_S}
+    async with (
+        httpx.AsyncClient(headers=served.headers, **alone) as alice,  # type: ignore[arg-type]
+        httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {bob}"},
+            **alone,  # type: ignore[arg-type]
+        ) as http,
+    ):
+        await median_s(http, 3)  # page workers start, and connections open
+        idle_s = await median_s(http, rounds)
+        crawls = await crawls_begun(alice, site)
+        beside_s = await median_s(http, rounds)
+        states = [(await _status(alice, each))["status"] for each in crawls]
+        for each in crawls:
+            await alice.post(f"/v1/jobs/{each}/cancel")
+    ratio = beside_s / idle_s
+    running = states.count("running")
+    print(f"alone {idle_s:.3f} s, beside {SLOTS} crawls {beside_s:.3f} s: {ratio:.2f} of {MOST:g}")
+    print(f"crawls that ran all the while: {running} of {SLOTS}")
+    return int(ratio > MOST or running < SLOTS)
+
+
+def slow_engine(site: Site) -> Stub:
+    """Serve an engine and the page that it names, each after 300 ms."""
+    stub = stubs()["searxng"]
+    stub.on(site)
+    stub.served = [Result(site.at("/result"), "Found", "It is red.")]
+    answer = stub._handle  # noqa: SLF001 - the same answer, later
+
+    async def later(request: Any) -> Any:
+        await asyncio.sleep(ENGINE_S)
+        return await answer(request)
+
+    site.under(stub.path, later)
+    page = "<title>Found</title><h1>Found</h1><p>It is red.</p>"
+    site.page("/result", page, delay=ENGINE_S)
+    site.under("/endless", endless)
+    return stub
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15, help="searches for each median")
+    rounds = parser.parse_args().rounds
+    with Site() as site, tempfile.TemporaryDirectory() as home:
+        stub = slow_engine(site)
+        engines = dict.fromkeys(("ONE", "TWO", "THREE"), "searxng")
+        environ = {f"WEBDATA_ENGINE_{name}": value for name, value in engines.items()}
+        environ["WEBDATA_SEARXNG_URL"] = site.at(stub.path)
+        with team(Path(home), "--allow-network", "127.0.0.0/8", **environ) as served:
+            bob = Shell(Path(home)).run("keys", "create", "--name", "bob").stdout.strip()
+            return asyncio.run(measure(served, bob, site, rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Sixteen crawls of one account, and the search of another beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.service.conftest import opened
+from tests.service.routes.endless import endless
+from tests.service.routes.teams import member
+from tests.service.search.stubs import Result, stubs
+from tests.site.server import Site
+from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.local import SessionSettings
+from webdata_nb.service.work.runner import SLOTS
+
+
+async def test_a_search_ends_while_sixteen_crawls_of_another_account_run(
+    tmp_path: Path, site: Site
+) -> None:
+    stub = stubs()["searxng"]
+    providers = SessionSettings.model_validate(
+        {
+            "engines": dict.fromkeys(ENGINES, ("searxng",)),
+            "providers": {"searxng": {"url": stub.on(site)}},
+        }
+    )
+    site.page("/result", "<title>Found</title><h1>Found</h1><p>It is red.</p>", delay=0.05)
+    site.under("/endless", endless)
+    stub.served = [Result(site.at("/result"), "Found", "It is red.")]
+    alice, bob = await member(tmp_path, "alice"), await member(tmp_path, "bob")
+    async with opened(tmp_path, "team", providers=providers, networks=("127.0.0.0/8",)) as api:
+        crawls = [
+            await api.started(
+                "crawl",
+                {"url": site.at(f"/endless/{n}"), "max_pages": 1000, "respect_robots_txt": False},
+                headers=alice,
+            )
+            for n in range(SLOTS)
+        ]
+        for crawl in crawls:
+            while (await api.get(f"/v1/crawl/{crawl}", headers=alice))["status"] != "running":  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        query = {"query": "colour", "num_results": 1, "formats": ["markdown"]}
+        found = (await api.post("/v1/search?wait=30", query, headers=bob))["result"]
+        assert found["status"] == "completed", found
+        [row] = found["data"]
+        assert (row["scraped"], "It is red." in row["markdown"]) == (True, True)
+        for crawl in crawls:
+            told = await api.get(f"/v1/crawl/{crawl}", headers=alice)
+            assert told["status"] == "running"
+            await api.post(f"/v1/jobs/{crawl}/cancel", headers=alice)
