@@ -166,17 +166,34 @@ def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "cost", "reserved"),
+    ("told", "cost", "reserved", "unlimited"),
     [
-        ({}, None, None),
-        ({"credits": 2, "credits_reserved": "unlimited"}, 2.0, "unlimited"),
-        ({"credits": 2.5, "credits_reserved": 10}, 2.5, 10.0),
-        ({"credits": {"used": 2}, "credits_reserved": "some"}, None, None),
-        ({"credits": True, "credits_reserved": [1]}, None, None),
+        ({}, None, None, False),
+        ({"credits": 2, "credits_reserved": None, "credits_unlimited": True}, 2.0, None, True),
+        # As a service told it before there was `credits_unlimited`.
+        ({"credits": 2, "credits_reserved": "unlimited"}, 2.0, None, True),
+        ({"credits": 2.5, "credits_reserved": 10}, 2.5, 10.0, False),
+        ({"credits": {"used": 2}, "credits_reserved": "some"}, None, None, False),
+        ({"credits": True, "credits_reserved": [1], "credits_unlimited": 1}, None, None, False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (replies.CrawlStatus, {}),
+        (replies.SearchStatus, {}),
+        (events.Progress, {"type": "crawl"}),
     ],
 )
 def test_credits_are_taken_where_they_are_figures(
-    told: dict[str, object], cost: float | None, reserved: object
+    model: type[events.Cost],
+    named: dict[str, object],
+    told: dict[str, object],
+    cost: float | None,
+    reserved: float | None,
+    *,
+    unlimited: bool,
 ) -> None:
-    reply = replies.CrawlStatus.model_validate({"job_id": "j", "status": "running", **told})
+    reply = model.model_validate({"job_id": "j", "status": "running", **named, **told})
     assert (reply.credits, reply.credits_reserved) == (cost, reserved)
+    assert reply.credits_unlimited is unlimited

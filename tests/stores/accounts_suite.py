@@ -73,7 +73,11 @@ class AccountsSuite:
         accounts = await opened(store)
         await accounts.top_up("Alice", 2, now=NOW)
         job, _ = await store.accept(new_job("a", most=(Charge("crawl", "page", 11),)), now=NOW)
-        assert job.cost == {"credits": None, "credits_reserved": 11}
+        assert job.cost == {
+            "credits": None,
+            "credits_reserved": 11,
+            "credits_unlimited": False,
+        }
         assert await store.job("a", job.id) == job
         usage = await accounts.usage("a", now=NOW)
         balance = usage.account.balance
@@ -94,7 +98,11 @@ class AccountsSuite:
         charges = [line for line in await accounts.ledger("a") if line["kind"] == "charge"]
         assert [line["hold_id"] for line in charges] == [job.id]
         ended = await store.job("a", job.id)
-        assert ended.cost == {"credits": 4, "credits_reserved": 11}
+        assert ended.cost == {
+            "credits": 4,
+            "credits_reserved": 11,
+            "credits_unlimited": False,
+        }
         await sums_up(accounts)
 
     async def test_a_refused_start_leaves_nothing_behind(self, store: SqliteStore) -> None:

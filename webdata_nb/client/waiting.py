@@ -172,4 +172,5 @@ def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: 
         elapsed=reply.time_taken if reply.time_taken is not None else elapsed_s,
         credits=reply.credits,
         credits_reserved=reply.credits_reserved,
+        credits_unlimited=reply.credits_unlimited,
     )

@@ -7,7 +7,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from webdata_nb.contract.states import JobKind, JobStatus
 
@@ -26,8 +33,8 @@ class Event(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-# What is reserved for a job of an account without a limit.
-UNLIMITED: Final = "unlimited"
+# What services before the field `credits_unlimited` reserved for a job without a limit.
+_UNLIMITED: Final = "unlimited"
 
 
 def _credits(told: Any) -> float | None:
@@ -36,20 +43,44 @@ def _credits(told: Any) -> float | None:
     return float(told) if is_figure and math.isfinite(told) else None
 
 
-def _reserved(told: Any) -> float | str | None:
-    return UNLIMITED if told == UNLIMITED else _credits(told)
+def _is_true(told: Any) -> bool:
+    return told is True
 
 
-Credits = Annotated[float | None, BeforeValidator(_credits)]
-Reserved = Annotated[float | Literal["unlimited"] | None, BeforeValidator(_reserved)]
+Credits = Annotated[
+    float | None,
+    BeforeValidator(_credits),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]}),
+]
 
 
-class Progress(Event):
-    """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind.
+class Cost(BaseModel):
+    """What a job costs (ours), where a service tells."""
 
-    `credits` is what it has cost and `credits_reserved` what is held for it, where a service
-    tells: both are ours.
-    """
+    credits: Credits = Field(
+        default=None, description="What the job cost, in credits; null until it has ended."
+    )
+    credits_reserved: Credits = Field(
+        default=None,
+        description="What is held for the job while it runs, in credits: the most that it may "
+        "cost; null where nothing is held.",
+    )
+    credits_unlimited: Annotated[bool, BeforeValidator(_is_true)] = Field(
+        default=False,
+        description="Whether the job's account has no limit, so that nothing is held for it.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier(cls, told: Any) -> Any:
+        """Read a reply of an earlier service."""
+        if isinstance(told, dict) and told.get("credits_reserved") == _UNLIMITED:
+            return {**told, "credits_reserved": None, "credits_unlimited": True}
+        return told
+
+
+class Progress(Event, Cost):
+    """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind."""
 
     job_id: str
     type: JobKind
@@ -59,8 +90,6 @@ class Progress(Event):
     failed: dict[str, int] = Field(default_factory=dict)
     elapsed: float = 0.0
     message: str = ""
-    credits: Credits = None
-    credits_reserved: Reserved = None
 
 
 class PageDone(Event):

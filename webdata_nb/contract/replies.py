@@ -17,7 +17,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from webdata_nb.contract.events import Credits, Reserved
+from webdata_nb.contract.events import Cost
 from webdata_nb.contract.states import JobKind, JobStatus
 
 
@@ -140,11 +140,11 @@ class CrawlPage(PageFields):
     fetched_at: datetime | None = None
 
 
-class SearchStatus(Reply):
+class SearchStatus(Reply, Cost):
     """GET /v1/search/{job_id}; `time_taken` is seconds.
 
-    `providers_usable` and `providers_unusable` (with what each one lacks) are ours, and so are
-    `credits`, what the job cost once it has ended, and `credits_reserved`, held for it until then.
+    `providers_usable` and `providers_unusable` (with what each one lacks) are ours, and so is what
+    it costs.
     """
 
     success: bool = True
@@ -166,8 +166,6 @@ class SearchStatus(Reply):
     result_expired: bool | None = None
     retention_hours: float | None = None
     expired_at: datetime | None = None
-    credits: Credits = None
-    credits_reserved: Reserved = None
 
 
 class SearchStart(StartReply):
@@ -176,8 +174,8 @@ class SearchStart(StartReply):
     result: SearchStatus | None = None
 
 
-class CrawlStatus(Reply):
-    """GET /v1/crawl/{job_id}; `receipt`, `error`, `credits` and `credits_reserved` are ours."""
+class CrawlStatus(Reply, Cost):
+    """GET /v1/crawl/{job_id}; `receipt`, `error` and what it costs are ours."""
 
     success: bool = True
     job_id: str
@@ -191,8 +189,6 @@ class CrawlStatus(Reply):
     error: str | None = None
     time_taken: float | None = None
     receipt: Receipt | None = None
-    credits: Credits = None
-    credits_reserved: Reserved = None
 
 
 class StoredFile(Reply):

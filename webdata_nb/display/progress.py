@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from webdata_nb.contract.events import UNLIMITED, Progress
+from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars
 from webdata_nb.display.marimo_bar import MarimoBar
@@ -209,11 +209,10 @@ class Listener:
 
 def _credits(progress: Progress) -> dict[str, Any]:
     """Return what the job has cost and what is held for it; the contract need not tell."""
-    held = progress.credits_reserved
     return {
         "credits": progress.credits,
-        "reserved": held if isinstance(held, float) else None,
-        "unlimited": held == UNLIMITED,
+        "reserved": progress.credits_reserved,
+        "unlimited": progress.credits_unlimited,
     }
 
 

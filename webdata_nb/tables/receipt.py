@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
-from webdata_nb.contract.events import UNLIMITED
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.tables import extractions
 from webdata_nb.tables.rows import Row, dumps
@@ -37,7 +36,8 @@ class Outcome:
     total: int | None
     job_s: float | None = None
     credits: float | None = None
-    reserved: float | str | None = None
+    reserved: float | None = None
+    unlimited: bool = False
     engines: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -64,6 +64,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
         job_s=reply.time_taken,
         credits=_credits(reply),
         reserved=reply.credits_reserved,
+        unlimited=reply.credits_unlimited,
         extraction=extractions.of_rows(rows),
         engines={
             "engine_requested": reply.engine_requested,
@@ -100,6 +101,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
         job_s=reply.time_taken,
         credits=_credits(reply),
         reserved=reply.credits_reserved,
+        unlimited=reply.credits_unlimited,
         extraction=extractions.of_table(rows),
         counts=told.counts if told else {},
         examples=told.examples if told else {},
@@ -181,6 +183,7 @@ def attrs(
         },
         "credits": outcome.credits,
         "credits_reserved": outcome.reserved,
+        "credits_unlimited": outcome.unlimited,
         "receipt": {
             "counts": dict(outcome.counts),
             "examples": {
@@ -327,7 +330,7 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
         parts.append(failed)
     if warning := concern(outcome):
         parts.append(warning)
-    if outcome.credits is not None and outcome.reserved != UNLIMITED:
+    if outcome.credits is not None and not outcome.unlimited:
         parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
     parts.append(f"{elapsed_s:.1f} s")
     return "; ".join(parts)

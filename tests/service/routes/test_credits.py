@@ -46,7 +46,8 @@ async def test_the_users_own_account_has_no_limit_and_is_counted(api: Api, site:
         site.page(path, '<a href="/a">a</a>' if path == "/" else "text")
     site.page("/broken", "no", status=500)
     told = await api.done("crawl", url=site.url, max_pages=10)
-    assert (told["credits"], told["credits_reserved"]) == (2, "unlimited")
+    assert (told["credits"], told["credits_reserved"]) == (2, None)
+    assert told["credits_unlimited"] is True
     usage = await api.get("/v1/usage")
     assert usage["operations"] == [
         {"platform": "crawl", "operation": "page", "units": 2, "credits": 2.0}
@@ -68,6 +69,7 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
         told = await api.get(f"/v1/crawl/{job_id}", headers=mine)
         events = await api.http.get(f"/v1/crawl/{job_id}/events", headers=mine)
     assert (told["credits"], told["credits_reserved"]) == (2, 10)
+    assert told["credits_unlimited"] is False
     assert '"credits":2,"credits_reserved":10' in events.text
     rows = told["data"]
     assert [row["success"] for row in rows] == [True, True, False]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from webdata_nb.contract.events import UNLIMITED
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
@@ -67,8 +66,11 @@ class Job:
     @property
     def cost(self) -> dict[str, Any]:
         """What replies tell of its credits."""
-        held = UNLIMITED if self.unlimited else self.reserved
-        return {"credits": self.credits, "credits_reserved": held}
+        return {
+            "credits": self.credits,
+            "credits_reserved": None if self.unlimited else self.reserved,
+            "credits_unlimited": self.unlimited,
+        }
 
     @property
     def expected(self) -> int:
