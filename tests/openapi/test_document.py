@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,14 @@ from tests.openapi.described import DOCUMENT, OPERATIONS, Operation, schema_of, 
 from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
 from tests.test_cli import Shell
-from webdata_nb.contract import paths
+from webdata_nb.contract import notices, paths
+from webdata_nb.contract.events import Profile
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.routes.problems import STATUS
 
 # The local service's control calls are between it and the toolkit, and no part of the contract.
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+FACTS = notices.Facts("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
 OURS_ALONE = re.compile(r"^/local/")
 
 
@@ -150,3 +155,94 @@ async def test_a_mistake_of_ours_has_the_documented_shape(
         answer = await client.get(paths.JOBS, headers=team.http.headers)
     assert (answer.status_code, list(answer.json())) == (500, ["detail"])
     assert "secret" not in answer.text
+
+
+def properties(schema: Any, at: str) -> Iterator[tuple[str, Any]]:
+    """Yield each property that a schema describes, however deep, with the path to it."""
+    if isinstance(schema, dict):
+        named = schema.get("properties")
+        if isinstance(named, dict):
+            for name, each in named.items():
+                yield f"{at}.{name}", each
+        for key, each in schema.items():
+            if key not in {"examples", "example", "default", "enum", "const"}:
+                yield from properties(each, f"{at}.{key}")
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from properties(each, at)
+
+
+def test_every_property_of_every_schema_has_a_description() -> None:
+    found = dict(properties(DOCUMENT, ""))
+    assert len(found) >= 268
+    assert [at for at, each in found.items() if not each.get("description")] == []
+
+
+def test_durations_and_sizes_say_their_unit() -> None:
+    units = {
+        "_ms": "illiseconds",
+        "_s": "econds",
+        "_hours": "ours",
+        "time_taken": "econds",
+        "elapsed": "econds",
+        "timeout": "illiseconds",
+        "bytes": "bytes",
+        "width": "pixels",
+        "height": "pixels",
+        "_at": "(UTC)",
+    }
+    for at, each in properties(DOCUMENT, ""):
+        name = at.rpartition(".")[2]
+        for end, unit in units.items():
+            if name == end.removeprefix("_") or (end.startswith("_") and name.endswith(end)):
+                assert unit in each["description"], at
+
+
+def test_every_operation_and_parameter_is_described() -> None:
+    tags = {each["name"] for each in DOCUMENT["tags"] if each["description"]}
+    for each in OPERATIONS:
+        said = each.described
+        assert said["summary"], each.id
+        assert len(said["description"]) > len("a sentence"), each.id
+        assert said["tags"], each.id
+        assert set(said["tags"]) <= tags, each.id
+        assert all(one["description"] for one in said.get("parameters", ())), each.id
+        assert all(one["description"] for one in said["responses"].values()), each.id
+
+
+def test_the_webhooks_are_those_that_are_sent() -> None:
+    assert set(DOCUMENT["webhooks"]) == {"jobEnded", "pageDone"}
+    sent = {
+        "jobEnded": [notices.ended(profile, FACTS, NOW) for profile in Profile],
+        "pageDone": [notices.page(FACTS, NOW, url="https://a.example/", success=True)],
+    }
+    for name, told in sent.items():
+        schema = DOCUMENT["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
+        check = jsonschema.Draft202012Validator(whole_schema(schema["schema"]))
+        for notice in told:
+            check.validate(json.loads(notice.body))
+
+
+async def test_the_document_needs_no_key(team: Api) -> None:
+    nobody = {"Authorization": ""}
+    assert await team.get(paths.OPENAPI, headers=nobody) == json.loads(json.dumps(DOCUMENT))
+
+
+@pytest.mark.parametrize("path", [paths.HEALTH, paths.OPENAPI, paths.JOBS])
+async def test_head_is_answered_where_get_is(team: Api, path: str) -> None:
+    assert (await team.http.head(path)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (paths.JOBS + "?limit=2&Limit=3", "Limit"),
+        (paths.USAGE + "?verbose=1", "verbose"),
+        ("/v1/crawl/x?include_dat=false", "include_dat"),
+        ("/v1/search/x/events?page=1", "page"),
+    ],
+)
+async def test_an_unknown_query_parameter_is_refused(team: Api, path: str, name: str) -> None:
+    [problem] = (await team.get(path, 422))["detail"]
+    assert problem["loc"] == ["query", name]
+    assert "allowed" in problem["msg"]

@@ -82,31 +82,45 @@ class Cost(BaseModel):
 class Progress(Event, Cost):
     """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind."""
 
-    job_id: str
-    type: JobKind
-    status: JobStatus
-    completed: int = 0
-    total: int | None = None
-    failed: dict[str, int] = Field(default_factory=dict)
-    elapsed: float = 0.0
-    message: str = ""
+    job_id: str = Field(description="Id of the job, a UUID.")
+    type: JobKind = Field(description="Whether it is a search or a crawl.")
+    status: JobStatus = Field(description="State of the job.")
+    completed: int = Field(default=0, description="Rows that are final.")
+    total: int | None = Field(
+        default=None,
+        description="Rows that the job has or will have as far as it can tell; null while it "
+        "cannot.",
+    )
+    failed: dict[str, int] = Field(
+        default_factory=dict, description="Rows that failed, by kind of error."
+    )
+    elapsed: float = Field(default=0.0, description="Processing time so far, in seconds.")
+    message: str = Field(default="", description="A sentence for people; may be empty.")
 
 
 class PageDone(Event):
     """One row became visible at `position`, counted from 0."""
 
-    job_id: str
-    position: int
-    url: str
-    success: bool
+    job_id: str = Field(description="Id of the job, a UUID.")
+    position: int = Field(description="Position of the row, from 0.")
+    url: str = Field(description="Address of the row's page.")
+    success: bool = Field(description="Whether the row succeeded.")
 
 
 class Done(Event):
     """The job reached a terminal state; nothing follows."""
 
-    job_id: str
-    status: JobStatus
-    error: str | None = None
+    job_id: str = Field(description="Id of the job, a UUID.")
+    status: JobStatus = Field(description="State in which the job ended.")
+    error: str | None = Field(default=None, description="Why the job failed; null if it did not.")
+
+
+STREAMED: Final[dict[StreamEvent, type[Event]]] = {
+    StreamEvent.PROGRESS: Progress,
+    StreamEvent.PAGE: PageDone,
+    StreamEvent.DONE: Done,
+}
+"""What each event of a stream carries."""
 
 
 class Profile(StrEnum):
@@ -119,12 +133,14 @@ class Profile(StrEnum):
 class WebhookA(Event):
     """Payload of profile A."""
 
-    event: Literal["job.completed", "job.failed", "job.cancelled"]
-    job_id: str
-    job_type: JobKind
-    status: JobStatus
-    total_pages: int
-    completed_pages: int
+    event: Literal["job.completed", "job.failed", "job.cancelled"] = Field(
+        description="What happened."
+    )
+    job_id: str = Field(description="Id of the job, a UUID.")
+    job_type: JobKind = Field(description="Whether it is a search or a crawl.")
+    status: JobStatus = Field(description="State of the job.")
+    total_pages: int = Field(description="Rows of the job.")
+    completed_pages: int = Field(description="Rows that are final.")
 
 
 class WebhookB(Event):
@@ -132,11 +148,13 @@ class WebhookB(Event):
 
     event: Literal[
         "search.completed", "crawl.completed", "crawl.page", "scrape.completed", "extract.completed"
-    ]
-    job_id: str
-    status: JobStatus
-    timestamp: datetime
-    data: dict[str, Any] = Field(default_factory=dict)
+    ] = Field(description="What happened.")
+    job_id: str = Field(description="Id of the job, a UUID.")
+    status: JobStatus = Field(description="State of the job.")
+    timestamp: datetime = Field(description="When it happened (UTC).")
+    data: dict[str, Any] = Field(
+        default_factory=dict, description="Counts of rows, and the page's or the crawl's `url`."
+    )
 
 
 EVENT_HEADERS: Final = ("X-Service-Event", "X-Webhook-Event")

@@ -53,16 +53,29 @@ _DATE: Final = r"\d{4}-\d{2}-\d{2}"
 class MarkdownOptions(Strict):
     """How Markdown is made: `article` keeps the main content, `full` the whole page."""
 
-    mode: MarkdownMode | None = None
+    mode: MarkdownMode | None = Field(
+        default=None,
+        description="`article` keeps the main content, `full` the whole page; as "
+        "`only_main_content` says when null.",
+    )
 
 
 class ScreenshotOptions(Strict):
     """What a screenshot shows; widths and heights are CSS pixels."""
 
-    capture: Literal["viewport", "full_page"] | None = None
-    full_page: Flag | None = None
-    width: ScreenshotSide | None = None
-    height: ScreenshotSide | None = None
+    capture: Literal["viewport", "full_page"] | None = Field(
+        default=None,
+        description="`viewport` shows what fits the window, `full_page` the page to its end.",
+    )
+    full_page: Flag | None = Field(
+        default=None, description="Another way to say `capture`: true is `full_page`."
+    )
+    width: ScreenshotSide | None = Field(
+        default=None, description="Width of the window, in CSS pixels."
+    )
+    height: ScreenshotSide | None = Field(
+        default=None, description="Height of the window, in CSS pixels."
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> ScreenshotOptions:
@@ -78,17 +91,30 @@ class ScreenshotOptions(Strict):
 class FormatOptions(Strict):
     """Per-format settings."""
 
-    markdown: MarkdownOptions | None = None
-    screenshot: ScreenshotOptions | None = None
+    markdown: MarkdownOptions | None = Field(default=None, description="How Markdown is made.")
+    screenshot: ScreenshotOptions | None = Field(
+        default=None, description="What a screenshot shows."
+    )
 
 
 class Extract(Strict):
     """What to extract from each scraped page: a prompt, a JSON-Schema-like object, or both."""
 
-    prompt: Annotated[str, Field(min_length=1, max_length=limits.PROMPT_LENGTH)] | None = None
-    schema_: Annotated[ExtractSchema | None, Field(alias="schema")] = None
-    provider: Annotated[str, Field(min_length=1, max_length=limits.PROVIDER_LENGTH)] | None = None
-    model: Annotated[str, Field(min_length=1, max_length=limits.MODEL_LENGTH)] | None = None
+    prompt: Annotated[str, Field(min_length=1, max_length=limits.PROMPT_LENGTH)] | None = Field(
+        default=None, description="What to extract, in words, for a language model."
+    )
+    schema_: Annotated[ExtractSchema | None, Field(alias="schema")] = Field(
+        default=None,
+        description="What to extract, as a JSON Schema of the object; where no model is set up "
+        "it is filled from the page's own data.",
+    )
+    provider: Annotated[str, Field(min_length=1, max_length=limits.PROVIDER_LENGTH)] | None = Field(
+        default=None,
+        description="Language model provider to ask; the first that is set up when null.",
+    )
+    model: Annotated[str, Field(min_length=1, max_length=limits.MODEL_LENGTH)] | None = Field(
+        default=None, description="Model to ask; the provider's usual one when null."
+    )
 
     @model_validator(mode="after")
     def _something(self) -> Extract:
@@ -103,19 +129,55 @@ class ScrapeOptions(Strict):
     `format_options`, `mobile_device`, `headers`, `cookies` and `render` are ours.
     """
 
-    formats: Formats = ("markdown",)
-    only_main_content: Flag = True
-    wait_for: WaitFor | None = None
-    timeout: ScrapeTimeoutMs = limits.SCRAPE_TIMEOUT_MS_DEFAULT
-    mobile: Flag | None = None
-    include_tags: Selectors = ()
-    exclude_tags: Selectors = ()
-    extract: Extract | None = None
-    format_options: FormatOptions | None = None
-    mobile_device: DeviceName | None = None
-    headers: Headers | None = None
-    cookies: Cookies | None = None
-    render: Flag | Literal["auto"] | None = None
+    formats: Formats = Field(
+        default=("markdown",),
+        description="What each row carries of its page; none of them where empty, and the page "
+        "is not loaded.",
+    )
+    only_main_content: Flag = Field(
+        default=True,
+        description="Whether Markdown and HTML keep the main content alone, without navigation, "
+        "banners and footers.",
+    )
+    wait_for: WaitFor | None = Field(
+        default=None,
+        description="Milliseconds to wait after loading, or a CSS selector to wait for, in a "
+        "browser.",
+    )
+    timeout: ScrapeTimeoutMs = Field(
+        default=limits.SCRAPE_TIMEOUT_MS_DEFAULT,
+        description="Milliseconds for one page: its fetch, retries and rendering.",
+    )
+    mobile: Flag | None = Field(
+        default=None, description="Whether pages are loaded as by a telephone, in a browser."
+    )
+    include_tags: Selectors = Field(
+        default=(), description="CSS selectors of the parts to keep; everything when empty."
+    )
+    exclude_tags: Selectors = Field(
+        default=(), description="CSS selectors of the parts to leave out."
+    )
+    extract: Extract | None = Field(
+        default=None, description="What to extract from each page as JSON; nothing when null."
+    )
+    format_options: FormatOptions | None = Field(
+        default=None, description="Settings of single formats (ours); the defaults when null."
+    )
+    mobile_device: DeviceName | None = Field(
+        default=None,
+        description="Name of the device that a browser stands for, such as `iPhone 15` (ours).",
+    )
+    headers: Headers | None = Field(
+        default=None, description="Headers sent with each page request, by name (ours)."
+    )
+    cookies: Cookies | None = Field(
+        default=None, description="Cookies sent with each page request, by name (ours)."
+    )
+    render: Flag | Literal["auto"] | None = Field(
+        default=None,
+        description="Whether pages are loaded in a browser (ours): `auto` only those that are "
+        "empty without one; only where another option needs it when null.",
+    )
 
     @model_validator(mode="after")
     def _in_a_browser(self) -> ScrapeOptions:
@@ -141,22 +203,62 @@ class ScrapeOptions(Strict):
 class SearchRequest(Strict):
     """POST /v1/search."""
 
-    query: Query
-    num_results: NumResults = limits.NUM_RESULTS_DEFAULT
-    engine: Engine = "engine_one"
-    language: Language = "en"
-    country: Country | None = None
-    safe_search: Flag = False
-    formats: Formats = ("markdown",)
-    format_options: FormatOptions | None = None
-    only_main_content: Flag = True
-    mobile: Flag | None = None
-    mobile_device: DeviceName | None = None
-    headers: Headers | None = None
-    cookies: Cookies | None = None
-    extract: Extract | None = None
-    webhook_url: HttpUrl | None = None
-    webhook_secret: WebhookSecret | None = None
+    query: Query = Field(description="What to search for.")
+    num_results: NumResults = Field(
+        default=limits.NUM_RESULTS_DEFAULT, description="Results at most."
+    )
+    engine: Engine = Field(
+        default="engine_one",
+        description="Which list of providers is asked, in turn; `GET /v1/engines` tells.",
+    )
+    language: Language = Field(
+        default="en", description="Language of the results, as a BCP 47 code."
+    )
+    country: Country | None = Field(
+        default=None,
+        description="Country for which to search, as a two-letter ISO 3166-1 code; none in "
+        "particular when null.",
+    )
+    safe_search: Flag = Field(default=False, description="Whether to leave out explicit results.")
+    formats: Formats = Field(
+        default=("markdown",),
+        description="What each row carries of its page; none of them where empty, and the page "
+        "is not loaded.",
+    )
+    format_options: FormatOptions | None = Field(
+        default=None, description="Settings of single formats (ours); the defaults when null."
+    )
+    only_main_content: Flag = Field(
+        default=True,
+        description="Whether Markdown and HTML keep the main content alone, without navigation, "
+        "banners and footers.",
+    )
+    mobile: Flag | None = Field(
+        default=None, description="Whether pages are loaded as by a telephone, in a browser."
+    )
+    mobile_device: DeviceName | None = Field(
+        default=None,
+        description="Name of the device that a browser stands for, such as `iPhone 15` (ours).",
+    )
+    headers: Headers | None = Field(
+        default=None, description="Headers sent with each page request, by name (ours)."
+    )
+    cookies: Cookies | None = Field(
+        default=None, description="Cookies sent with each page request, by name (ours)."
+    )
+    extract: Extract | None = Field(
+        default=None, description="What to extract from each page as JSON; nothing when null."
+    )
+    webhook_url: HttpUrl | None = Field(
+        default=None,
+        description="Where the job's end is told: an http or https URL. It is stored sealed and "
+        "never shown.",
+    )
+    webhook_secret: WebhookSecret | None = Field(
+        default=None,
+        description="Key of the deliveries' HMAC-SHA256 signature; without it they are not "
+        "signed. Never shown.",
+    )
 
 
 class CrawlRequest(Strict):
@@ -166,21 +268,60 @@ class CrawlRequest(Strict):
     leaves links out that say `rel=nofollow`, or whose page says so of all of them.
     """
 
-    url: HttpUrl
-    max_pages: MaxPages = limits.MAX_PAGES_DEFAULT
-    max_depth: MaxDepth = limits.MAX_DEPTH_DEFAULT
-    concurrency: Concurrency = limits.CONCURRENCY_DEFAULT
-    crawl_strategy: Strategy = "bfs"
-    allow_external_links: Flag = False
-    respect_robots_txt: Flag = True
-    include_paths: Patterns = ()
-    exclude_paths: Patterns = ()
-    scrape_options: ScrapeOptions = ScrapeOptions()
-    filter_faceted_urls: Flag = False
-    sitemap: Flag = False
-    respect_nofollow: Flag = False
-    webhook_url: HttpUrl | None = None
-    webhook_secret: WebhookSecret | None = None
+    url: HttpUrl = Field(description="Where the crawl starts.")
+    max_pages: MaxPages = Field(
+        default=limits.MAX_PAGES_DEFAULT, description="Rows at most, failed pages included."
+    )
+    max_depth: MaxDepth = Field(
+        default=limits.MAX_DEPTH_DEFAULT,
+        description="Links to follow from the start page at most; 1 is the pages that it links to.",
+    )
+    concurrency: Concurrency = Field(
+        default=limits.CONCURRENCY_DEFAULT, description="Pages fetched at once at most."
+    )
+    crawl_strategy: Strategy = Field(
+        default="bfs",
+        description="Order of the pages: `bfs` by depth, `dfs` down each link first, `bff` the "
+        "most promising first.",
+    )
+    allow_external_links: Flag = Field(
+        default=False, description="Whether to follow links to other sites."
+    )
+    respect_robots_txt: Flag = Field(default=True, description="Whether robots.txt is obeyed.")
+    include_paths: Patterns = Field(
+        default=(),
+        description="Patterns of URL paths to crawl, such as `/docs/**`; all when empty. The "
+        "start page is always fetched.",
+    )
+    exclude_paths: Patterns = Field(
+        default=(), description="Patterns of URL paths to leave out; they win over `include_paths`."
+    )
+    scrape_options: ScrapeOptions = Field(
+        default=ScrapeOptions(), description="How each page is loaded, and what its row carries."
+    )
+    filter_faceted_urls: Flag = Field(
+        default=False,
+        description="Whether to leave out filtered and sorted views of pages that are there "
+        "already.",
+    )
+    sitemap: Flag = Field(
+        default=False, description="Whether the site's sitemaps are read for further pages (ours)."
+    )
+    respect_nofollow: Flag = Field(
+        default=False,
+        description="Whether links are left out that say `rel=nofollow`, or whose page says so "
+        "of all (ours).",
+    )
+    webhook_url: HttpUrl | None = Field(
+        default=None,
+        description="Where the job's end is told: an http or https URL. It is stored sealed and "
+        "never shown.",
+    )
+    webhook_secret: WebhookSecret | None = Field(
+        default=None,
+        description="Key of the deliveries' HMAC-SHA256 signature; without it they are not "
+        "signed. Never shown.",
+    )
 
 
 class NoParameters(Strict):
@@ -190,8 +331,11 @@ class NoParameters(Strict):
 class WebhookTest(Strict):
     """POST /v1/webhooks/test (ours): one signed delivery to an endpoint, now."""
 
-    webhook_url: HttpUrl
-    webhook_secret: WebhookSecret | None = None
+    webhook_url: HttpUrl = Field(description="Where to send the delivery.")
+    webhook_secret: WebhookSecret | None = Field(
+        default=None,
+        description="Key of the delivery's HMAC-SHA256 signature; not signed without it.",
+    )
 
 
 def _one_url(value: Any) -> Any:
@@ -253,20 +397,45 @@ DateRange = Annotated[
 class CreativesRequest(Strict):
     """POST /v1/data/partner-ads/transparency/creatives."""
 
-    advertiser_id: AdvertiserId | None = None
-    url: HttpUrl | None = None
+    advertiser_id: AdvertiserId | None = Field(
+        default=None,
+        description="The advertiser's id at the source; may be left out where `url` names it.",
+    )
+    url: HttpUrl | None = Field(default=None, description="The advertiser's page at the source.")
     start_urls: Annotated[
         HttpUrl | None, BeforeValidator(_one_url), Field(alias="startUrls", exclude=True)
-    ] = None
-    region: Annotated[str, Field(min_length=1, max_length=limits.REGION_LENGTH)] = "anywhere"
-    limit: CreativesLimit = limits.CREATIVES_LIMIT_DEFAULT
-    cursor: Annotated[str, Field(min_length=1, max_length=limits.CURSOR_LENGTH)] | None = None
-    date_range: DateRange | None = None
-    skip_details: Flag = True
-    should_download_assets: Flag = False
-    should_download_previews: Flag = False
-    ocr: Flag = False
-    timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT
+    ] = Field(default=None, description="Another name of `url`; a list of one URL is allowed too.")
+    region: Annotated[str, Field(min_length=1, max_length=limits.REGION_LENGTH)] = Field(
+        default="anywhere",
+        description="Where the ads were shown: a two-letter country code, a name, or `anywhere`.",
+    )
+    limit: CreativesLimit = Field(
+        default=limits.CREATIVES_LIMIT_DEFAULT, description="Creatives a page at most."
+    )
+    cursor: Annotated[str, Field(min_length=1, max_length=limits.CURSOR_LENGTH)] | None = Field(
+        default=None,
+        description="Where to go on: `cursor` of the page before; the first page when null.",
+    )
+    date_range: DateRange | None = Field(
+        default=None,
+        description="When the ads were shown: `yesterday`, `last_7_days`, `last_30_days` or "
+        "`YYYY-MM-DD..YYYY-MM-DD`; any day when null.",
+    )
+    skip_details: Flag = Field(
+        default=True,
+        description="Whether to leave out what only a creative's own page tells, such as "
+        "regions and texts.",
+    )
+    should_download_assets: Flag = Field(
+        default=False, description="Whether to store the creatives' pictures and videos."
+    )
+    should_download_previews: Flag = Field(
+        default=False, description="Whether to store a picture of each creative."
+    )
+    ocr: Flag = Field(default=False, description="Whether to read the text in pictures.")
+    timeout_ms: TimeoutMs = Field(
+        default=limits.TIMEOUT_MS_DEFAULT, description="Milliseconds for the whole call."
+    )
 
     @model_validator(mode="before")
     @classmethod

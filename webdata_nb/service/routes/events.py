@@ -10,12 +10,12 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.events import StreamEvent
+from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.routes.expired import expired
 from webdata_nb.service.routes.parameters import JobId, LastEventId
 from webdata_nb.service.routes.replies import job_of
-from webdata_nb.service.routes.routing import AccountId, TheDesk, refusals, strict_router
+from webdata_nb.service.routes.routing import JSON, REF, AccountId, TheDesk, refusals, strict_router
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Listed
 from webdata_nb.service.work.events import Listener
@@ -30,7 +30,28 @@ router = strict_router()
 
 
 _STREAM: Final = "text/event-stream"
-_ANSWERS: Final = {200: {"content": {_STREAM: {}}}, **refusals(404)}
+
+
+def _event_schema(name: str, model: str) -> dict[str, Any]:
+    """Describe one event: until OpenAPI 3.2 the schema of a stream is that of an event."""
+    carried = {"$ref": REF.format(model=model)}
+    data = {"type": "string", "contentMediaType": JSON, "contentSchema": carried}
+    return {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"const": name, "description": "Name of the event."},
+            "data": {**data, "description": f"The event as JSON: `{model}`."},
+            "id": {
+                "type": "string",
+                "description": "Number of the row, from 1; of the last one for `Last-Event-ID`.",
+            },
+        },
+    }
+
+
+_EVENTS: Final = [_event_schema(name.value, model.__name__) for name, model in STREAMED.items()]
+_ANSWERS: Final = {200: {"content": {_STREAM: {"schema": {"oneOf": _EVENTS}}}}, **refusals(404)}
 
 
 @router.get(

@@ -35,6 +35,7 @@ from webdata_nb.service.routes.problems import Invalid, field_problem, json_obje
 from webdata_nb.service.routes.starts import Desk
 
 JSON: Final = "application/json"
+REF: Final = "#/components/schemas/{model}"
 # What any request may meet before its operation is reached.
 ALWAYS: Final = (400, 401, 408, 422, 429, 500, 503)
 WITH_BODY: Final = (413, 415)
