@@ -26,9 +26,9 @@ CHECKOUT = HERE.parent.parent
 
 
 @contextmanager
-def fuzzed(home: Path) -> Iterator[tuple[Served, str]]:
+def fuzzed(home: Path, *, plan: str = "unlimited") -> Iterator[tuple[Served, str]]:
     """Serve a team whose jobs can read one site, and no other; give the site's address."""
-    with Site() as site, team(home, "--allow-network", "127.0.0.0/8") as served:
+    with Site() as site, team(home, "--allow-network", "127.0.0.0/8", plan=plan) as served:
         links = {"/": ["/docs/", "/gone"], "/docs/": ["/docs/1", "/docs/2"]}
         for path in ("/", "/docs/", "/docs/1", "/docs/2"):
             site.page(path, document(f"Northern lights {path}", links=links.get(path, [])))

@@ -59,7 +59,7 @@ _TAGS: Final = {
     "jobs": "Jobs of either kind: list, cancel, retry.",
     "creatives": "Ads of an advertiser, answered at once.",
     "webhooks": "What was told to endpoints of yours.",
-    "credits": "Prices, and what was used.",
+    "usage": "Prices in credits, and what was used.",
     "service": "Health, and this document.",
 }
 # The rows of a reply are not models, but the document says what they are.

@@ -13,7 +13,7 @@ from webdata_nb.service.credits.weights import CATALOG
 from webdata_nb.service.routes.routing import AccountId, TheDesk, strict_router
 from webdata_nb.service.store.accounts import Usage
 
-router = strict_router("credits")
+router = strict_router("usage")
 
 
 @router.get(
