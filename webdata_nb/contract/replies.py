@@ -476,6 +476,12 @@ class SearchExport(Reply):
 
     query: str = Field(description="What was searched for.")
     results: list[ExportedResult] = Field(description="The results, by rank.")
+    partial: bool = Field(
+        default=False, description="Whether these are the results so far, or of a job that failed."
+    )
+    status: JobStatus | None = Field(
+        default=None, description="The job's status, where the export is partial."
+    )
 
 
 class Weight(Reply):

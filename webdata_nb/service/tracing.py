@@ -47,7 +47,10 @@ class Traced:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[HEADER] = request
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = request
+                # Answers are an account's own; one that may be kept says so itself.
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         token = REQUEST_ID.set(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import zipfile
@@ -62,6 +63,15 @@ async def test_a_running_job_exports_what_is_published_so_far(api: Api, site: Si
         pass
     export = await api.get(f"/v1/crawl/{job_id}/export", params={"format": "json"})
     assert [row["url"] for row in export] == [site.at(p) for p in ("/", "/aurora", "/rain")]
+    assert [row["partial_export"] for row in export] == [True] * 3
+    table = await api.http.get(f"/v1/crawl/{job_id}/export", params={"format": "csv"})
+    records = list(csv.DictReader(io.StringIO(table.text)))
+    assert [record["partial_export"] for record in records] == ["true"] * 3
+    packed = await api.http.get(f"/v1/crawl/{job_id}/export", params={"format": "zip"})
+    with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
+        index = json.loads(archive.read("index.json"))
+        assert (index["partial"], index["status"]) == (True, "running")
+        assert b"(partial)" in archive.read("index.html")
     await api.post(f"/v1/jobs/{job_id}/cancel")
     kept = await api.get(f"/v1/crawl/{job_id}/export", params={"format": "json"})
     assert kept == export

@@ -16,7 +16,7 @@ import orjson
 
 from webdata_nb.contract.cells import neutralised
 from webdata_nb.contract.fields import FORMATS
-from webdata_nb.service.exports.source import Rows
+from webdata_nb.service.exports.source import PARTIAL, Rows, is_partial
 from webdata_nb.service.store.records import Job
 
 _SEARCH: Final = ("id", "rank", "url", "title", "snippet", "success", "scraped", "error")
@@ -49,13 +49,16 @@ def columns(job: Job) -> tuple[str, ...]:
 async def stream(job: Job, rows: Rows) -> AsyncIterator[bytes]:
     """Write a header line, then a line a row."""
     names = columns(job)
+    # Every record of a partial export says so, in a column that a complete one does not have.
+    more = {PARTIAL: True} if is_partial(job) else {}
+    names = (*names, *more)
     yield _lines([names])
     async for batch in rows:
-        yield await asyncio.to_thread(_records, names, batch)
+        yield await asyncio.to_thread(_records, names, batch, more)
 
 
-def _records(names: Sequence[str], batch: Sequence[bytes]) -> bytes:
-    rows: list[Mapping[str, Any]] = [orjson.loads(row) for row in batch]
+def _records(names: Sequence[str], batch: Sequence[bytes], more: Mapping[str, Any]) -> bytes:
+    rows: list[Mapping[str, Any]] = [orjson.loads(row) | more for row in batch]
     return _lines([[_cell(row.get(name)) for name in names] for row in rows])
 
 

@@ -26,7 +26,7 @@ import orjson
 
 from webdata_nb.service.exports import as_json, names
 from webdata_nb.service.exports.index_page import Listing, Result, page
-from webdata_nb.service.exports.source import Rows
+from webdata_nb.service.exports.source import Rows, is_partial
 from webdata_nb.service.store.records import Job
 
 _TEXT: Final = {"markdown": "content.md", "html": "html.txt", "raw_html": "raw_html.txt"}
@@ -51,7 +51,9 @@ async def stream(job: Job, rows: Rows) -> AsyncIterator[bytes]:
         async for piece in as_json.stream(job, rows):
             await asyncio.to_thread(data.write, piece)
             yield archive.taken()
-    listing = Listing(job.kind, job.subject, job.id, job.state.value, tuple(results))
+    listing = Listing(
+        job.kind, job.subject, job.id, job.state.value, tuple(results), is_partial(job)
+    )
     archive.add("index.json", _index(listing))
     archive.add("index.html", page(listing).encode())
     archive.close()

@@ -31,6 +31,7 @@ class Listing:
     job_id: str
     status: str
     results: tuple[Result, ...]
+    partial: bool = False
 
 
 _STYLE: Final = """
@@ -75,6 +76,7 @@ def page(listing: Listing) -> str:
         counts += f", {failed} of them failed"
     what = "Search" if listing.kind == "search" else "Crawl"
     items = "".join(_item(result) for result in listing.results)
+    partial = " (partial)" if listing.partial else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -89,7 +91,7 @@ def page(listing: Listing) -> str:
 <main>
 <header>
 <h1>{escape(listing.subject)}</h1>
-<p>{what} · {counts} · {escape(listing.status)} · job {escape(listing.job_id)}</p>
+<p>{what} · {counts} · {escape(listing.status)}{partial} · job {escape(listing.job_id)}</p>
 <nav><a href="data.json">data.json</a><a href="index.json">index.json</a></nav>
 </header>
 <ol>

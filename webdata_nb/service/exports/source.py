@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import Gone
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Job
 
 # A row may be several megabytes, so that this bounds what an export holds in memory.
 BATCH: Final = 4
+
+
+PARTIAL: Final = "partial_export"
+"""The field, and the column, by which each row of a partial export says so."""
+
+
+def is_partial(job: Job) -> bool:
+    """Whether an export holds what a job has so far, or had when it ended without success."""
+    return job.state is not JobStatus.COMPLETED
 
 
 class Rows(Protocol):
