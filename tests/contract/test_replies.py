@@ -89,6 +89,7 @@ EXAMPLES: list[tuple[type[BaseModel], dict[str, Any]]] = [
         events.Progress,
         {"job_id": "j", "type": "crawl", "status": "running", "completed": 1, "total": 2},
     ),
+    (events.Ranked, {"job_id": "j", "position": 0, "rank": 1, "url": "u"}),
     (events.PageDone, {"job_id": "j", "position": 0, "url": "u", "success": False}),
     (events.Done, {"job_id": "j", "status": "failed", "error": "e"}),
     (

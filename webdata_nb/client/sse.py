@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from webdata_nb.client import answers
-from webdata_nb.contract.events import Done, Event, PageDone, Progress, StreamEvent
+from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, StreamEvent
 from webdata_nb.errors import BadAnswer
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -17,6 +17,7 @@ EVENT_BYTES: Final = 1 << 20
 
 _KINDS: Final[dict[str, type[Event]]] = {
     StreamEvent.PROGRESS: Progress,
+    StreamEvent.RANKED: Ranked,
     StreamEvent.PAGE: PageDone,
     StreamEvent.DONE: Done,
 }

@@ -23,6 +23,7 @@ class StreamEvent(StrEnum):
     """Names of the server-sent events."""
 
     PROGRESS = "progress"
+    RANKED = "ranked"
     PAGE = "page"
     DONE = "done"
 
@@ -98,8 +99,17 @@ class Progress(Event, Cost):
     message: str = Field(default="", description="A sentence for people; may be empty.")
 
 
+class Ranked(Event):
+    """A result of a search has its `rank`, from 1; its page, at `position`, is yet to come."""
+
+    job_id: str = Field(description="Id of the job, a UUID.")
+    position: int = Field(description="Position of the row, from 0.")
+    rank: int = Field(description="Rank of the result, from 1.")
+    url: str = Field(description="Address of the result's page.")
+
+
 class PageDone(Event):
-    """One row became visible at `position`, counted from 0."""
+    """The row at `position`, counted from 0, is final; `success` is the row's own."""
 
     job_id: str = Field(description="Id of the job, a UUID.")
     position: int = Field(description="Position of the row, from 0.")
@@ -117,6 +127,7 @@ class Done(Event):
 
 STREAMED: Final[dict[StreamEvent, type[Event]]] = {
     StreamEvent.PROGRESS: Progress,
+    StreamEvent.RANKED: Ranked,
     StreamEvent.PAGE: PageDone,
     StreamEvent.DONE: Done,
 }

@@ -135,8 +135,9 @@ class Job:
     def events(self) -> Stream[Event]:
         """Return the job's events up to its end, for `for` and for `async for`.
 
-        `Progress` events, `PageDone` for each row where the service tells, and `Done` last. A
-        service without such a stream is polled. Leaving the loop leaves the job running.
+        `Progress` events; where the service tells, `Ranked` for each result of a search before its
+        page is fetched, and `PageDone` for each row that is final; and `Done` last. A service
+        without such a stream is polled. Leaving the loop leaves the job running.
         """
         return Stream(self._events)
 

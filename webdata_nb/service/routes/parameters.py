@@ -13,6 +13,7 @@ from fastapi import Header, Path, Query
 from pydantic import BeforeValidator, WithJsonSchema
 
 from webdata_nb.contract import limits, outcomes, paths
+from webdata_nb.service.routes import stream_position
 
 PAGES: Final = (1, 10**9)
 _KEY: Final = re.compile(limits.IDEMPOTENCY_KEY_FORM)
@@ -58,10 +59,9 @@ def _key(text: str) -> str:
     return text
 
 
-def _position(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError("must be a whole number")
-    return int(text[:12])
+def _event_id(text: str) -> str:
+    stream_position.StreamPosition.parse(text)
+    return text
 
 
 def _outcome(text: str) -> str:
@@ -163,10 +163,10 @@ IdempotencyKey = Annotated[
     ),
 ]
 LastEventId = Annotated[
-    int,
-    *_text(_position, pattern="^[0-9]+$"),
+    str,
+    *_text(_event_id, pattern=f"^{stream_position.FORM}$"),
     Header(
         alias="Last-Event-ID",
-        description="The number of the last row that was seen: the stream goes on behind it.",
+        description="The id of the last event that was seen: the stream goes on behind it.",
     ),
 ]

@@ -177,6 +177,7 @@ class _Search:
         }
         journal = {
             "done": done,
+            "success": page["success"],
             "found": {"url": found.url, "title": found.title, "snippet": found.snippet},
         }
         return Row(

@@ -139,11 +139,12 @@ NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A visible row without its content."""
+    """A visible row without its content; `final` once nothing of it will change."""
 
     position: int
     url: str
     success: bool
+    final: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,10 @@ class SqliteStore(Database):
     async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
         """See `Store.listed`."""
         found = await self.read("listed", job_id=job_id, start=start, stop=start + count)
-        return [Listed(row["position"], row["url"], bool(row["success"])) for row in found]
+        return [
+            Listed(row["position"], row["url"], bool(row["success"]), bool(row["final"]))
+            for row in found
+        ]
 
     async def unindexed(self, job_id: str, *, start: int, count: int) -> list[Unindexed]:
         """See `Store.unindexed`."""

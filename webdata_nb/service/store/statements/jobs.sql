@@ -173,5 +173,12 @@ SELECT position, page, journal, success FROM entry
 WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
 
 -- name: listed
-SELECT position, url, success FROM entry
-WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
+-- The rows of a search are visible before their pages are fetched; their journals, which are
+-- short, tell whether they were.
+SELECT e.position, e.url,
+  CASE WHEN j.kind = 'search' THEN COALESCE(json_extract(CAST(e.journal AS TEXT), '$.success'), e.success)
+    ELSE e.success END AS success,
+  CASE WHEN j.kind = 'search' THEN COALESCE(json_extract(CAST(e.journal AS TEXT), '$.done'), 1)
+    ELSE 1 END AS final
+FROM entry e JOIN job j ON j.id = e.job_id
+WHERE e.job_id = :job_id AND e.position >= :start AND e.position < :stop ORDER BY e.position;
