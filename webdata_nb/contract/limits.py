@@ -62,7 +62,7 @@ DATE_RANGE_LENGTH: Final = 22
 # A request's body: bytes, levels of nesting, and values in all (list entries and object fields).
 BODY_BYTES: Final = 262_144
 BODY_DEPTH: Final = 64
-BODY_VALUES: Final = 20_000
+BODY_VALUES: Final = 10_000
 # Settings of a local session, which come from the user's own notebook.
 SETTING_LENGTH: Final = 4096
 SESSION_PROVIDERS: Final = 50

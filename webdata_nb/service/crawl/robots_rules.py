@@ -221,8 +221,9 @@ class _Group:
         as it begins with what stands before them, and allowed by no such rule.
         """
         if _is_wild(pattern):
-            self._wild += len(pattern)
-            if self._wild > WILD_SIZE or pattern.count("*") > WILDCARDS:
+            few = pattern.count("*") <= WILDCARDS
+            self._wild += len(pattern) if few else 0
+            if self._wild > WILD_SIZE or not few:
                 if allow:
                     return
                 pattern = pattern.partition("*")[0].removesuffix("$") or "/"

@@ -1,0 +1,72 @@
+"""Hostile inputs of callers and sites: how long `/healthz` takes meanwhile, and what gets lost.
+
+A team's service runs as a process of its own, and a hostile site as another. One input after the
+other is given to the service (`tests/wire/hostile_inputs.py`), the last being 16 crawls at once, while
+`/healthz` is asked for all the time. Printed for each: the longest time until an answer, the time of
+99 in 100 answers, the most memory of the service's own process, and the jobs that were lost: those
+that failed or never ended.
+
+Ends with 1 where 99 in 100 answers took longer than 250 ms, where a probe failed, or where a job was
+lost.
+
+Run it from the checkout, in the environment of the tests, on a machine that does nothing else::
+
+    python -m benchmarks.hostile_inputs
+    python -m benchmarks.hostile_inputs --only sitemap
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.openapi.served import team
+from tests.wire.hostile_inputs import INPUTS, Report, under
+
+P99_S: Final = 0.25
+HERE: Final = ("--allow-network", "127.0.0.0/8")
+
+
+def main() -> int:
+    """Print a line for each input; return 1 where a bound is missed."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    arguments.add_argument("--only", default="", help="inputs whose name has this")
+    arguments.add_argument("--p99-ms", type=float, default=P99_S * 1000)
+    told = arguments.parse_args()
+    reports: list[Report] = []
+    print(f"{'input':32} {'longest':>9} {'p99':>8} {'memory':>8} {'jobs':>5} {'lost':>5}")
+    with (
+        tempfile.TemporaryDirectory() as home,
+        team(Path(home), *HERE) as served,
+    ):
+        for hostile in INPUTS:
+            if told.only not in hostile.name:
+                continue
+            report = under(hostile, served.url, served.headers, served.process.pid)
+            print(_line(report), flush=True)
+            reports.append(report)
+    longest = max((each.longest_s for each in reports), default=0.0)
+    peak = max((each.peak_mb for each in reports), default=0.0)
+    lost = sum(each.losses for each in reports)
+    print(f"longest {longest * 1000:.0f} ms, peak memory {peak:.0f} MB, {lost} jobs lost")
+    late = [each for each in reports if each.p99_s > told.p99_ms / 1000]
+    failed = [each for each in reports if each.failed_probes]
+    for each in late:
+        print(f"{each.name}: 99 in 100 answers took {each.p99_s * 1000:.0f} ms", file=sys.stderr)
+    for each in failed:
+        print(f"{each.name}: {each.failed_probes} probes failed", file=sys.stderr)
+    return int(bool(late or failed or lost))
+
+
+def _line(report: Report) -> str:
+    return (
+        f"{report.name:32} {report.longest_s * 1000:6.0f} ms {report.p99_s * 1000:5.0f} ms "
+        f"{report.peak_mb:5.0f} MB {len(report.jobs):5} {report.losses:5}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
