@@ -1,13 +1,13 @@
 """Hostile inputs of callers and sites: how long `/healthz` takes meanwhile, and what gets lost.
 
 A team's service runs as a process of its own, and a hostile site as another. One input after the
-other is given to the service (`tests/wire/hostile_inputs.py`), the last being 16 crawls at once, while
-`/healthz` is asked for all the time. Printed for each: the longest time until an answer, the time of
-99 in 100 answers, the most memory of the service's own process, and the jobs that were lost: those
-that failed or never ended.
+other is given to the service (`tests/wire/hostile_inputs.py`), the last being 16 crawls at once.
+`/healthz` is asked for all the time. Printed for each input: the longest time until an answer, the
+time of 99 in 100 answers, the most memory of the service's own process, and the jobs that were
+lost: those that failed or never ended.
 
-Ends with 1 where 99 in 100 answers took longer than 250 ms, where a probe failed, or where a job was
-lost.
+Ends with 1 where 99 in 100 answers took longer than 250 ms, where a probe failed, or where a job
+was lost.
 
 Run it from the checkout, in the environment of the tests, on a machine that does nothing else::
 

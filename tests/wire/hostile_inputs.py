@@ -244,12 +244,12 @@ def links_site(site: Site) -> None:
     """Recipe: pages of 300,000 links each, with parameters."""
 
     def page(request: web.BaseRequest) -> str:
-        mark = request.path.rpartition("/")[2]
-        links = "".join(f"<a href=/p/{mark}?sort={n}>x</a>" for n in range(300_000))
-        return f"<title>Links {mark}</title><main>{links}</main>"
+        mark = "".join(filter(str.isdigit, request.path_qs))[-6:]
+        links = "".join(f"<a href=/{mark}?sort={n}>x</a>" for n in range(300_000))
+        return f"<title>Links {request.path_qs}</title><main>{links}</main>"
 
-    site.page("/", page)
-    site.under("/p/", page)
+    site.robots("")
+    site.under("/", page)
 
 
 def large_pages_site(site: Site) -> None:

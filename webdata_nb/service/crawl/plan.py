@@ -18,7 +18,11 @@ from webdata_nb.service.crawl.facets import Body, Facets, Variant
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.traps import MAX_LINKS, Traps
+from webdata_nb.service.steps import Steps, at_once
 from webdata_nb.service.store.records import Seen
+
+# URLs that are judged in one step: some milliseconds.
+URLS_A_STEP: Final = 100
 
 # Requests that yield no row (redirects, duplicates) are not charged to max_pages; this bounds
 # them on sites that consist of little else.
@@ -110,6 +114,17 @@ class Settled:
     seen: tuple[Seen, ...]
 
 
+def _collected(every: Iterable[Seen | None]) -> Steps[list[Seen]]:
+    """Collect what URLs come to, with a step wherever there is a None between them."""
+    found: list[Seen] = []
+    for each in every:
+        if each is None:
+            yield
+        else:
+            found.append(each)
+    return found
+
+
 class Plan:
     """Decides the order, the budget, the duplicates and the receipt of one crawl."""
 
@@ -141,6 +156,7 @@ class Plan:
         self._drawn: deque[Target] = deque()
         self._popped = 0
         self._settled = 0
+        self._settling = False
         # Requests that the results took which have come, settled or not.
         self._requests = 0
         self._seeds: tuple[str, ...] = ()
@@ -164,11 +180,11 @@ class Plan:
     @property
     def over(self) -> bool:
         """Whether nothing is in flight and nothing more may be asked for."""
-        return not self._outstanding and not self._may_draw()
+        return not self._settling and not self._outstanding and not self._may_draw()
 
     def next(self) -> Target | None:
         """Reserve budget for the next URL; None when there is none at present."""
-        if not self._drawn:
+        if not self._drawn and not self._settling:
             self._draw()
         return self._drawn.popleft() if self._drawn else None
 
@@ -184,20 +200,38 @@ class Plan:
 
     def settle(self, ordinal: int, result: Result) -> list[Settled]:
         """Take a result; return what became final by it, in order."""
+        return at_once(self.settling(ordinal, result))
+
+    def settling(self, ordinal: int, result: Result) -> Steps[list[Settled]]:
+        """Do the same in steps, for pages of many links.
+
+        Until the last step nothing is drawn. A result that comes meanwhile is settled by the call
+        that is under way.
+        """
         self._results[ordinal] = result
         self._requests += self._cost(self._outstanding[ordinal], result)
-        final = []
-        while self._settled in self._results:
-            target = self._outstanding.pop(self._settled)
-            final.append(self._conclude(target, self._results.pop(self._settled)))
-            self._settled += 1
-        if final and not self._outstanding and not len(self._frontier) and self._held:
-            last = final[-1]
-            final[-1] = replace(last, seen=(*last.seen, *self._release()))
+        final: list[Settled] = []
+        if self._settling:
+            return final
+        self._settling = True
+        try:
+            while self._settled in self._results:
+                target = self._outstanding.pop(self._settled)
+                settled = yield from self._conclude(target, self._results.pop(self._settled))
+                final.append(settled)
+                self._settled += 1
+            if final and not self._outstanding and not len(self._frontier) and self._held:
+                released = yield from _collected(self._release())
+                final[-1] = replace(final[-1], seen=(*final[-1].seen, *released))
+        finally:
+            self._settling = False
         return final
 
     def leftovers(self) -> Iterator[Seen]:
         """Account for the URLs that the crawl knows of and did not ask for."""
+        return filter(None, self._leftovers())
+
+    def _leftovers(self) -> Iterator[Seen | None]:
         outcome = "over_requests" if self.rows < self._limits.max_pages else "over_budget"
         for candidate in self._frontier:
             yield Seen(candidate.url, outcome)
@@ -254,7 +288,7 @@ class Plan:
         """Whether the start page, which fixes the scope, is still being fetched."""
         return 0 in self._outstanding
 
-    def _conclude(self, target: Target, result: Result) -> Settled:
+    def _conclude(self, target: Target, result: Result) -> Steps[Settled]:
         if target.ordinal == 0:
             self._widen(result.final_url)
         fate = self._fate(target, result)
@@ -262,21 +296,26 @@ class Plan:
         position = None
         if fate.is_row:
             position, self.rows = self.rows, self.rows + 1
-        seen.extend(self._lead_on(target, result if fate.leads else None))
+        seen += yield from _collected(self._lead_on(target, result if fate.leads else None))
         if self._learnt:
             self._learnt = False
             fresh: list[Candidate] = []
-            seen.extend(self._weigh_again(fresh))
+            seen += yield from _collected(self._weigh_again(fresh))
             self._frontier.offer(fresh)
         return Settled(target, position, tuple(seen))
 
-    def _lead_on(self, target: Target, result: Result | None) -> Iterator[Seen]:
+    def _lead_on(self, target: Target, result: Result | None) -> Iterator[Seen | None]:
         """Offer the links of a page, and behind those of the start page the seeds."""
         fresh: list[Candidate] = []
         if result is not None:
             links = self._followed(target, result)
             if self._facets is not None:
-                self._facets.meet(self._key(url) for url in self._unmet(links))
+                keys: list[str] = []
+                for number, url in enumerate(self._unmet(links)):
+                    keys.append(self._key(url))
+                    if number % URLS_A_STEP == 0:
+                        yield None
+                self._facets.meet(keys)
             yield from self._gather(links, target, fresh, MAX_LINKS)
         if target.ordinal == 0:
             yield from self._gather(self._seeds, target, fresh, MAX_LINKS + len(self._seeds))
@@ -364,14 +403,17 @@ class Plan:
 
     def _gather(
         self, links: Iterable[str], source: Target, fresh: list[Candidate], most: int
-    ) -> Iterator[Seen]:
+    ) -> Iterator[Seen | None]:
         """Add what a page links to and may be read to `fresh`; account for the rest.
 
         Where a new link moves a URL that waits, `fresh` has that URL too, at the link's place.
         """
         met, moved = self._met, 0
         promotes = self._frontier.promotes
-        for url in links if promotes else [link for link in links if link not in met]:
+        unmet = links if promotes else [link for link in links if link not in met]
+        for number, url in enumerate(unmet):
+            if number % URLS_A_STEP == 0:
+                yield None
             key = met.get(url) or self._key(url)
             if key in self._known:
                 met[url] = key if promotes else ""
@@ -404,11 +446,13 @@ class Plan:
             self._settle_late(candidate.key)
             fresh.append(candidate)
 
-    def _weigh_again(self, fresh: list[Candidate] | None = None) -> Iterator[Seen]:
+    def _weigh_again(self, fresh: list[Candidate] | None = None) -> Iterator[Seen | None]:
         """Judge what is held by what was learnt; add what turns out to be a page to `fresh`."""
         if self._facets is None:
             return
-        for candidate in list(self._held.values()):
+        for number, candidate in enumerate(list(self._held.values())):
+            if number % URLS_A_STEP == 0:
+                yield None
             found = self._facets.judge(candidate.key)
             if isinstance(found, Variant):
                 yield self._account(candidate, "facet", found.detail)
@@ -416,7 +460,7 @@ class Plan:
                 self._settle_late(candidate.key)
                 fresh.append(candidate)
 
-    def _release(self) -> Iterator[Seen]:
+    def _release(self) -> Iterator[Seen | None]:
         """Nothing else is left: visit what waits, one at a time where nothing tells more."""
         fresh: list[Candidate] = []
         yield from self._weigh_again(fresh)

@@ -25,9 +25,11 @@ from webdata_nb.service.crawl.speculation import Ahead, Speculation
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import EXTRACT_S, Extractor
+from webdata_nb.service.loop_turns import in_turns
 from webdata_nb.service.operations import waiting_for
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.visit import Arrived, Visit, Visitor
+from webdata_nb.service.steps import Steps
 from webdata_nb.service.store.base import JobContext, Spool
 from webdata_nb.service.store.records import Batch, Entry, Seen
 from webdata_nb.service.web.polite import PoliteFetcher
@@ -40,6 +42,8 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 }
 # Beyond this, a page's text is of no use to the local index and only weighs the journal down.
 INDEXED_TEXT: Final = 100_000
+# URLs left over that are accounted for in one step.
+LEFT_A_STEP: Final = 1000
 # Pages of a crawl that came and are not stored, beyond those that its workers hold.
 AHEAD: Final = 32
 
@@ -72,7 +76,7 @@ async def run(context: JobContext, request: CrawlRequest, tools: Tools) -> Batch
     crawl.seeds = Seeds.thawed(snapshots)
     await crawl.replay()
     await crawl.work()
-    return crawl.closing()
+    return await in_turns(crawl.closing())
 
 
 def _user_agent(request: CrawlRequest, tools: Tools) -> str:
@@ -140,9 +144,14 @@ class _Crawl:
         if self._failure is not None:
             raise JobFailed(self._failure)
 
-    def closing(self) -> Batch:
+    def closing(self) -> Steps[Batch]:
         """Account for what the crawl knows of and left."""
-        return Batch(seen=tuple(self._plan.leftovers()), total=self._plan.rows)
+        seen: list[Seen] = []
+        for number, each in enumerate(self._plan.leftovers()):
+            if number % LEFT_A_STEP == 0:
+                yield
+            seen.append(each)
+        return Batch(seen=tuple(seen), total=self._plan.rows)
 
     async def _worker(self, group: asyncio.TaskGroup) -> None:
         """Fetch, page after page; each worker is one of the fetches that `concurrency` allows."""
@@ -266,9 +275,10 @@ class _Crawl:
     async def _settle(self, target: Target, result: Result, entry: Entry | None = None) -> None:
         """Tell the plan, which then knows what comes next, and store what became final.
 
-        Nothing is awaited between the two: commits are in the order of what they publish.
+        Nothing is awaited between the plan's last step and the commit: commits are in the order of
+        what they publish.
         """
-        settled = self._plan.settle(target.ordinal, result)
+        settled = await in_turns(self._plan.settling(target.ordinal, result))
         self._wake()
         await self._commit(settled, entry)
 

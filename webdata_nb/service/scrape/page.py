@@ -30,6 +30,9 @@ from webdata_nb.service.scrape.source import ScrapeOptions, Source
 if TYPE_CHECKING:
     from webdata_nb.service.scrape.reading import Reading
 
+MOST_OUTLINKS = 20_000
+"""Links of a page that a crawl hears of, in document order; metadata counts the others."""
+
 __all__ = ["Outlink", "ScrapeOptions", "Scraped", "Source", "scrape"]
 
 
@@ -78,6 +81,7 @@ def _check_formats(options: ScrapeOptions) -> None:
 def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) -> Scraped:
     head, facts = reading.head, options.facts
     leads = collect_outlinks(_leading(reading)) if outlinks else ()
+    omitted, leads = max(0, len(leads) - MOST_OUTLINKS), leads[:MOST_OUTLINKS]
     searched = options.only_main_content or options.markdown_mode == "article"
     visible = visible_length(reading) if searched and "quality" in facts else None
     made = {name: WHOLE[name](reading) for name in options.formats if name in WHOLE}
@@ -85,6 +89,8 @@ def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) ->
     title, language = title_of(head), declared_language(head, reading.source)
     sample = sampled(title, text) if facts & {"sketch", "shape"} else ""
     described = metadata(reading, content.rung) if "metadata" in facts else {}
+    if omitted and described:
+        described["links_omitted"] = omitted
     judged = (
         quality(content, text, visible=visible, language=language) if "quality" in facts else {}
     )
