@@ -1,4 +1,4 @@
-"""Hostile inputs do not keep the service from answering; `benchmarks.hostile_inputs` does them all."""
+"""Hostile inputs leave the service answering; `benchmarks.hostile_inputs` runs them all."""
 
 from __future__ import annotations
 
