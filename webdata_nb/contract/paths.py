@@ -30,6 +30,9 @@ WEBHOOK_STATS: Final = "/v1/webhooks/stats"
 HEALTH: Final = "/healthz"
 READY: Final = "/readyz"
 OPENAPI: Final = "/openapi.json"
+# For people, and no part of the document.
+DOCS: Final = "/docs"
+DOCS_FILES: Final = ("swagger-ui.css", "swagger-ui-bundle.js", "start.js", "favicon-32x32.png")
 
 # The local service alone answers these; they are no part of the public contract.
 LOCAL_PREFIX: Final = "/local/"

@@ -18,14 +18,22 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.paths import HEALTH, LOCAL_PREFIX, OPENAPI, READY
+from webdata_nb.contract.paths import DOCS, DOCS_FILES, HEALTH, LOCAL_PREFIX, OPENAPI, READY
 from webdata_nb.service.client_limits import PER_ACCOUNT, OpenRequests, TooManyOpen
 from webdata_nb.service.logs import CALLER, Caller
 from webdata_nb.service.tenancy import NOBODY, on_behalf_of
 
 BODY_LIMIT: Final = limits.BODY_BYTES
 BODY_S: Final = 10.0
-_OPEN: Final = frozenset({HEALTH, READY, OPENAPI})
+_OPEN: Final = frozenset(
+    {
+        HEALTH,
+        READY,
+        OPENAPI,
+        DOCS,
+        *(f"{DOCS}/{name}" for name in DOCS_FILES),
+    }
+)
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 

@@ -15,6 +15,7 @@ from webdata_nb.contract.events import STREAMED
 from webdata_nb.service.routes import (
     crawl,
     creatives,
+    docs,
     document,
     engines,
     events,
@@ -43,6 +44,7 @@ ROUTERS: Final = (
     credit.router,
     engines.router,
     document.router,
+    docs.router,
 )
 _TEXT: Final = """\
 Search, crawl and advertiser creatives as jobs over HTTP. Start a job, read its status until it is

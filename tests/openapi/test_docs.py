@@ -1,0 +1,53 @@
+"""The page that shows the document: readable without a key, made of this service's files alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.openapi.described import DOCUMENT
+from tests.openapi.served import team
+from tests.service.conftest import opened
+from webdata_nb.contract import paths
+from webdata_nb.service.scrape.chromium import find_program
+
+NOBODY = {"Authorization": ""}
+
+
+async def test_the_page_and_its_files_need_no_key_and_name_no_other_host(tmp_path: Path) -> None:
+    async with opened(tmp_path, "team") as api:
+        page = await api.http.get(paths.DOCS, headers=NOBODY)
+        assert page.status_code == 200
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+        named = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+        assert {f"{paths.DOCS}/{name}" for name in paths.DOCS_FILES} == {f"/{x}" for x in named}
+        for name in named:
+            answer = await api.http.get(f"/{name}", headers=NOBODY)
+            assert answer.status_code == 200, name
+            assert answer.content, name
+        assert (await api.http.get(f"{paths.DOCS}/LICENSE", headers=NOBODY)).status_code == 401
+
+
+def test_a_browser_shows_every_operation_and_asks_no_other_host(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = find_program()
+    if program is None:
+        pytest.skip("no Chromium on this machine")
+    asked: list[str] = []
+    complaints: list[str] = []
+    with team(tmp_path) as served, playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(served.url + paths.DOCS)
+        page.wait_for_selector(".opblock")
+        shown = {each.text_content() for each in page.query_selector_all(".opblock-summary-path")}
+        page.screenshot(path=str(tmp_path / "docs.png"))
+        browser.close()
+    assert len(shown) == len(DOCUMENT["paths"]) + len(DOCUMENT["webhooks"])
+    assert [url for url in asked if not url.startswith((served.url, "data:"))] == []
+    assert complaints == []
