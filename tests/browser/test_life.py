@@ -129,7 +129,17 @@ async def test_without_a_browser_the_page_says_how_to_get_one(fetcher: Fetcher, 
     async with Browser(POLICY, fetcher, program=Path("/nonexistent/chromium")) as browser:
         with pytest.raises(ScrapeError, match="apt install chromium-headless-shell") as caught:
             await browser.render(RenderRequest(site.url))
+        with pytest.raises(ScrapeError, match="apt install chromium-headless-shell"):
+            await browser.check_installed()
     assert caught.value.kind == "browser_missing"
+
+
+async def test_a_browser_that_is_installed_is_found_without_a_start(
+    chromium: None,  # noqa: ARG001 - it must be there
+    fetcher: Fetcher,
+) -> None:
+    async with Browser(POLICY, fetcher) as browser:
+        await browser.check_installed()
 
 
 async def test_without_playwright_too(
@@ -138,6 +148,8 @@ async def test_without_playwright_too(
     monkeypatch.setitem(sys.modules, "playwright.async_api", None)
     async with Browser(POLICY, fetcher) as browser:
         await browser.check_device("no such device")
+        with pytest.raises(ScrapeError, match=r"pip install 'webdata_nb\[browser\]'"):
+            await browser.check_installed()
         for request in (RenderRequest(site.url), RenderRequest(site.url, mobile=True)):
             with pytest.raises(ScrapeError, match=r"pip install 'webdata_nb\[browser\]'") as caught:
                 await browser.render(request)

@@ -159,7 +159,9 @@ def http_url(value: str) -> str:
         raise ValueError(f"must be at most {limits.URL_LENGTH} characters")
     url = value.strip()
     if not _is_http_url(url):
-        raise ValueError("must be an absolute http:// or https:// URL with a host")
+        raise ValueError(
+            "must be an absolute http:// or https:// URL with a host, and a port other than 0"
+        )
     return url
 
 
@@ -169,11 +171,11 @@ def _is_http_url(url: str) -> bool:
         return False
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host, port = parts.hostname, parts.port
     except ValueError:
         return False
     blank = re.search(r"\s", parts.netloc)
-    return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None
+    return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None and port != 0
 
 
 def _query(value: str) -> str:
@@ -266,8 +268,22 @@ def _patterns(value: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError(
                 f"each pattern must have at most {limits.PATTERN_WILDCARDS} wildcards (* or **)"
             )
+        if (why := _matches_nothing(pattern)) is not None:
+            raise ValueError(f"{pattern[:80]!r} matches no page: {why}")
     _bound_size(value, limits.PATTERNS_SIZE)
     return value
+
+
+def _matches_nothing(pattern: str) -> str | None:
+    """Return why no path can match a pattern; None where one may."""
+    if re.match(r"[a-z][a-z0-9+.-]*:/|//", pattern.strip(), re.IGNORECASE):
+        return "a pattern is of the path alone, such as /docs/**, without scheme and host"
+    if "#" in pattern:
+        return "what follows # is no part of a page's address"
+    opened = pattern.rfind("[")
+    if opened > pattern.rfind("]"):
+        return "a [ has no ]; a pattern knows * and **, and takes every other character as it is"
+    return None
 
 
 def _selectors(value: tuple[str, ...]) -> tuple[str, ...]:

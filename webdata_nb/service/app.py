@@ -232,6 +232,7 @@ async def service(
             policy,
             sessions,
             ways.check_device,
+            ways.check_browser,
             engines.listing,
             engines.check_extract,
             webhooks,

@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
+from urllib.parse import quote
 
 import re2
 
 _TOKENS: Final = re.compile(r"\*\*|\*|[^*]+")
 _RUNS: Final = re.compile(r"\*{3,}|(?:\*\*\*?)+")
+# What canonical URLs have only as %XX: in paths and queries, and in paths alone.
+_ENCODED: Final = re.compile(r"[^\x21-\x7e]|[\"<>]")
+_ENCODED_IN_PATHS: Final = re.compile(r"[^\x21-\x7e]|[\"<>^`{}]")
 _EXPRESSIONS: Final = {"*": "[^/]*", "**": ".*"}
 # Of the patterns of one list. RE2 starts its automaton anew where it needs more.
 _MEMORY_BYTES: Final = 8 * 1024 * 1024
@@ -79,5 +83,12 @@ def _expression(pattern: str) -> str:
     bare = len(pieces) > 1 and pieces[-1] == "**" and pieces[-2].endswith("/")
     if bare and "?" not in pattern:
         pieces[-2:] = [pieces[-2][:-1]]
-    written = "".join(_EXPRESSIONS.get(piece) or re2.escape(piece) for piece in pieces)
+    spelt = [_EXPRESSIONS.get(piece) or re2.escape(_encoded(piece, pattern)) for piece in pieces]
+    written = "".join(spelt)
     return f"(?:{written}(?:/.*)?)" if bare and "?" not in pattern else f"(?:{written})"
+
+
+def _encoded(piece: str, pattern: str) -> str:
+    """Write a piece of a pattern as canonical URLs write it, such as "é" and a space."""
+    characters = _ENCODED if "?" in pattern else _ENCODED_IN_PATHS
+    return characters.sub(lambda found: quote(found.group(), safe=""), piece)

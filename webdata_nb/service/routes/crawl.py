@@ -68,13 +68,8 @@ async def start_crawl(
     for name in _TAGS:
         selectors = getattr(wanted.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
-    await check_look(
-        desk,
-        mobile_device=wanted.scrape_options.mobile_device,
-        wait_for=wanted.scrape_options.wait_for,
-        loc=("body", "scrape_options"),
-    )
     options = wanted.scrape_options
+    await check_look(desk, options, "body", "scrape_options")
     check_extract(desk, request, options.extract, "body", "scrape_options", "extract")
     job, _ = await start(desk, request, wanted, idempotency_key)
     reply = {"success": True, "job_id": job.id, "status": "started"}

@@ -18,7 +18,7 @@ from webdata_nb.contract.requests import CrawlRequest, NoParameters, SearchReque
 from webdata_nb.contract.states import JobKind, may_retry
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, SecretsLost, WrongState
-from webdata_nb.service.routes.parameters import Cursor, JobId, Listed
+from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
     AccountId,
     TheDesk,
@@ -26,7 +26,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.starts import Desk, key_of_caller
+from webdata_nb.service.routes.starts import Desk, key_of, key_of_caller
 from webdata_nb.service.store.records import Job, NewJob
 from webdata_nb.service.work import job_log
 
@@ -93,6 +93,7 @@ async def retry_job(
     account_id: AccountId,
     job_id: JobId,
     _body: Annotated[NoParameters, examples("retryJob")] = _NOTHING,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a new job with the configuration of one that failed or was cancelled.
 
@@ -106,7 +107,7 @@ async def retry_job(
         )
     if old.locked:
         raise SecretsLost("no key of this service opens the job's secrets; start it anew")
-    new = await _again(desk, old)
+    new = await _again(desk, old, idempotency_key)
     if old.kind == "crawl":
         body = {"success": True, "job_id": new.id, "status": "pending"}
         return JSONResponse({**body, "original_job_id": old.id})
@@ -114,7 +115,9 @@ async def retry_job(
     return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
-async def _again(desk: Desk, old: Job) -> Job:
+async def _again(desk: Desk, old: Job, idempotency_key: str | None) -> Job:
+    if (trouble := desk.retry.trouble) is not None:
+        raise trouble
     copy = NewJob(
         id=str(uuid.uuid4()),
         account_id=old.account_id,
@@ -126,7 +129,8 @@ async def _again(desk: Desk, old: Job) -> Job:
         key_id=key_of_caller(),
     )
     desk.runner.wake()  # first: its claim shares the job's own transaction
-    job, _ = await desk.store.accept(copy, now=time.time())
+    key = None if idempotency_key is None else key_of(idempotency_key, "retry", old.id)
+    job, _ = await desk.store.accept(copy, key=key, now=time.time())
     return job
 
 

@@ -68,8 +68,7 @@ async def start_search(
     The job is stored before the answer is sent. With `wait` the answer is held back for the job's
     end: a search that came to it is the reply's `result` (ours), else there is none.
     """
-    device = wanted.mobile_device
-    await check_look(desk, mobile_device=device, wait_for=None, loc=("body",))
+    await check_look(desk, wanted, "body")
     check_extract(desk, request, wanted.extract, "body", "extract")
     job, _ = await start(desk, request, wanted, idempotency_key)
     reply = {

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
+from webdata_nb.contract.requests import CrawlRequest, Extract, ScrapeOptions, SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import BadInput, PageError
+from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.logs import CALLER
 from webdata_nb.service.routes.shelf import Shelf
 from webdata_nb.service.scrape.source import check_selectors
@@ -54,6 +54,7 @@ class Desk:
     policy: EgressPolicy
     sessions: Sessions
     check_device: Callable[[str], Awaitable[None]]
+    check_browser: Callable[[], Awaitable[None]]
     engines: Callable[[Mapping[str, Any]], list[EngineEntry]]
     check_extract: Callable[[Extract | None, Mapping[str, Any], tuple[str, ...]], None]
     webhooks: Webhooks
@@ -82,10 +83,14 @@ def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
         raise BadInput(str(error), loc=("body", field)) from None
 
 
-async def check_look(
-    desk: Desk, *, mobile_device: str | None, wait_for: int | str | None, loc: tuple[str, ...]
-) -> None:
-    """Refuse a device or a selector that no browser would know."""
+async def check_look(desk: Desk, wanted: SearchRequest | ScrapeOptions, *loc: str) -> None:
+    """Refuse what no browser would know, and what needs a browser where there is none."""
+    mobile_device, wait_for = wanted.mobile_device, getattr(wanted, "wait_for", None)
+    if (field := _needs_browser(wanted)) is not None:
+        try:
+            await desk.check_browser()
+        except ScrapeError as error:
+            raise BadInput(str(error), loc=(*loc, field)) from None
     if isinstance(wait_for, str):
         check_selectors((wait_for,), loc=(*loc, "wait_for"))
     if mobile_device is not None:
@@ -93,6 +98,20 @@ async def check_look(
             await desk.check_device(mobile_device)
         except BadInput as error:
             raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
+
+
+def _needs_browser(wanted: SearchRequest | ScrapeOptions) -> str | None:
+    """Return the field for which every page would be loaded in a browser; None for none."""
+    if not wanted.formats and isinstance(wanted, SearchRequest):
+        return None  # no page is visited
+    render = getattr(wanted, "render", None)
+    if "screenshot" in wanted.formats:
+        return "formats"
+    if render is False:
+        return None
+    fields = ("render", "wait_for", "mobile", "mobile_device")
+    given = (name for name in fields if getattr(wanted, name, None) not in (None, False, "auto"))
+    return next(given, None)
 
 
 def check_extract(desk: Desk, request: Request, wanted: Extract | None, *loc: str) -> None:
@@ -123,11 +142,12 @@ async def start(
         most=tariff.most(wanted),
         key_id=key_of_caller(),
     )
-    key = None if idempotency_key is None else _key(idempotency_key, kind, body)
+    key = None if idempotency_key is None else key_of(idempotency_key, kind, body)
     desk.runner.wake()  # first: its claim shares the job's own transaction
     return await desk.store.accept(job, key=key, now=time.time())
 
 
-def _key(key: str, kind: JobKind, body: Mapping[str, Any]) -> IdempotencyKey:
-    canonical = orjson.dumps([kind, body], option=orjson.OPT_SORT_KEYS)
+def key_of(key: str, what: str, body: Mapping[str, Any] | str) -> IdempotencyKey:
+    """Return a caller's key with the hash of what it was sent with: a start's body, a job's id."""
+    canonical = orjson.dumps([what, body], option=orjson.OPT_SORT_KEYS)
     return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())

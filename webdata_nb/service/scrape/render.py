@@ -26,7 +26,15 @@ from webdata_nb.service.scrape.browser_end import (
     ends_in_time,
     process_of,
 )
-from webdata_nb.service.scrape.chromium import answers, failure, launch, missing, profile_of, remove
+from webdata_nb.service.scrape.chromium import (
+    answers,
+    failure,
+    find_program,
+    launch,
+    missing,
+    profile_of,
+    remove,
+)
 from webdata_nb.service.scrape.devices import Screen, check_name, screen_of
 from webdata_nb.service.scrape.rendered import Rendered, RenderRequest, Shot
 from webdata_nb.service.scrape.tab import Tab
@@ -123,6 +131,7 @@ class Browser:
         self._lives: set[_Life] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._presets: Mapping[str, Any] | None = None
+        self._own_program: Path | None = None  # where Playwright would have installed one
         self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -154,6 +163,25 @@ class Browser:
         """
         with contextlib.suppress(ScrapeError):
             check_name(name, await self._known_presets())
+
+    async def check_installed(self) -> None:
+        """Look for the browser without starting it; for requests before they start.
+
+        Raises
+        ------
+        ScrapeError
+            Of kind ``browser_missing``, when Playwright or a Chromium is not there.
+        """
+        try:
+            import playwright.async_api  # noqa: F401, PLC0415 - an optional extra
+        except ImportError:
+            raise missing() from None
+        program = self._program or await asyncio.to_thread(find_program)
+        if program is None:
+            await self._known_presets()
+            program = self._own_program
+        if program is None or not program.is_file():
+            raise missing()
 
     async def screen(self, mobile_device: str | None = None, *, mobile: bool = False) -> Screen:
         """Give the screen, and the user agent, that a page is rendered with.
@@ -265,6 +293,7 @@ class Browser:
                 try:
                     async with asyncio.timeout(START_S), async_playwright() as playwright:
                         self._presets = dict(playwright.devices)
+                        self._own_program = Path(playwright.chromium.executable_path)
                 except TimeoutError:
                     raise _no_start("the browser's driver") from None
             return self._presets

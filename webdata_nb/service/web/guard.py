@@ -66,16 +66,23 @@ class EgressPolicy:
     own_port: int | None = None
 
     def check_url(self, url: str) -> None:
-        """Refuse what no lookup is needed to refuse: scheme, credentials, port.
+        """Refuse what no lookup is needed to refuse: scheme, credentials, port, and address.
+
+        `localhost` and the names below it mean this host's own address, whoever is asked.
 
         Raises
         ------
         FetchError
             Of kind ``bad_url``, when the text is no http or https URL.
         Refused
-            When the URL carries a user name or password, or names a port that is not allowed.
+            When the URL carries a user name or password, or names a port or an address that is
+            not allowed.
         """
-        self.check_parts(parts(url))
+        there = parts(url)
+        self.check_parts(there)
+        written = _written_addresses(there.host)
+        if written and not any(self._address_allowed(each, there.port) for each in written):
+            raise Refused(_ADDRESS_REFUSED)
 
     def check_parts(self, url: Parts) -> None:
         """Do as `check_url` does, for a URL already taken apart."""
@@ -99,7 +106,7 @@ class EgressPolicy:
             raise Refused(_ADDRESS_REFUSED)
 
     def _port_allowed(self, port: int) -> bool:
-        if port in _NEVER:
+        if port == 0 or port in _NEVER:
             return False
         if self.mode == "local":
             return True
@@ -117,3 +124,15 @@ class EgressPolicy:
         if self.mode == "local" or found.public:
             return True
         return any(found.address in network for network in self.allowed_networks)
+
+
+def _written_addresses(host: str) -> tuple[str, ...]:
+    """Return the addresses that a host means without a lookup: its own, or those of `localhost`."""
+    name = host.rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return ("127.0.0.1", "::1")
+    try:
+        classify(host)
+    except ValueError:
+        return ()
+    return (host,)

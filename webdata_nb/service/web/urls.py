@@ -155,7 +155,7 @@ def parts(url: str) -> Parts:
     return Parts(
         scheme,
         host[1:-1] if host[0] == "[" else host,
-        parsed.port or _DEFAULT_PORTS[scheme],
+        _DEFAULT_PORTS[scheme] if parsed.port is None else parsed.port,
         parsed.path,
         parsed.query,
         bool(parsed.username or parsed.password),

@@ -86,6 +86,10 @@ class Ways:
         """Check the name of a device preset; raises `BadInput` with the closest names."""
         await (await self.of({})).browser.check_device(name)
 
+    async def check_browser(self) -> None:
+        """Raise `ScrapeError`, of kind ``browser_missing``, where no browser is installed."""
+        await (await self.of({})).browser.check_installed()
+
     async def _make(self, proxy: str | None, ca_bundle: str | None, user_agent: str) -> Way:
         bundle = Path(ca_bundle) if ca_bundle else None
         fetcher = await self._stack.enter_async_context(
