@@ -81,10 +81,10 @@ async def test_pages_are_paged_and_data_can_be_left_out(api: Api, site: Site) ->
         ({}, ["body", "url"], "required"),
         ({"url": "ftp://x/"}, ["body", "url"], "http://"),
         ({"url": "http://u:p@x/"}, ["body", "url"], ""),
-        ({"url": "http://x/", "max_pages": "10"}, ["body", "max_pages"], "integer"),
+        ({"url": "http://x/", "max_pages": "10"}, ["body", "max_pages"], "whole number"),
         ({"url": "http://x/", "max_pages": 1001}, ["body", "max_pages"], "from 1 to 1000"),
         ({"url": "http://x/", "concurrency": 0}, ["body", "concurrency"], "from 1 to 10"),
-        ({"url": "http://x/", "extra": 1}, ["body", "extra"], "not permitted"),
+        ({"url": "http://x/", "extra": 1}, ["body", "extra"], "not a known field"),
         (
             {"url": "http://x/", "scrape_options": {"formats": ["json"]}},
             ["body", "scrape_options", "formats", 0],
