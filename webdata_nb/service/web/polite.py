@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from webdata_nb.service.web.throttle import Throttle
     from webdata_nb.service.web.transfer import AllowHop, Fetched, FetchRequest
 
+# A host that is given less time than this is not to blame when it does not answer within it.
+FAIR_TIMEOUT_S: Final = 5.0
 TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 # What a host says when it is asked too much; a page that fails on its own slows nobody else.
 OVERLOAD_STATUS: Final = frozenset({429, 503})
@@ -155,6 +157,8 @@ class PoliteFetcher:
             if allowance.interrupted:
                 raise  # it was no fault of the host's
             # A refused connection is an outage and no overload: to ask less often helps nobody.
+            if failure.kind == "timeout" and limit_s < FAIR_TIMEOUT_S:
+                raise  # the caller's own haste, which must not rest the host for other accounts
             if failure.kind in {"connect", "timeout"}:
                 await self._throttle.fail(name)
             elif failure.kind in TRANSIENT_KINDS:
