@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # A host that is given less time than this is not to blame when it does not answer within it.
 FAIR_TIMEOUT_S: Final = 5.0
+_ANY_DISTANCE_S: Final = 1e-6
 TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 # What a host says when it is asked too much; a page that fails on its own slows nobody else.
 OVERLOAD_STATUS: Final = frozenset({429, 503})
@@ -141,7 +142,9 @@ class PoliteFetcher:
         self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
     ) -> Fetched:
         name = server(request.url)
-        await self._throttle.alongside(name, delay_s=delay_s, patience_s=allowance.left_s)
+        # Any distance makes the throttle note the start, which the next page keeps away from.
+        noted_s = delay_s or _ANY_DISTANCE_S
+        await self._throttle.alongside(name, delay_s=noted_s, patience_s=allowance.left_s)
         return await self._noted(name, request, allowance, hop)
 
     async def _noted(
