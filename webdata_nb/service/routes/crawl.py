@@ -18,7 +18,7 @@ from webdata_nb.service.routes.parameters import (
     PageNumber,
     PerPage,
 )
-from webdata_nb.service.routes.replies import kept, seconds, status_of
+from webdata_nb.service.routes.replies import StatusRoute, seconds, status_of
 from webdata_nb.service.routes.routing import (
     AccountId,
     TheDesk,
@@ -44,7 +44,7 @@ _LINKS = links(
     }
 )
 
-router = strict_router("crawl")
+router = strict_router("crawl", route_class=StatusRoute)
 
 
 @router.post(
@@ -98,8 +98,6 @@ async def get_crawl(
     rows the reply says `result_expired`, and has none.
     """
     question = Question.of(request, account_id, job_id)
-    if (known := await kept(desk, question)) is not None:
-        return known
     window = Window((page - 1) * per_page, per_page) if include_data else None
 
     def envelope(look: Look) -> dict[str, Any]:

@@ -192,10 +192,10 @@ def _operation_id(route: APIRoute) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-def strict_router(*tags: str) -> APIRouter:
+def strict_router(*tags: str, route_class: type[StrictRoute] = StrictRoute) -> APIRouter:
     """Return a router for operations that need a key, shown under `tags` in the document."""
     return APIRouter(
-        route_class=StrictRoute, tags=[*tags], generate_unique_id_function=_operation_id
+        route_class=route_class, tags=[*tags], generate_unique_id_function=_operation_id
     )
 
 

@@ -13,8 +13,8 @@ from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
+    StatusRoute,
     job_of,
-    kept,
     look_at,
     seconds,
     status_of,
@@ -45,7 +45,7 @@ _LINKS: Final = links(
     }
 )
 
-router = strict_router("search")
+router = strict_router("search", route_class=StatusRoute)
 
 
 @router.post(
@@ -104,8 +104,6 @@ async def get_search(
     Past the retention of the rows the reply says `result_expired`, and has none.
     """
     question = Question.of(request, account_id, job_id)
-    if (known := await kept(desk, question)) is not None:
-        return known
     if wait:
         await _ended(desk, await job_of(desk, account_id, job_id, "search"), wait)
     window = _ALL if include_data else None
