@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.operations import waiting_for
+from webdata_nb.service.scrape import browser_folders
 from webdata_nb.service.scrape.browser_end import (
     CLOSE_S,
     end_browser,
@@ -135,6 +135,7 @@ class Browser:
         self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
+        await asyncio.to_thread(browser_folders.remove_stale)
         return self
 
     async def __aexit__(
@@ -350,7 +351,7 @@ class Browser:
         async with contextlib.AsyncExitStack() as stack:
             proxy = await stack.enter_async_context(self._new_proxy())
             after = await stack.enter_async_context(contextlib.AsyncExitStack())
-            artifacts = Path(tempfile.mkdtemp(prefix="webdata-browser-"))
+            artifacts = browser_folders.make()
             after.push_async_callback(remove, artifacts)
             playwright = await async_playwright().start()
             stack.push_async_callback(end_driver, playwright)
@@ -364,6 +365,7 @@ class Browser:
             profile, pid = await profile_of(chromium), await process_of(chromium)
             stack.push_async_callback(end_browser, chromium, pid, profile)
             if profile is not None:
+                browser_folders.note_profile(artifacts, profile)
                 after.push_async_callback(remove, profile)
             life = _Life(chromium, proxy, stack.pop_all())
         self._lives.add(life)
