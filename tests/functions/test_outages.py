@@ -18,6 +18,7 @@ from webdata_nb.bridge import synced
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.errors import JobFailed
 from webdata_nb.functions import (
+    connect,
     crawl_df,
     crawl_job,
     jobs_df,
@@ -37,7 +38,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         monkeypatch.setenv("WEBDATA_SEARXNG_URL", site.url)
         for engine in ENGINES:
             monkeypatch.setenv(f"WEBDATA_{engine.upper()}", "searxng,local")
-        yield site
+        with connect():  # closes its connections at the end
+            yield site
         stop(settings.current())
 
 
