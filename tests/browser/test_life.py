@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ import pytest
 from tests.browser.conftest import POLICY, look_up
 from tests.site.server import Site
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.scrape import browser_folders
 from webdata_nb.service.scrape.render import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
 
@@ -171,6 +173,7 @@ def test_nothing_outlives_a_killed_parent(
     chromium: None,  # noqa: ARG001 - it must be there
     site: Site,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = site.page("/", "<p>here</p>")
     with subprocess.Popen(
@@ -187,5 +190,7 @@ def test_nothing_outlives_a_killed_parent(
         child.kill()
     _, alive = psutil.wait_procs(family, timeout=_PATIENCE_S)
     assert alive == []
-    # Nobody is left to remove the folder for downloads, but it is empty.
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    # Nobody is left to remove the folder for downloads: the next service does.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert browser_folders.remove_stale() == 1
+    assert list(tmp_path.iterdir()) == []
