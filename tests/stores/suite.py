@@ -318,11 +318,13 @@ class StoreSuite:
     @pytest.mark.parametrize(
         "batch",
         [
-            Batch(published=((0, 0), (7, 1))),
+            Batch(published=((0, 1), (7, 2))),
             Batch(published=((1, 3),)),
-            Batch(entries=(entry(5, position=5),), published=((9, 6),)),
-            Batch(entries=(entry(0, position=0),)),
-            Batch(entries=(entry(1, position=4),)),
+            Batch(entries=(entry(5, position=1),), published=((9, 2),)),
+            Batch(entries=(entry(0, position=1),)),
+            Batch(entries=(entry(1, position=1),)),
+            Batch(published=((0, 2),)),
+            Batch(entries=(entry(5, position=3),), published=((0, 1),)),
             Batch(updates=(entry(0), entry(3))),
             Batch(seen=(Seen("http://x/", "fetched"),), updates=(entry(8),)),
         ],
@@ -333,14 +335,14 @@ class StoreSuite:
         await accounts(store)
         await accepted(store)
         job, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(0), entry(1, position=1))))
+        await store.commit(lease, Batch(entries=(entry(0), entry(1, position=0))))
         before = await store.job(ALICE, job.id)
         with pytest.raises(MissingRows):
             await store.commit(lease, batch)
         with pytest.raises(MissingRows):
             await store.finish(lease, JobStatus.COMPLETED, error=None, batch=batch, now=NOW)
         assert await store.job(ALICE, job.id) == before
-        assert [each.position for each in await store.entries(job.id)] == [None, 1]
+        assert [each.position for each in await store.entries(job.id)] == [None, 0]
         assert (await store.receipt(job.id, examples=0)).counts == {}
 
     async def test_a_visible_row_may_gain_content(self, store: Store) -> None:

@@ -110,8 +110,8 @@ class Store(Protocol):
         at a time.
         """
 
-    async def release(self, worker: str) -> None:
-        """Give back the jobs of a worker that stops; their attempts do not count."""
+    async def release(self, worker: str, *, held: Collection[str] = ()) -> None:
+        """Give back a worker's jobs, all but those in `held`; their attempts do not count."""
 
     async def void_leases(self) -> None:
         """Free all running jobs; only for a process that knows itself to be alone."""
@@ -122,8 +122,9 @@ class Store(Protocol):
     async def commit(self, lease: Lease, batch: Batch) -> None:
         """Write a batch in one transaction.
 
-        Raises `LeaseLost`, or `MissingRows` where it names rows that are not stored; then nothing
-        is written. The same batch may be written again.
+        Raises `LeaseLost`, or `MissingRows` where it names rows that are not stored, or makes rows
+        visible before those of lower positions; then nothing is written. The same batch may be
+        written again.
         """
 
     async def finish(

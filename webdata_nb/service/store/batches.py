@@ -28,8 +28,8 @@ def write(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> int:
     LeaseLost
         Another attempt exists, or the job is over.
     MissingRows
-        The batch updates or publishes entries that are not stored, or publishes one at another
-        position than it has.
+        The batch updates or publishes entries that are not stored, publishes one at another
+        position than it has, or before a row of a lower position.
     """
     job_id = lease.job_id
     _check_lease(connection, lease, batch)
@@ -48,7 +48,8 @@ def write(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> int:
     )
     if added or shown or batch.updates or published or seen:
         values = {"id": job_id, "published": shown + published}
-        connection.execute(_Q["progressed"], values)
+        row = connection.execute(_Q["progressed"], values).fetchone()
+        _check_order(batch, row["published"])
     return added + shown
 
 
@@ -102,6 +103,14 @@ def _check_visible(connection: sqlite3.Connection, rows: Sequence[_Values]) -> N
             f"{len(rows)} rows were to become visible, {len(missing)} of them are not stored or "
             f"have another position: {missing[:10]}"
         )
+
+
+def _check_order(batch: Batch, count: int) -> None:
+    """Rows become visible in their order: `count` of them have the positions below it."""
+    named = [position for _, position in batch.published]
+    named += [entry.position for entry in batch.entries if entry.position is not None]
+    if named and max(named) >= count:
+        raise MissingRows(f"row {max(named)} was to become visible, rows before it are not yet")
 
 
 def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[Seen]) -> int:

@@ -198,9 +198,9 @@ class SqliteStore(Database):
         )
         return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
 
-    async def release(self, worker: str) -> None:
+    async def release(self, worker: str, *, held: Collection[str] = ()) -> None:
         """See `Store.release`."""
-        await self.write("release", worker=worker)
+        await self.write("release", worker=worker, held=" ".join(held))
 
     async def void_leases(self) -> None:
         """See `Store.void_leases`."""

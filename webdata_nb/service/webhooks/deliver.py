@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from webdata_nb.contract.notices import Notice
-from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
 from webdata_nb.service.store.outbox import Delivery, Due, Outbox
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.retry import StoreRetry
@@ -62,6 +62,9 @@ class Deliverer:
                 self._wake.clear()
                 try:
                     wait_s = await self._open_lanes()
+                except StoreUnavailable as trouble:
+                    log.warning("webhooks wait: %s", trouble)
+                    wait_s = POLL_S
                 except Exception:
                     log.exception("the outbox could not be read; trying again")
                     wait_s = POLL_S
@@ -95,8 +98,12 @@ class Deliverer:
                 delivery := await self._outbox.take(due, lease_s=LEASE_S, now=self._clock())
             ) is not None:
                 await self._attempt(delivery)
-        except Exception:
-            log.exception("a webhook could not be sent; it is tried again")
+        except Exception as error:
+            if isinstance(error, StoreUnavailable):
+                log.warning("webhooks wait: %s", error)
+            else:
+                log.exception("a webhook could not be sent; it is tried again")
+            await asyncio.sleep(POLL_S)  # the end of a lane opens the next one at once
         finally:
             self._lanes[key] -= 1
             if not self._lanes[key]:

@@ -73,6 +73,7 @@ class LocalRunner:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unwanted: set[str] = set()
         self._claim = asyncio.Lock()
+        self._in_doubt = False
 
     async def start(self) -> None:
         """See `Runner.start`."""
@@ -108,6 +109,7 @@ class LocalRunner:
             try:
                 await self._fill()
             except StoreUnavailable as trouble:
+                self._in_doubt = True
                 log.warning("no job can be taken: %s; trying again", trouble)
             except Exception:
                 log.exception("the queue could not be read; trying again")
@@ -118,6 +120,9 @@ class LocalRunner:
             self._wake.clear()
 
     async def _fill(self) -> None:
+        if self._in_doubt:  # the last claim may have been written all the same
+            await self._store.release(self._name, held=self._tasks.keys())
+            self._in_doubt = False
         while True:
             most = max(0, SLOTS - len(self._tasks))
             spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - most)

@@ -73,11 +73,12 @@ WHERE id IN (
 RETURNING *;
 
 -- name: release
--- A worker that stops in good order gives its jobs back, and the attempt does not count.
+-- A worker that stops in good order, or does not know whether its claim was written, gives the jobs
+-- back that it does not work on, and the attempt does not count.
 UPDATE job SET lease_until = 0,
   attempts_since_progress = CASE WHEN attempts_since_progress > 0
     THEN attempts_since_progress - 1 ELSE 0 END
-WHERE worker = :worker AND state = 'running';
+WHERE worker = :worker AND state = 'running' AND :held NOT LIKE '%' || id || '%';
 
 -- name: void_leases
 -- With the data directory's lock held no other worker lives: running jobs are free at once.
@@ -118,7 +119,8 @@ SELECT 1 FROM entry WHERE job_id = :job_id AND ordinal = :ordinal AND position =
 
 -- name: progressed
 -- The count of visible rows follows the rows, within the same transaction.
-UPDATE job SET published = published + :published, attempts_since_progress = 0 WHERE id = :id;
+UPDATE job SET published = published + :published, attempts_since_progress = 0 WHERE id = :id
+RETURNING published;
 
 -- name: job_as_it_is
 -- For what happens to a job inside a transaction, whoever owns it.

@@ -1,0 +1,92 @@
+"""What a service, its clients and its operator do with a store beside running jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.stores.faults.fleet import TERMS, Fleet, again
+from tests.stores.suite import ALICE
+from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.secrets import Secrets
+
+DAY_S = 86_400.0
+
+
+async def chores(fleet: Fleet, job_id: str, expired: str) -> None:
+    """Do each of it, as often as it takes; `expired` is a job whose rows may go."""
+    await fleet.restart()
+    await _clients(fleet, job_id)
+    await _operator(fleet)
+    await _calls(fleet)
+    await _retention(fleet, expired)
+
+
+async def _clients(fleet: Fleet, job_id: str) -> None:
+    store, outbox = fleet.store, fleet.outbox
+    asked: list[Callable[[], Awaitable[Any]]] = [
+        lambda: store.jobs(ALICE, limit=9),
+        lambda: store.receipt_page(job_id, start=0, count=9),
+        lambda: store.receipt_page(job_id, start=0, count=9, outcome="fetched"),
+        lambda: store.receipt_entry(job_id, "http://x/0"),
+        lambda: store.published(ALICE),
+        lambda: store.unindexed(job_id, start=0, count=9),
+        lambda: outbox.listing(ALICE, job_id=job_id, limit=9),
+        lambda: outbox.stats(ALICE),
+        lambda: store.read("job_counts"),
+        lambda: store.read("delivery_counts"),
+    ]
+    for each in asked:
+        assert await again(each)
+    assert await again(store.active_jobs) == 0
+    [delivery, *_] = await again(lambda: outbox.listing(ALICE, job_id=job_id, limit=1))
+    await again(lambda: outbox.replay(ALICE, delivery.id, now=fleet.clock()))
+    await again(outbox.void_leases)
+
+
+async def _operator(fleet: Fleet) -> None:
+    accounts, now = fleet.accounts, fleet.clock()
+    await again(lambda: accounts.add("bob", "Bob", TERMS, now=now))
+    await again(lambda: accounts.add_key("k1", "bob", "laptop", "hash 1", now=now))
+    assert await again(lambda: accounts.owner("hash 1", now=now)) == "bob"
+    await again(lambda: accounts.rotate_key("k1", "k2", "hash 2", ends_at=now + 9, now=now))
+    await again(lambda: accounts.end_key("k2", at=now))
+    assert len(await again(lambda: accounts.keys("bob"))) == 2
+    await again(lambda: accounts.set_terms("Bob", TERMS, now=now))
+    bob = await again(lambda: accounts.top_up("Bob", 7, now=now))
+    assert bob.balance.topup_left == 7
+    assert len(await again(lambda: accounts.all(now=now))) == 2
+    assert await again(lambda: accounts.ledger("bob"))
+    _, lost = await again(Secrets(fleet.store, fleet.store.vault).reseal)
+    assert lost == 0
+
+
+async def _calls(fleet: Fleet) -> None:
+    accounts, most = fleet.accounts, (Charge("crawl", "page", 3),)
+    for call in ("answered", "lost"):
+        until = fleet.clock() + 60
+        await again(
+            lambda call=call, until=until: accounts.open_call(  # type: ignore[misc]
+                ALICE, call, most, until=until, now=fleet.clock()
+            )
+        )
+    await again(lambda: accounts.close_call(ALICE, "answered", most, now=fleet.clock()))
+    await again(accounts.void_calls)
+    await again(lambda: accounts.bury(now=fleet.clock()))
+    usage = await again(lambda: accounts.usage(ALICE, now=fleet.clock()))
+    assert (usage.active, usage.reserved) == (0, 0)
+
+
+async def _retention(fleet: Fleet, job_id: str) -> None:
+    expiry = Expiry(fleet.store)
+    assert await again(expiry.active) == set()
+    fleet.jump(3 * DAY_S)
+    now = fleet.clock()
+    past = {"searches_before": now - DAY_S, "crawls_before": now - DAY_S}
+    assert job_id in await again(lambda: expiry.due(**past))
+    await again(lambda: expiry.expire(job_id, now=now))
+    await again(lambda: expiry.clear(job_id, now=now))
+    assert await again(lambda: expiry.forget_keys(before=now - DAY_S))
+    fleet.forget(job_id)
+    await again(lambda: expiry.forget_jobs(before=now))

@@ -1,0 +1,341 @@
+"""A service without its network: store, runner, webhooks and clients, in simulated time.
+
+What must hold, whatever fails: every job ends, rows once shown stay, a completed job has all its
+rows, credits are exact, and whoever listens is told of every end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from tests.stores.faults.injection import Faults, FaultyStore
+from tests.stores.suite import ALICE, entry, new_job
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.errors import JobFailed, StoreUnavailable, WrongState
+from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.check import check
+from webdata_nb.service.store.outbox import Outbox
+from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, Look, Seen, Window
+from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.webhooks.deliver import Deliverer
+from webdata_nb.service.webhooks.schedule import Outcome
+from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.runner import LocalRunner
+
+T = TypeVar("T")
+TERMS: Final = Terms("team", 10_000, 50)
+PAGE_S: Final = 1.0
+AGAIN_S: Final = 1.0
+PATIENCE_S: Final = 900.0
+ALL: Final = Window(0, 1000)
+
+
+async def again(operation: Callable[[], Awaitable[T]]) -> T:
+    """Do what a client does that is answered with 503: try again, and again."""
+    while True:
+        try:
+            return await operation()
+        except StoreUnavailable:
+            await asyncio.sleep(AGAIN_S)
+
+
+def is_good(ordinal: int) -> bool:
+    """Whether the page of that number succeeds."""
+    return ordinal % 4 != 3
+
+
+class Endpoint:
+    """A receiver of webhooks, in place of the sender."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Counter[tuple[str, str]]] = {}
+
+    async def post(self, url: str, notice: Any, *, event_id: str, **_rest: Any) -> Outcome:
+        job_id = url.rpartition("/")[2]
+        self.told.setdefault(job_id, Counter())[notice.event, event_id] += 1
+        return Outcome(status=200)
+
+
+@dataclass
+class Watch:
+    """What a client that listens to a job has been told."""
+
+    shown: list[bytes] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    end: JobStatus | None = None
+
+
+class Fleet:
+    """One store and all that works with it; `jump` moves the wall clock."""
+
+    def __init__(self, root: Path) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.faults = Faults(self._loop.time)
+        self.store = FaultyStore(root / "jobs.sqlite", self.faults)
+        self.accounts = Accounts(self.store)
+        self.hub, self.retry, self.endpoint = Hub(), StoreRetry(), Endpoint()
+        self.outbox = Outbox(self.store)
+        self.jobs: dict[str, int] = {}
+        self.failing: set[str] = set()
+        self.cancelled: set[str] = set()
+        self.watches: dict[str, Watch] = {}
+        self.ended: Counter[str] = Counter()
+        self._offset = time.time()  # as the store does, where nobody tells it the time
+        self._watching: list[asyncio.Task[None]] = []
+
+    def clock(self) -> float:
+        """Return the wall clock's time."""
+        return self._offset + self._loop.time()
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock, as an administrator or a time server does."""
+        self._offset += seconds
+
+    async def __aenter__(self) -> Self:
+        await self.store.__aenter__()
+        await self.accounts.add(ALICE, "Alice", TERMS, now=self.clock())
+        deliverer = Deliverer(self.outbox, self.store, self.endpoint, self.clock, self.retry)  # type: ignore[arg-type]
+        self._delivering = asyncio.create_task(deliverer.run())
+        await self._begin()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.faults.clear()
+        for task in (*self._watching, self._delivering):
+            task.cancel()
+        await asyncio.gather(*self._watching, self._delivering, return_exceptions=True)
+        await self.runner.close()
+        await self.store.__aexit__(None, None, None)
+
+    async def _begin(self) -> None:
+        await again(self.store.void_leases)
+        self.runner = LocalRunner(
+            self.store,
+            self.hub,
+            self._engine,
+            finished=self._finished,
+            forget=lambda _job_id: None,
+            retry=self.retry,
+            clock=self.clock,
+        )
+        await self.runner.start()
+
+    def _finished(self, look: Look) -> None:
+        self.ended[look.job.id] += 1
+
+    async def kill(self) -> None:
+        """End the worker without a word, and start another."""
+        tasks = [self.runner._loop, *self.runner._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._begin()
+
+    async def restart(self) -> None:
+        """Stop the worker in good order, and start another."""
+        await self.runner.close()
+        await self._begin()
+
+    def forget(self, number: str) -> None:
+        """Expect nothing more of a job."""
+        for known in (self.jobs, self.watches):
+            known.pop(number, None)
+
+    # what clients do
+
+    async def start(self, pages: int, kind: str = "crawl", *, fails: bool = False) -> str:
+        """Start a job of some pages, and listen to it; `kind` is crawl or search."""
+        number = f"job-{len(self.jobs):03}"
+        request = {"pages": pages, "fails": fails, "webhook_url": f"https://hook.test/{number}"}
+        context = {"webhook": {"profile": "B", "pages": True}}
+        wanted = new_job(
+            kind=kind,
+            request=request,
+            context=context,
+            most=_most(kind, pages),
+        )
+        wanted = replace(wanted, id=number)
+        key = IdempotencyKey(number, "body")
+        self.jobs[number] = pages
+        if fails:
+            self.failing.add(number)
+        job, _ = await again(lambda: self.store.accept(wanted, key=key, now=self.clock()))
+        self.runner.wake()
+        self.watches[number] = Watch()
+        self._watching += [
+            asyncio.create_task(self._listen(job)),
+            asyncio.create_task(self._look(job)),
+        ]
+        return number
+
+    async def cancel(self, number: str) -> None:
+        """Cancel a job, unless it is over."""
+        try:
+            await again(lambda: self.store.cancel(ALICE, number, now=self.clock()))
+        except WrongState:
+            return
+        self.cancelled.add(number)
+        await self.runner.cancel(number)
+
+    async def _listen(self, job: Job) -> None:
+        """Wait for the job's end as an event stream does: woken, never polling."""
+        job_id = job.id
+        with self.hub.listen(job_id) as listener:
+            while True:
+                job = await again(lambda: self.store.job(ALICE, job_id))
+                if job.state.terminal:
+                    self.watches[job_id].end = job.state
+                    return
+                while not await listener.wait(60.0):
+                    pass
+
+    async def _look(self, job: Job) -> None:
+        """Look at the rows now and then: none disappears or changes."""
+        watch, over = self.watches[job.id], False
+        while not over:
+            look = await again(
+                lambda: self.store.look(ALICE, job.id, window=lambda _job: ALL, examples=2)
+            )
+            rows = list(look.rows)
+            if rows[: len(watch.shown)] != watch.shown and job.kind == "crawl":
+                watch.broken.append(f"rows shown have changed: {len(watch.shown)} to {len(rows)}")
+            if len(rows) < len(watch.shown) or len(rows) != look.job.published:
+                watch.broken.append(f"{len(rows)} rows, {look.job.published} counted")
+            watch.shown, over = rows, look.job.state.terminal
+            await asyncio.sleep(2.0)
+
+    # what the worker does
+
+    async def _engine(self, context: JobContext) -> Batch:
+        known = {each.ordinal for each in await context.entries()}
+        await context.snapshots()
+        request = context.job.request
+        crawling = context.job.kind == "crawl"
+        await (_crawl if crawling else _search)(context, known, request)
+        return Batch(seen=(Seen("http://x/end", "scope"),))
+
+    # what must hold
+
+    async def settle(self) -> None:
+        """Wait until every job has ended and everybody knows."""
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*self._watching)
+            while await again(self.outbox.pending):  # noqa: ASYNC110 - in simulated time
+                await asyncio.sleep(AGAIN_S)
+
+    async def problems(self) -> list[str]:
+        """Return what does not hold at the end."""
+        self.faults.clear()
+        wrong = [
+            f"{finding.check}: {line}"
+            for finding in check(self.store.path)
+            for line in finding.problems
+        ]
+        for number in self.jobs:
+            job = await self.store.job(ALICE, number)
+            wrong += [f"{number}: {line}" for line in await self._wrong(job)]
+        return wrong
+
+    async def _wrong(self, job: Job) -> list[str]:
+        watch, pages = self.watches[job.id], self.jobs[job.id]
+        wrong = list(watch.broken)
+        state = self._expected(job.id)
+        if job.state is not state:
+            wrong.append(f"{job.state.value} instead of {state.value}: {job.error}")
+        if watch.end is not job.state:
+            wrong.append(f"its listener was told {watch.end}")
+        rows = await self.store.pages(ALICE, job.id, start=0, count=1000)
+        if job.state is JobStatus.COMPLETED and rows != [_page(each) for each in range(pages)]:
+            wrong.append(f"{len(rows)} rows of {pages}")
+        ends = [event for event in self.endpoint.told.get(job.id, ()) if event[0] != "crawl.page"]
+        told = [event for event in self.endpoint.told.get(job.id, ()) if event[0] == "crawl.page"]
+        if len(ends) != 1 - (job.state is JobStatus.CANCELLED and not ends):
+            wrong.append(f"webhooks of its end: {ends}")
+        if len(told) != (len(rows) if job.kind == "crawl" else 0):
+            wrong.append(f"{len(told)} webhooks for {len(rows)} rows")
+        good = sum(is_good(each) for each in range(len(rows)))
+        if job.kind == "crawl" and job.credits != good:
+            wrong.append(f"{job.credits} credits for {good} good rows")
+        return wrong
+
+    def _expected(self, number: str) -> JobStatus:
+        if number in self.cancelled:
+            return JobStatus.CANCELLED
+        return JobStatus.FAILED if number in self.failing else JobStatus.COMPLETED
+
+
+def _most(kind: str, pages: int) -> tuple[Charge, ...]:
+    if kind == "crawl":
+        return (Charge("crawl", "page", pages),)
+    return (Charge("search", "discovery", 1), Charge("search", "scrape", pages))
+
+
+def _page(ordinal: int, *, done: bool = True) -> bytes:
+    return b'{"n":%d,"done":%d}' % (ordinal, done)
+
+
+async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any]) -> None:
+    """Fetch three pages at a time, store each at once, publish in order."""
+    pages, done, turns, upto = request["pages"], set[int](), asyncio.Semaphore(3), 0
+
+    async def one(ordinal: int) -> None:
+        nonlocal upto
+        async with turns:
+            if ordinal not in known:
+                await asyncio.sleep(PAGE_S * (1 + ordinal % 3))
+            done.add(ordinal)
+            fresh = []
+            while upto in done:
+                fresh.append((upto, upto))
+                upto += 1
+            page = entry(ordinal, page=_page(ordinal), success=is_good(ordinal), charged=("page",))
+            await context.commit(
+                Batch(
+                    entries=() if ordinal in known else (page,),
+                    published=tuple(fresh),
+                    seen=(Seen(f"http://x/{ordinal}", "fetched"),),
+                    snapshots=((f"robots {ordinal}", b"all"),),
+                    total=pages,
+                    completed=upto,
+                )
+            )
+        if request["fails"] and ordinal == 1:
+            raise JobFailed("as it was asked to")
+
+    await _together([one(ordinal) for ordinal in range(pages)])
+
+
+async def _search(context: JobContext, known: set[int], request: Mapping[str, Any]) -> None:
+    """Show all rows at once, and add their pages as they come."""
+    pages, waiting = request["pages"], set(range(request["pages"]))
+    if not known:
+        found = tuple(
+            entry(each, page=_page(each, done=False), position=each) for each in range(pages)
+        )
+        await context.commit(Batch(entries=found, total=pages, completed=0, outcome={"used": 1}))
+
+    async def one(ordinal: int) -> None:
+        await asyncio.sleep(PAGE_S * (1 + ordinal % 3))
+        waiting.discard(ordinal)
+        page = entry(ordinal, page=_page(ordinal), success=is_good(ordinal), charged=("scrape",))
+        await context.commit(Batch(updates=(page,), completed=pages - len(waiting)))
+
+    await _together([one(ordinal) for ordinal in range(pages)])
+
+
+async def _together(tasks: list[Any]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                group.create_task(task)
+    except* Exception as failures:  # noqa: BLE001
+        raise failures.exceptions[0] from None

@@ -1,0 +1,99 @@
+"""Every statement of the store fails: once, several times and for 30 s, in three ways."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tests.stores.faults.chores import chores
+from tests.stores.faults.fleet import Fleet
+from tests.stores.faults.injection import CODES, Fault
+from tests.stores.faults.simulated import run
+from webdata_nb.service.store.queries import queries
+
+TIMES: Final = 3
+SECONDS: Final = 30.0
+# Only `webdata store check` asks these, on a connection of its own.
+ELSEWHERE: Final = frozenset(
+    {"wrong_balances", "wrong_credits", "wrong_holds", "wrong_published", "wrong_receipts"}
+)
+# For databases of before there was sealing, when they are opened.
+AT_OPENING: Final = frozenset({"seal", "unsealed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a run came to: what did not hold, how often the fault struck, which statements ran."""
+
+    problems: tuple[str, ...]
+    raised: int
+    jobs: frozenset[str]
+    chores: frozenset[str]
+
+
+def life(fault: Fault | None = None, *, among_chores: bool = False) -> Told:
+    """Run a fleet while `fault` strikes its jobs, or what is done beside them."""
+    return run(_life(fault, among_chores=among_chores))
+
+
+async def _life(fault: Fault | None, *, among_chores: bool) -> Told:
+    with tempfile.TemporaryDirectory() as root:
+        async with Fleet(Path(root)) as fleet:
+            fleet.faults.ran.clear()
+            if fault is not None and not among_chores:
+                fleet.faults.arm(fault)
+            crawl = await fleet.start(20)
+            await fleet.start(5, "search")
+            expired = await fleet.start(6, fails=True)
+            cancelled = await fleet.start(9)
+            await asyncio.sleep(4)
+            await fleet.cancel(cancelled)
+            await fleet.kill()
+            await fleet.settle()
+            raised, during = fleet.faults.raised, frozenset(fleet.faults.ran)
+            problems = await fleet.problems()
+            fleet.faults.ran.clear()
+            if fault is not None and among_chores:
+                fleet.faults.arm(fault)
+            if fault is None or among_chores:
+                await chores(fleet, crawl, expired)
+                raised = fleet.faults.raised
+                problems += await fleet.problems()
+            return Told(tuple(problems), raised, during, frozenset(fleet.faults.ran))
+
+
+def faults(told: Told) -> Iterator[tuple[Fault, bool]]:
+    """Return every fault that is to be tried, and whether it strikes among the chores."""
+    for statement in sorted(told.jobs | told.chores):
+        for code in CODES:
+            for times, seconds in ((1, 0.0), (TIMES, 0.0), (0, SECONDS)):
+                yield Fault(statement, code, times, seconds), statement not in told.jobs
+
+
+def unfaulted() -> Told:
+    """Run a fleet without faults; raises where a statement of the store never runs."""
+    told = life()
+    missing = set(queries()) - told.jobs - told.chores - ELSEWHERE - AT_OPENING
+    if missing or told.problems:
+        raise AssertionError(f"never run: {sorted(missing)}; wrong: {told.problems}")
+    return told
+
+
+def shortened(every: list[tuple[Fault, bool]], seed: int) -> list[tuple[Fault, bool]]:
+    """Return one fault of each statement, chosen at random, from a random occurrence on."""
+    chance = random.Random(seed)
+    chance.shuffle(every)
+    found: dict[str, tuple[Fault, bool]] = {}
+    for fault, among_chores in every:
+        found.setdefault(fault.statement, (fault, among_chores))
+    return list(found.values())
+
+
+def later(fault: Fault, chance: random.Random) -> Fault:
+    """Return the fault as it strikes after the statement has succeeded some times."""
+    return replace(fault, skip=chance.randrange(1, 8))

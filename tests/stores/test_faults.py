@@ -1,0 +1,50 @@
+"""Each statement of the store fails in one of the ways of `python -m benchmarks.store_faults`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stores.faults.injection import CODES, IN_DOUBT, Fault
+from tests.stores.faults.matrix import SECONDS, faults, later, life, shortened, unfaulted
+
+SEED = int(os.environ.get("FAULTS_SEED", "0"))
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_no_statement_that_fails_costs_a_row_a_credit_or_a_notice() -> None:
+    told = unfaulted()
+    for fault, among_chores in shortened(list(faults(told)), SEED):
+        found = life(fault, among_chores=among_chores)
+        assert not found.problems, fault
+        assert found.raised, f"{fault} never struck"
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "hold", "publish", "finish", "claim", "renew"])
+def test_what_decides_a_jobs_state_is_repeated_however_late_it_fails(statement: str) -> None:
+    chance = random.Random(SEED)
+    for code in CODES:
+        fault = later(Fault(statement, code, seconds=SECONDS), chance)
+        assert not life(fault).problems, fault
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_commit_that_is_reported_as_failed_and_was_written_is_not_written_twice(
+    code: str,
+) -> None:
+    for fault in (
+        Fault(IN_DOUBT, code, times=1, skip=3),
+        Fault(IN_DOUBT, code, times=9, skip=12),
+        Fault(IN_DOUBT, code, seconds=SECONDS),
+    ):
+        assert not life(fault).problems, fault
