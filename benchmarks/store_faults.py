@@ -14,7 +14,7 @@ import random
 import sys
 import time
 
-from tests.stores.faults.matrix import faults, later, life, unfaulted
+from tests.stores.faults.matrix import faults, later, life, unfaulted, unused
 
 
 def main() -> int:
@@ -26,6 +26,9 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     began, chance, told = time.monotonic(), random.Random(given.seed), unfaulted()
     wrong, struck, never = 0, 0, 0
+    for statement in unused(told):
+        print(f"{statement}: nothing here runs it; add it to tests/stores/faults/chores.py")
+        never += 1
     for fault, among_chores in faults(told):
         if given.only not in {None, fault.statement}:
             continue

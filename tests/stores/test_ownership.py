@@ -104,7 +104,7 @@ class Ownership(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Let everything end: nothing is missing."""
         try:
-            self.fleet.jump(2 * 86_400.0)  # webhooks that a clock set back has put off
+            self.fleet.jump(60 * 86_400.0)  # webhooks that a clock set back has put off
             self.run(self.fleet.settle())
             assert all(watch.end in TERMINAL for watch in self.fleet.watches.values())
             assert self.run(self.fleet.problems()) == []
