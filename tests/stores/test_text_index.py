@@ -242,3 +242,11 @@ async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: TextIndex) ->
         assert len(await urls(index, "garden", limit=50)) == 20
         assert await indexer.catch_up()
         assert len(await urls(index, "garden", limit=50)) == 30
+
+
+def test_long_texts_lose_their_marks_wherever_they_are_cut() -> None:
+    lines = "".join(f"- **item {n}** of [a list](/{n})\n" for n in range(10_000))
+    assert plain(lines) == "".join(f"item {n} of a list\n" for n in range(10_000))
+    line = "**bold** words " * 10_000
+    assert plain(line) == "bold words " * 10_000
+    assert plain("x" * 200_000) == "x" * 200_000

@@ -33,6 +33,7 @@ from webdata_nb.service.logs import Caller, Shape, set_up
 from webdata_nb.service.metrics import Metrics, Stored
 from webdata_nb.service.process import (
     COLLECTOR,
+    SWITCH_S,
     Server,
     bounded_end,
     give_memory_back,
@@ -443,6 +444,7 @@ def serve(
     set_up(log_format)
     give_memory_back()
     collector.calm(*COLLECTOR)
+    sys.setswitchinterval(SWITCH_S)
     try:
         settings = ServiceSettings.checked(
             host=host,

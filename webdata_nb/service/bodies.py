@@ -12,7 +12,7 @@ from webdata_nb.contract import limits
 
 DEPTH: Final = limits.BODY_DEPTH
 VALUES: Final = limits.BODY_VALUES
-_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
+_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
 class BadJson(ValueError):

@@ -31,6 +31,10 @@ _MALLOC: Final = {-8: 2, -1: 8 * 1024 * 1024, -3: 256 * 1024}
 # When Python looks for cycles: a crawl makes objects by the thousand, and by default the looks took
 # a tenth of the loop's time.
 COLLECTOR: Final = (10_000, 20, 50)
+# Seconds that a thread runs before another gets its turn. The loop may wait as long for a thread
+# that computes whenever it reads or writes a socket, several times a request; Python's own value is
+# 5 ms.
+SWITCH_S: Final = 0.001
 
 
 def listen(host: str, port: int) -> socket.socket:

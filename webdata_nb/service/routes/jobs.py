@@ -14,10 +14,10 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import CancelReply, JobList, RetryReply
-from webdata_nb.contract.requests import CrawlRequest, NoParameters, SearchRequest
-from webdata_nb.contract.states import JobKind, may_retry
+from webdata_nb.contract.requests import NoParameters
+from webdata_nb.contract.states import may_retry
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import BadInput, SecretsLost, WrongState
+from webdata_nb.service.errors import BadInput, JobFailed, SecretsLost, WrongState
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
     AccountId,
@@ -29,11 +29,8 @@ from webdata_nb.service.routes.routing import (
 from webdata_nb.service.routes.starts import Desk, key_of, key_of_caller
 from webdata_nb.service.store.records import Job, NewJob
 from webdata_nb.service.work import job_log
+from webdata_nb.service.work.stored_requests import crawl_request, search_request
 
-_REQUESTS: Final[dict[JobKind, type[SearchRequest | CrawlRequest]]] = {
-    "search": SearchRequest,
-    "crawl": CrawlRequest,
-}
 _NOTHING: Final = NoParameters()
 
 router = strict_router("jobs")
@@ -118,6 +115,10 @@ async def retry_job(
 async def _again(desk: Desk, old: Job, idempotency_key: str | None) -> Job:
     if (trouble := desk.retry.trouble) is not None:
         raise trouble
+    try:
+        wanted = crawl_request(old) if old.kind == "crawl" else search_request(old)
+    except JobFailed as refused:
+        raise BadInput(str(refused), loc=("path", "job_id")) from None
     copy = NewJob(
         id=str(uuid.uuid4()),
         account_id=old.account_id,
@@ -125,7 +126,7 @@ async def _again(desk: Desk, old: Job, idempotency_key: str | None) -> Job:
         subject=old.subject,
         request=old.request,
         context=old.context,
-        most=tariff.most(_REQUESTS[old.kind].model_validate(old.request)),
+        most=tariff.most(wanted),
         key_id=key_of_caller(),
     )
     desk.runner.wake()  # first: its claim shares the job's own transaction

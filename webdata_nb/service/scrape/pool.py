@@ -26,7 +26,9 @@ from typing import Any, Final, Self
 
 from webdata_nb.service.child_process import python, python_environment
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.loop_turns import in_turns
 from webdata_nb.service.operations import waiting_for
+from webdata_nb.service.scrape.handing_over import handed_over
 from webdata_nb.service.scrape.page_tries import PageTries
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
@@ -35,7 +37,7 @@ from webdata_nb.service.scrape.worker_messages import (
     Answer,
     BadMessage,
     check_sizes,
-    decode_answer,
+    decoding,
     encode_job,
 )
 from webdata_nb.service.tenancy import FairSemaphore, current_account
@@ -185,7 +187,7 @@ class _Worker:
         worn_out = fault = False
         try:
             while answers is not None and not worn_out:
-                answer = self._decoded(*await self._message(answers))
+                answer = await self._decoded(*await self._message(answers))
                 worn_out = isinstance(answer, tuple) and answer[0] == "memory_limit"
                 self._settle(answer)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -214,10 +216,10 @@ class _Worker:
         message = memoryview(await answers.readexactly(head + parts))
         return message[:head], message[head:]
 
-    def _decoded(self, head: memoryview, parts: memoryview) -> Answer:
+    async def _decoded(self, head: memoryview, parts: memoryview) -> Answer:
         if not self._waiting:
             raise BadMessage("an answer that nobody asked for")
-        return decode_answer(head, parts, self._waiting[0].options)
+        return await in_turns(decoding(head, parts, self._waiting[0].options))
 
     def _settle(self, answer: Answer) -> None:
         done = self._waiting.popleft().answer
@@ -292,10 +294,9 @@ class PagePool:
             What the page itself fails with, or of kind ``cpu_limit``, ``memory_limit`` or
             ``worker_died`` when its worker did not survive it.
         """
-        message = encode_job((source, options, outlinks))
         with waiting_for("a page worker", WORKER_S):
-            async with self._free:
-                answer = await self._answer(message, options)
+            async with handed_over(source) as lying, self._free:
+                answer = await self._answer(encode_job((lying, options, outlinks)), options)
         if isinstance(answer, tuple):
             raise ScrapeError(*answer)
         return answer

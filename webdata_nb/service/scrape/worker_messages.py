@@ -23,6 +23,7 @@ from webdata_nb.service.scrape.links import outlinks_of
 from webdata_nb.service.scrape.plain_json import dumps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.steps import Steps, at_once
 
 SIZES: Final = struct.Struct("!II")
 # Ten times the largest body, for a page may be asked for in every format at once.
@@ -156,27 +157,41 @@ def decode_answer(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Answer
     BadMessage
         It is no answer to this.
     """
+    return at_once(decoding(head, parts, options))
+
+
+def decoding(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Steps[Answer]:
+    """Do the same in steps: each part of a large page takes its milliseconds."""
     told = _object(_loads(head))
+    yield
     if "failure" in told:
         return _failure(told["failure"])
     try:
-        return _page(told, _split(told["sizes"], parts), options)
+        split = yield from _split(told["sizes"], parts)
+        return (yield from _page(told, split, options))
     except KeyError as error:
         raise BadMessage(f"an answer without {error.args[0]!r}") from None
 
 
-def _page(told: dict[str, Any], parts: list[bytes], options: ScrapeOptions) -> Scraped:
+def _page(told: dict[str, Any], parts: list[bytes], options: ScrapeOptions) -> Steps[Scraped]:
     names = told["formats"]
     if names != list(options.formats) or len(parts) != _FIXED_PARTS + len(names):
         raise BadMessage("an answer with other formats than were asked for")
     text, sketch, shape, *formats = parts
-    values = [_loads(each) for each in formats]
+    values = []
+    for each in formats:
+        value = _loads(each)
+        # Those who pass JSON on need to know that it is some, and no more.
+        values.append(each if options.encoded else value)
+        yield
+    outlinks = outlinks_of(_columns(told["outlinks"]))
+    yield
     return Scraped(
         title=_text(told["title"], MAX_TITLE_CHARS),
-        formats=dict(zip(names, formats if options.encoded else values, strict=True)),
+        formats=dict(zip(names, values, strict=True)),
         metadata=_object(told["metadata"]),
         quality=_object(told["quality"]),
-        outlinks=outlinks_of(_columns(told["outlinks"])),
+        outlinks=outlinks,
         canonical=_text(told["canonical"], MAX_URL_CHARS),
         robots=_directives(told["robots"]),
         content_hash=_matching(_HASH, told["content_hash"]),
@@ -191,11 +206,15 @@ def _message(head: dict[str, Any], *parts: bytes) -> bytes:
     return b"".join((SIZES.pack(len(written), sum(map(len, parts))), written, *parts))
 
 
-def _split(sizes: Any, parts: Buffer) -> list[bytes]:
+def _split(sizes: Any, parts: Buffer) -> Steps[list[bytes]]:
     """Return the byte strings that stand one behind the other."""
     if not _all_of(int, sizes) or any(size < 0 for size in sizes) or sum(sizes) != len(parts):
         raise BadMessage("an answer whose sizes are not those of its parts")
-    return [bytes(parts[start:end]) for start, end in pairwise(accumulate(sizes, initial=0))]
+    split = []
+    for start, end in pairwise(accumulate(sizes, initial=0)):
+        split.append(bytes(parts[start:end]))
+        yield
+    return split
 
 
 def _failure(told: Any) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from webdata_nb.service.store.records import Job, Unindexed
 from webdata_nb.service.store.text_index import Document, TextIndex
 
 BATCH: Final = 20
+# Characters that are looked through at once: no other thread runs meanwhile, nor the event loop.
+PIECE: Final = 64 * 1024
 # Markdown's own marks are noise in a snippet: images, link targets, emphasis, fences, tables.
 # One pass that replaces by nothing, and no part that scans far without finding its end: pages
 # come from anywhere, and this runs on a megabyte of brackets as fast as on prose.
@@ -114,4 +116,15 @@ def _document(row: Unindexed) -> Document | None:
 
 def plain(markdown: str) -> str:
     """Return the words of Markdown without its marks."""
-    return _MARKS.sub("", markdown)
+    return "".join(_MARKS.sub("", piece) for piece in _pieces(markdown))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut a text at ends of lines; a line that is longer than a piece, behind a space in it."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = start + PIECE
+        cut = text.rfind("\n", start, end) + 1 or text.rfind(" ", start, end) + 1 or end
+        yield text[start:cut]
+        start = cut
+    yield text[start:]

@@ -168,7 +168,8 @@ class Look:
 class Unindexed:
     """A visible row that the text index has not seen; the index's own cursor is `position`.
 
-    `good`: its page came, whatever became of an extraction from it.
+    `page` has the URL, the title and the Markdown; `good`: its page came, whatever became of an
+    extraction from it.
     """
 
     position: int

@@ -11,7 +11,7 @@ import orjson
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
-from webdata_nb.contract.requests import CrawlRequest, Extract, SearchRequest
+from webdata_nb.contract.requests import Extract
 from webdata_nb.service.crawl import run as crawl
 from webdata_nb.service.errors import BadInput, JobFailed
 from webdata_nb.service.extract import Extractions, Extractor, model_access
@@ -25,6 +25,7 @@ from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.tenancy import current_account
+from webdata_nb.service.work.stored_requests import crawl_request, search_request
 from webdata_nb.service.work.ways import Way, Ways
 
 # Sessions whose providers are kept open between their searches.
@@ -54,14 +55,14 @@ class Engines:
             raise JobFailed("no key of this service opens the job's headers, cookies and keys")
         way = await self.ways.of(job.context)
         if job.kind == "crawl":
-            crawled = CrawlRequest.model_validate(job.request)
+            crawled = crawl_request(job)
             extractor = self._extractor(crawled.scrape_options.extract, job.context, way)
             with self.spool.of(job.id) as spool:
                 tools = crawl.Tools(
                     way.visitor, way.polite, way.robots, way.user_agent, spool, extractor
                 )
                 return await crawl.run(context, crawled, tools)
-        request = SearchRequest.model_validate(job.request)
+        request = search_request(job)
         extractor = self._extractor(request.extract, job.context, way)
         return await search.run(context, request, self._search(job.context, way, extractor))
 

@@ -171,7 +171,15 @@ SELECT id, published FROM job WHERE published > 0 AND expired_at IS NULL
 ORDER BY created_at, id;
 
 -- name: unindexed
-SELECT position, page, journal, success FROM entry
+-- Of pages what is indexed alone: Python would read the other formats of a large one without letting
+-- another thread run.
+SELECT position,
+  CAST(json_object(
+    'url', json_extract(CAST(page AS TEXT), '$.url'),
+    'title', json_extract(CAST(page AS TEXT), '$.title'),
+    'markdown', json_extract(CAST(page AS TEXT), '$.markdown')
+  ) AS BLOB) AS page,
+  journal, success FROM entry
 WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
 
 -- name: listed
