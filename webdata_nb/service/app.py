@@ -19,6 +19,7 @@ from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service import collector, loop_lag
+from webdata_nb.service.compression import Compressed
 from webdata_nb.service.connections import Connections, room
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
@@ -255,7 +256,7 @@ async def service(
         app.state.desk = desk
         app.state.counter = creatives.Counter(listing, ways)
         app.state.readiness = health.Readiness(store, settings.data_dir, retry)
-        gate = _gate(app, settings.mode, desk, lifetime, settings.clients.per_account)
+        gate = Compressed(_gate(app, settings.mode, desk, lifetime, settings.clients.per_account))
         templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
         yield Running(Traced(gate, templates, metrics), app.routes, metrics, _busy(store, webhooks))
 

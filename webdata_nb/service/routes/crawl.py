@@ -20,8 +20,10 @@ from webdata_nb.service.routes.parameters import (
 )
 from webdata_nb.service.routes.replies import StatusRoute, seconds, status_of
 from webdata_nb.service.routes.routing import (
+    CONDITION,
     AccountId,
     TheDesk,
+    conditional,
     examples,
     links,
     refusals,
@@ -80,7 +82,8 @@ async def start_crawl(
     paths.CRAWL_JOB,
     summary="Read a crawl with a page of its rows",
     response_model=CrawlStatus,
-    responses=refusals(404),
+    responses={**conditional(), **refusals(404)},
+    openapi_extra=CONDITION,
 )
 async def get_crawl(
     request: Request,

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from webdata_nb import __version__
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import CrawlPage, SearchExport
 from webdata_nb.service.errors import NothingToExport
+from webdata_nb.service.etags import etag_of, still_holds
 from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
 from webdata_nb.service.routes.expired import check_kept
 from webdata_nb.service.routes.parameters import ExportFormat, JobId
 from webdata_nb.service.routes.replies import job_of
-from webdata_nb.service.routes.routing import AccountId, TheDesk, refusals, strict_router
+from webdata_nb.service.routes.routing import (
+    CONDITION,
+    AccountId,
+    TheDesk,
+    conditional,
+    refusals,
+    strict_router,
+)
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job
 
@@ -33,7 +43,7 @@ _FILES: Final = {
     "text/csv": {"schema": {"type": "string"}},
     "application/zip": {"schema": {"type": "string", "format": "binary"}},
 }
-_ANSWERS: Final = {200: {"content": _FILES}, **refusals(404, 410)}
+_ANSWERS: Final = {**conditional({"content": _FILES}), **refusals(404, 410)}
 
 
 @router.get(
@@ -42,15 +52,17 @@ _ANSWERS: Final = {200: {"content": _FILES}, **refusals(404, 410)}
     tags=["search"],
     response_model=SearchExport,
     responses=_ANSWERS,
+    openapi_extra=CONDITION,
 )
 async def export_search(
+    request: Request,
     desk: TheDesk,
     account_id: AccountId,
     job_id: JobId,
     format: ExportFormat,  # noqa: A002 - the contract's name
 ) -> Response:
     """Download the results of a search, complete or so far, as a file."""
-    return await _export(desk, await job_of(desk, account_id, job_id, "search"), format)
+    return await _export(request, desk, await job_of(desk, account_id, job_id, "search"), format)
 
 
 @router.get(
@@ -59,28 +71,38 @@ async def export_search(
     tags=["crawl"],
     response_model=list[CrawlPage],
     responses=_ANSWERS,
+    openapi_extra=CONDITION,
 )
 async def export_crawl(
+    request: Request,
     desk: TheDesk,
     account_id: AccountId,
     job_id: JobId,
     format: ExportFormat,  # noqa: A002 - the contract's name
 ) -> Response:
     """Download the pages of a crawl, all or those so far, as a file."""
-    return await _export(desk, await job_of(desk, account_id, job_id, "crawl"), format)
+    return await _export(request, desk, await job_of(desk, account_id, job_id, "crawl"), format)
 
 
-async def _export(desk: Desk, job: Job, name: str) -> Response:
+async def _export(request: Request, desk: Desk, job: Job, name: str) -> Response:
     check_kept(desk, job)
     if not job.published:
         raise NothingToExport(f"the job is {job.state.value} and has no results to export")
     write, media_type = FORMATS[name]
+    headers = {"Cache-Control": "no-store"}
+    if job.state.terminal:
+        headers |= {"ETag": _etag(job, name), "Vary": "Accept-Encoding"}
+        # Here, before anything is written; the middleware would read the rows to the end.
+        if still_holds(request.headers.get("if-none-match"), headers["ETag"]):
+            return Response(status_code=304, headers=headers)
+    headers["Content-Disposition"] = f'attachment; filename="{file_name(job, name)}"'
+    headers["X-Content-Type-Options"] = "nosniff"
     return StreamingResponse(
-        write(job, StoredRows(desk.store, job)),
-        media_type=media_type,
-        headers={
-            "Content-Disposition": f'attachment; filename="{file_name(job, name)}"',
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-        },
+        write(job, StoredRows(desk.store, job)), media_type=media_type, headers=headers
     )
+
+
+def _etag(job: Job, name: str) -> str:
+    """Return the tag of an ended job's file: its rows never change, the way to write them may."""
+    parts = (__version__, job.id, job.state.value, str(job.published), name)
+    return etag_of("\n".join(parts).encode())

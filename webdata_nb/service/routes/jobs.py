@@ -20,8 +20,10 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, JobFailed, SecretsLost, WrongState
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
+    CONDITION,
     AccountId,
     TheDesk,
+    conditional,
     examples,
     refusals,
     strict_router,
@@ -36,7 +38,13 @@ _NOTHING: Final = NoParameters()
 router = strict_router("jobs")
 
 
-@router.get(paths.JOBS, summary="List your jobs (ours)", response_model=JobList)
+@router.get(
+    paths.JOBS,
+    summary="List your jobs (ours)",
+    response_model=JobList,
+    responses=conditional(),
+    openapi_extra=CONDITION,
+)
 async def list_jobs(
     desk: TheDesk,
     account_id: AccountId,

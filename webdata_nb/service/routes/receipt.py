@@ -15,7 +15,14 @@ from webdata_nb.service.routes.parameters import (
     PageNumber,
 )
 from webdata_nb.service.routes.replies import job_of
-from webdata_nb.service.routes.routing import AccountId, TheDesk, refusals, strict_router
+from webdata_nb.service.routes.routing import (
+    CONDITION,
+    AccountId,
+    TheDesk,
+    conditional,
+    refusals,
+    strict_router,
+)
 from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Seen
 from webdata_nb.service.web.urls import canonical
@@ -27,7 +34,8 @@ router = strict_router("crawl")
     paths.CRAWL_RECEIPT,
     summary="Read what became of every URL that a crawl saw (ours)",
     response_model=ReceiptPage,
-    responses=refusals(404),
+    responses={**conditional(), **refusals(404)},
+    openapi_extra=CONDITION,
 )
 async def get_crawl_receipt(
     desk: TheDesk,

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.etags import etag_of
 from webdata_nb.service.routes.expired import expired
 from webdata_nb.service.routes.routing import StrictRoute
 from webdata_nb.service.routes.shelf import Question, public
@@ -70,11 +71,14 @@ async def status_of(
     account_id, job_id = question.account_id, question.job_id
     look, gone = await look_at(desk, account_id, job_id, kind, window, examples=examples)
     reply = with_rows(envelope(look) | gone, look.rows)
-    if gone or not look.job.state.terminal or not desk.shelf.wants(question, reply.length):
+    if not look.job.state.terminal:
+        return reply
+    etag = reply.headers["ETag"] = reply.etag()
+    if gone or not desk.shelf.wants(question, reply.length):
         return reply
     body = reply.joined()
-    desk.shelf.keep(question, look.job, body, moment)
-    return Response(body, media_type=reply.media_type)
+    desk.shelf.keep(question, look.job, body, moment, etag=etag)
+    return Response(body, media_type=reply.media_type, headers={"ETag": etag})
 
 
 async def kept(desk: Desk, question: Question) -> Response | None:
@@ -93,8 +97,8 @@ async def kept(desk: Desk, question: Question) -> Response | None:
             return None
     if expired(desk, found.job) is not None:
         return None
-    desk.shelf.keep(question, found.job, found.body, moment)
-    return Response(found.body, media_type=_Rows.media_type)
+    desk.shelf.keep(question, found.job, found.body, moment, etag=found.etag)
+    return Response(found.body, media_type=_Rows.media_type, headers={"ETag": found.etag})
 
 
 class StatusRoute(StrictRoute):
@@ -149,6 +153,10 @@ class _Rows(Response):
         for part in self._parts():
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": self._tail})
+
+    def etag(self) -> str:
+        """Return the tag of an ended job's reply; its rows never change, so their sizes suffice."""
+        return etag_of(self._head, orjson.dumps([len(row) for row in self._rows]))
 
     def joined(self) -> bytes:
         """Return the whole body."""

@@ -76,6 +76,30 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
 _BODIES: Final[Mapping[int, type[Reply]]] = {422: InvalidRequest, 429: LimitReached}
 
 
+_VALIDATORS: Final = {
+    "ETag": {
+        "description": "Names the reply to an ended job's read, and other replies from 4 KiB on.",
+        "schema": {"type": "string"},
+    },
+    "Vary": {
+        "description": "`Accept-Encoding`: from 4 KiB on a reply is compressed for who takes gzip.",
+        "schema": {"type": "string"},
+    },
+}
+CONDITION: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "name": "If-None-Match",
+            "in": "header",
+            "required": False,
+            "description": "The ETag of an earlier reply; the answer is 304 while it still holds.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
+"""The `openapi_extra=` of a read that goes with `conditional()`."""
+
+
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of an operation that may answer these statuses besides `ALWAYS`."""
     return {status: _refusal(status) for status in statuses}
@@ -89,6 +113,17 @@ def _refusal(status: int) -> dict[str, Any]:
     if status in _HEADERS:
         refusal["headers"] = dict(_HEADERS[status])
     return refusal
+
+
+def conditional(answer: Mapping[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a read whose answer may be unchanged; `answer` is more of 200."""
+    return {
+        200: {**(answer or {}), "headers": _VALIDATORS},
+        304: {
+            "description": "Not modified: the reply is the one that If-None-Match names; no body",
+            "headers": _VALIDATORS,
+        },
+    }
 
 
 def links(targets: Mapping[str, str]) -> dict[str, Any]:

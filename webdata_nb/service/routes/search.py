@@ -21,8 +21,10 @@ from webdata_nb.service.routes.replies import (
     with_rows,
 )
 from webdata_nb.service.routes.routing import (
+    CONDITION,
     AccountId,
     TheDesk,
+    conditional,
     examples,
     links,
     refusals,
@@ -88,7 +90,8 @@ async def start_search(
     paths.SEARCH_JOB,
     summary="Read a search with the results so far",
     response_model=SearchStatus,
-    responses=refusals(404),
+    responses={**conditional(), **refusals(404)},
+    openapi_extra=CONDITION,
 )
 async def get_search(
     request: Request,

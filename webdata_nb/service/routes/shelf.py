@@ -41,6 +41,7 @@ class Kept:
     job: Job
     body: bytes
     moment: int
+    etag: str
 
 
 class Shelf:
@@ -70,10 +71,12 @@ class Shelf:
             self._noted.popitem(last=False)
         return known
 
-    def keep(self, question: Question, job: Job, body: bytes, moment: int) -> None:
+    def keep(
+        self, question: Question, job: Job, body: bytes, moment: int, *, etag: str = ""
+    ) -> None:
         """Keep a reply, or know it to hold at a later moment; those used longest ago make room."""
         self.drop(question)
-        self._kept[question] = Kept(public(job), body, moment)
+        self._kept[question] = Kept(public(job), body, moment, etag)
         self._used += len(body)
         while self._used > self._room:
             self.drop(next(iter(self._kept)))

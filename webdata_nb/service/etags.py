@@ -1,0 +1,39 @@
+"""Entity tags of replies, and whether a client's copy still holds (RFC 9110, 8.8.3 and 13.1.2).
+
+All are weak: a reply means the same, compressed or not, and ranges of bytes are never served.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+_DIGEST_BYTES: Final = 16
+
+
+def etag_of(*parts: bytes) -> str:
+    """Return the weak tag of these bytes.
+
+    Examples
+    --------
+    >>> etag_of(b"rows")
+    'W/"f2305e3ea413d261c40604673f9fbe7d"'
+    """
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return f'W/"{digest.hexdigest()}"'
+
+
+def still_holds(if_none_match: str | None, etag: str) -> bool:
+    """Whether an If-None-Match header names this tag, strong or weak.
+
+    Examples
+    --------
+    >>> still_holds('"b", W/"a"', 'W/"a"'), still_holds("*", '"a"'), still_holds("a", '"a"')
+    (True, True, False)
+    """
+    if if_none_match is None:
+        return False
+    named = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    return "*" in named or etag.removeprefix("W/") in named
