@@ -56,6 +56,44 @@ async def test_a_screenshot_of_the_size_asked_for(api: Api, site: Site) -> None:
 
 
 @pytest.mark.parametrize(
+    ("height", "shown", "truncated"),
+    [(300, 720, False), (3000, 3000, False), (16_384, 16_384, False), (40_000, 16_384, True)],
+)
+async def test_a_full_page_says_what_is_cut_off(
+    api: Api, site: Site, *, height: int, shown: int, truncated: bool
+) -> None:
+    options = {
+        "formats": ["screenshot"],
+        "format_options": {"screenshot": {"full_page": True, "width": 100}},
+    }
+    body = f"<!doctype html><style>*{{margin: 0}}</style><div style='height: {height}px'>x</div>"
+    url = site.page("/", body)
+    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    assert size_of(base64.b64decode(row["screenshot"], validate=True)) == (100, shown)
+    metadata = row["metadata"]
+    assert metadata["page_height"] == max(height, 720)
+    assert metadata["screenshot_truncated"] is truncated
+
+
+async def test_a_full_page_that_grows_as_it_is_scrolled_is_measured_then(
+    api: Api, site: Site
+) -> None:
+    grows = "<p id=p style='height: 3000px'>x</p><script>addEventListener('scroll', () => "
+    url = site.page("/", grows + "p.style.height = '20000px', {once: true})</script>")
+    options = {"formats": ["screenshot"], "format_options": {"screenshot": {"full_page": True}}}
+    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    assert row["metadata"]["screenshot_truncated"] is True
+    assert row["metadata"]["page_height"] > 20_000
+
+
+async def test_a_picture_of_the_viewport_is_never_called_truncated(api: Api, site: Site) -> None:
+    url = site.page("/", "<div style='height: 40000px'>x</div>")
+    options = {"formats": ["screenshot"]}
+    [row] = (await api.done("crawl", url=url, max_pages=1, scrape_options=options))["data"]
+    assert not {"page_height", "screenshot_truncated"} & set(row["metadata"])
+
+
+@pytest.mark.parametrize(
     ("kind", "body", "markdown"),
     [
         ("application/json", '{"a": 1}', '```json\n{"a": 1}\n```'),

@@ -22,8 +22,9 @@ from webdata_nb.service.etags import etag_of, still_holds
 LEAST_BYTES: Final = 4096
 """Smaller replies are neither compressed nor hashed: they fit into three packets."""
 LEVEL: Final = 2
-# Compressed in a millisecond or so.
 _PART: Final = 64 * 1024
+# Compressed in about a millisecond, and so on the loop.
+_INLINE: Final = 16 * 1024
 # Replies compressed at the same time, each on a thread; others wait for their next part.
 _AT_ONCE: Final = 2
 _GZIP_WINDOW: Final = 31
@@ -115,7 +116,7 @@ class _Reply:
             headers["ETag"] = f"W/{etag}"
         self._gzip = zlib.compressobj(LEVEL, wbits=_GZIP_WINDOW)
         body = message.get("body", b"")
-        if len(body) <= _PART and not message.get("more_body", False):
+        if len(body) <= _INLINE and not message.get("more_body", False):
             whole = self._gzip.compress(body) + self._gzip.flush()
             headers["Content-Length"] = str(len(whole))
             await self._send(start)
@@ -128,7 +129,7 @@ class _Reply:
     async def _compress(self, message: Message) -> None:
         """Send a message's bytes compressed; nothing is sent where the compressor keeps them."""
         for part in _parts(message.get("body", b"")):
-            if len(part) <= LEAST_BYTES:
+            if len(part) <= _INLINE:
                 packed = self._gzip.compress(part)
             else:
                 async with self._turns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ def encode(came: Arrived) -> tuple[bytes, bytes, bytes]:
         "elapsed_s": came.elapsed_s,
         "rendered": came.rendered,
         "pictured": came.screenshot is not None,
+        "page_height": came.page_height,
         "asked": source.url,
         "final": source.final_url,
         "status": source.status,
@@ -44,7 +46,7 @@ def lying(came: Arrived, record: bytes, at: Place) -> Arrived:
     head, size = _SIZES.unpack_from(record)
     where = Slice(at.path, at.start + _SIZES.size + head, size)
     source = came.source.lying(where)
-    return Arrived(came.url, source, came.elapsed_s, came.rendered, came.screenshot)
+    return replace(came, source=source)
 
 
 def decode(record: bytes) -> Arrived | None:
@@ -73,4 +75,5 @@ def _decoded(record: bytes) -> Arrived:
         known["elapsed_s"],
         rendered=known["rendered"],
         screenshot=record[end + body :] if known["pictured"] else None,
+        page_height=known.get("page_height"),  # records of earlier releases have none
     )

@@ -108,6 +108,8 @@ class Rendered:
         A PNG, one pixel a CSS pixel.
     redirects : tuple of (str, int)
         The URL and status of each HTTP redirect on the way.
+    page_height : int, optional
+        The page's whole height in CSS pixels, where the screenshot is of the full page.
     """
 
     url: str
@@ -118,3 +120,4 @@ class Rendered:
     html: bytes
     screenshot: bytes | None
     redirects: tuple[tuple[str, int], ...]
+    page_height: int | None = None

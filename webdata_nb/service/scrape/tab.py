@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
 from webdata_nb.service.scrape.browser_end import CLOSE_S, detach
@@ -68,6 +68,19 @@ _SCROLL: Final = """(async () => {
   }
   scrollTo({top: 0, behavior: "instant"});
 })()"""
+# As Playwright measures a full page.
+_HEIGHT: Final = """(() => {
+  const tops = [document.documentElement, document.body].filter(Boolean);
+  return {height: Math.max(0, ...tops.flatMap(
+    top => [top.scrollHeight, top.offsetHeight, top.clientHeight]))};
+})()"""
+
+
+class _Picture(NamedTuple):
+    """A PNG, and the height of the whole page if it is to show that."""
+
+    png: bytes
+    page_height: int | None = None
 
 
 class Tab:
@@ -114,15 +127,15 @@ class Tab:
 
         page = await self._open(fetcher)
         try:
-            tree, image = await _unless_crashed(page, self._read(page))
+            tree, picture = await _unless_crashed(page, self._read(page))
         except Error as error:
             # Where the page was sent somewhere forbidden, that is why.
             if self._landing.refused_by(self._granted):
                 raise _refused() from error
             raise failure(error, self._context.browser) from error
-        return self._rendered(tree, image)
+        return self._rendered(tree, picture)
 
-    async def _read(self, page: Page) -> tuple[dict[str, Any], bytes | None]:
+    async def _read(self, page: Page) -> tuple[dict[str, Any], _Picture | None]:
         """Wait for the page; return its tree and its picture."""
         stillness = Stillness(page)
         loaded = await self._go(page)
@@ -203,22 +216,24 @@ class Tab:
                     raise
                 await page.wait_for_load_state("domcontentloaded", timeout=0)
 
-    async def _picture(self, page: Page, shot: Shot, stillness: Stillness) -> bytes:
+    async def _picture(self, page: Page, shot: Shot, stillness: Stillness) -> _Picture:
         self._say("taking the screenshot")
         if not shot.full_page:
-            return await page.screenshot(type="png", scale="css", timeout=0)
+            return _Picture(await page.screenshot(type="png", scale="css", timeout=0))
         await self._evaluate(page, _SCROLL % MOST_PIXELS_HIGH)
         await stillness.wait(self._share(_REST_S))
         width = (page.viewport_size or {"width": 0})["width"]
-        return await page.screenshot(
+        height = int((await self._evaluate(page, _HEIGHT))["height"])
+        png = await page.screenshot(
             type="png",
             scale="css",
             full_page=True,
             clip={"x": 0, "y": 0, "width": width, "height": MOST_PIXELS_HIGH},
             timeout=0,
         )
+        return _Picture(png, height)
 
-    def _rendered(self, tree: dict[str, Any], image: bytes | None) -> Rendered:
+    def _rendered(self, tree: dict[str, Any], picture: _Picture | None) -> Rendered:
         if self._landing.refused_by(self._granted):
             raise _refused()
         try:
@@ -234,8 +249,9 @@ class Tab:
             content_type=f"{tree['type']}; charset=utf-8",
             # A lone surrogate, which scripts can make, has no place in UTF-8.
             html=str(tree["html"]).encode("utf-8", "replace"),
-            screenshot=image,
+            screenshot=None if picture is None else picture.png,
             redirects=tuple((hop.url, hop.status) for hop in self._document.redirects),
+            page_height=None if picture is None else picture.page_height,
         )
 
 

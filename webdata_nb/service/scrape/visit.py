@@ -16,6 +16,7 @@ from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.logs import Repeats
 from webdata_nb.service.scrape.look import SCREENSHOT, Look
 from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
+from webdata_nb.service.scrape.rendered import MOST_PIXELS_HIGH
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.sitemap import SITEMAP, Listing, listing_of
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
@@ -110,7 +111,8 @@ def http_error(status: int) -> PageError:
 class Arrived:
     """A page that came whole, still to be read; whoever has this need not fetch it again.
 
-    `elapsed_s` are the seconds that it took, those in line left out.
+    `elapsed_s` are the seconds that it took, those in line left out. `page_height` is that of the
+    whole page in CSS pixels, where the screenshot is of the full page.
     """
 
     url: str
@@ -118,6 +120,7 @@ class Arrived:
     elapsed_s: float
     rendered: bool = False
     screenshot: bytes | None = None
+    page_height: int | None = None
 
 
 class Visitor:
@@ -172,8 +175,13 @@ class Visitor:
             return came
         if not _is_html(fetched):
             # Drawn for its picture: how a browser lays text out is no part of the document.
-            took_s, picture = allowance.elapsed_s, rendered.screenshot
-            return replace(came, elapsed_s=took_s, rendered=True, screenshot=picture)
+            return replace(
+                came,
+                elapsed_s=allowance.elapsed_s,
+                rendered=True,
+                screenshot=rendered.screenshot,
+                page_height=rendered.page_height,
+            )
         if rendered.final_url != fetched.final_url:
             fetched = replace(fetched, final_url=rendered.final_url)
             stopped = await _stopped(rendered.final_url, allowance, allow_hop)
@@ -188,7 +196,12 @@ class Visitor:
             content_type=rendered.content_type,
         )
         return Arrived(
-            errand.url, source, allowance.elapsed_s, rendered=True, screenshot=rendered.screenshot
+            errand.url,
+            source,
+            allowance.elapsed_s,
+            rendered=True,
+            screenshot=rendered.screenshot,
+            page_height=rendered.page_height,
         )
 
     async def read(self, came: Arrived, errand: Errand) -> Visit:
@@ -200,8 +213,7 @@ class Visitor:
         except PageError as error:
             failure = error
         if scraped is not None and came.screenshot is not None:
-            picture = b64encode(came.screenshot).decode()
-            scraped = replace(scraped, formats={**scraped.formats, SCREENSHOT: picture})
+            scraped = _with_screenshot(scraped, came.screenshot, came.page_height)
         return Visit(
             came.url,
             source.final_url,
@@ -304,6 +316,18 @@ class Visitor:
         except FetchError as failure:
             return None, failure
         return fetched, None
+
+
+def _with_screenshot(scraped: Scraped, png: bytes, page_height: int | None) -> Scraped:
+    """Add a screenshot, and of a full page in the metadata whether it has the whole of it."""
+    formats = {**scraped.formats, SCREENSHOT: b64encode(png).decode()}
+    if page_height is None:
+        return replace(scraped, formats=formats)
+    shown = {
+        "screenshot_truncated": page_height > MOST_PIXELS_HIGH,
+        "page_height": page_height,
+    }
+    return replace(scraped, formats=formats, metadata={**scraped.metadata, **shown})
 
 
 async def _stopped(url: str, allowance: Allowance, allow_hop: AllowHop | None) -> str | None:
