@@ -3,8 +3,9 @@
 A team's service runs as a process of its own, and a hostile site as another. One input after the
 other is given to the service (`tests/wire/hostile_inputs.py`), the last being 16 crawls at once.
 `/healthz` is asked for all the time. Printed for each input: the longest time until an answer, the
-time of 99 in 100 answers, the most memory of the service's own process, and the jobs that were
-lost: those that failed or never ended.
+time of 99 in 100 answers, the most memory of the service's own process, how many answers these
+were, all of them while the input was under way, and the jobs that were lost: those that failed or
+never ended.
 
 Ends with 1 where 99 in 100 answers took longer than 250 ms, where a probe failed, or where a job
 was lost.
@@ -27,6 +28,8 @@ from tests.openapi.served import team
 from tests.wire.hostile_inputs import INPUTS, Report, under
 
 P99_S: Final = 0.25
+# An input is run again until so many were sent while it was under way, for a minute at most.
+PROBES: Final = 300
 HERE: Final = ("--allow-network", "127.0.0.0/8")
 
 
@@ -34,10 +37,12 @@ def main() -> int:
     """Print a line for each input; return 1 where a bound is missed."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--only", default="", help="inputs whose name has this")
+    arguments.add_argument("--probes", type=int, default=PROBES, help="of each input, at least")
     arguments.add_argument("--p99-ms", type=float, default=P99_S * 1000)
     told = arguments.parse_args()
     reports: list[Report] = []
-    print(f"{'input':32} {'longest':>9} {'p99':>8} {'memory':>8} {'jobs':>5} {'lost':>5}")
+    print(f"{'input':32} {'longest':>9} {'p99':>8} {'memory':>8} ", end="")
+    print(f"{'probes':>6} {'jobs':>5} {'lost':>5}")
     with (
         tempfile.TemporaryDirectory() as home,
         team(Path(home), *HERE) as served,
@@ -45,7 +50,9 @@ def main() -> int:
         for hostile in INPUTS:
             if told.only not in hostile.name:
                 continue
-            report = under(hostile, served.url, served.headers, served.process.pid)
+            report = under(
+                hostile, served.url, served.headers, served.process.pid, probes=told.probes
+            )
             print(_line(report), flush=True)
             reports.append(report)
     longest = max((each.longest_s for each in reports), default=0.0)
@@ -64,7 +71,7 @@ def main() -> int:
 def _line(report: Report) -> str:
     return (
         f"{report.name:32} {report.longest_s * 1000:6.0f} ms {report.p99_s * 1000:5.0f} ms "
-        f"{report.peak_mb:5.0f} MB {len(report.jobs):5} {report.losses:5}"
+        f"{report.peak_mb:5.0f} MB {report.probes:6} {len(report.jobs):5} {report.losses:5}"
     )
 
 

@@ -68,3 +68,20 @@ async def test_a_larger_body_is_413(api: Api) -> None:
     response = await api.http.post("/v1/crawl", content=raw, headers=headers)
     assert response.status_code == 413
     assert str(limits.BODY_BYTES) in response.json()["detail"]
+
+
+@pytest.mark.parametrize(("wrong", "listed"), [(1, 1), (100, 100), (101, 101), (9000, 101)])
+async def test_a_refusal_lists_a_hundred_problems_and_counts_the_others(
+    api: Api, wrong: int, listed: int
+) -> None:
+    fields = {f"field{n}": n for n in range(wrong)}
+    for path, body in (("crawl", {"url": "http://a.test/"}), ("search", {"query": "q"})):
+        problems = (await api.post(f"/v1/{path}", body | fields, 422))["detail"]
+        assert len(problems) == listed
+        assert problems[0]["loc"] == ["body", "field0"]
+        if wrong > 100:
+            assert problems[-1] == {
+                "loc": ["body"],
+                "msg": f"has {wrong - 100} more problems",
+                "type": "too_many_problems",
+            }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,7 +11,15 @@ from tests.site.server import Site
 from webdata_nb.service.scrape.pool import PagePool
 from webdata_nb.service.scrape.render import Browser
 from webdata_nb.service.scrape.source import ScrapeOptions
-from webdata_nb.service.scrape.visit import Errand, Visit, Visitor, wait_before_retry
+from webdata_nb.service.scrape.visit import (
+    BASE64_A_STEP,
+    Errand,
+    Visit,
+    Visitor,
+    _base64,
+    wait_before_retry,
+)
+from webdata_nb.service.steps import at_once
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.polite import PoliteFetcher
@@ -112,3 +121,11 @@ async def test_a_server_that_is_not_there_is_an_error_with_its_kind(visitor: Vis
     assert seen.status is None
     assert seen.error is not None
     assert seen.error.kind == "connect"
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, 2, 3, BASE64_A_STEP - 1, BASE64_A_STEP, 2 * BASE64_A_STEP + 1]
+)
+def test_base64_in_steps_is_that_of_the_whole(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    assert at_once(_base64(data)) == b64encode(data).decode()

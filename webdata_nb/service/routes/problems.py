@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fastapi.exceptions import RequestValidationError
@@ -39,6 +39,9 @@ HUNG_UP: Final = 499
 # Seconds until a start that the store could not take is worth another try.
 STORE_RETRY_S: Final = 5
 
+# Entries of a 422; one more tells how many it leaves out.
+MOST_PROBLEMS: Final = 100
+
 STATUS: Final[dict[type[ServiceError], int]] = {
     BadInput: 422,
     NoSuchJob: 404,
@@ -62,16 +65,19 @@ def field_problem(loc: tuple[str | int, ...], message: str, kind: str) -> dict[s
     return {"loc": list(loc), "msg": message, "type": kind}
 
 
-def _fields_of(problems: Iterable[Any]) -> list[dict[str, Any]]:
+def _fields_of(problems: Sequence[Any]) -> list[dict[str, Any]]:
     """Return pydantic's problems as the contract's list; values are never echoed."""
-    return [
+    listed = [
         field_problem(
             tuple(part for part in each["loc"] if not _is_branch(part)),
             plain_message(each),
             each["type"],
         )
-        for each in problems
+        for each in problems[:MOST_PROBLEMS]
     ]
+    if (left := len(problems) - MOST_PROBLEMS) > 0:
+        listed.append(field_problem(("body",), f"has {left} more problems", "too_many_problems"))
+    return listed
 
 
 def _is_branch(part: str | int) -> bool:

@@ -14,12 +14,14 @@ from typing import Final, Protocol
 
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.logs import Repeats
+from webdata_nb.service.loop_turns import in_turns
 from webdata_nb.service.scrape.look import SCREENSHOT, Look
 from webdata_nb.service.scrape.render import Browser, Rendered, RenderRequest
 from webdata_nb.service.scrape.rendered import MOST_PIXELS_HIGH
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.scrape.sitemap import SITEMAP, Listing, listing_of
 from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.steps import Steps
 from webdata_nb.service.web.fetch import Fetched, FetchRequest
 from webdata_nb.service.web.polite import (
     TRANSIENT_KINDS,
@@ -34,6 +36,8 @@ ATTEMPTS: Final = 3
 # Of a page whose server says when to come back: as often as the page's time allows, within this.
 ATTEMPTS_ASKED: Final = 30
 BACKOFF_S: Final = 0.25
+# Bytes; a multiple of three, so that the pieces together are the Base64 of the whole.
+BASE64_A_STEP: Final = 3 * 256 * 1024
 AllowHop = Callable[[str], Awaitable[str | None]]
 
 
@@ -213,7 +217,8 @@ class Visitor:
         except PageError as error:
             failure = error
         if scraped is not None and came.screenshot is not None:
-            scraped = _with_screenshot(scraped, came.screenshot, came.page_height)
+            picture = await in_turns(_base64(came.screenshot))
+            scraped = _with_screenshot(scraped, picture, came.page_height)
         return Visit(
             came.url,
             source.final_url,
@@ -318,9 +323,9 @@ class Visitor:
         return fetched, None
 
 
-def _with_screenshot(scraped: Scraped, png: bytes, page_height: int | None) -> Scraped:
+def _with_screenshot(scraped: Scraped, picture: str, page_height: int | None) -> Scraped:
     """Add a screenshot, and of a full page in the metadata whether it has the whole of it."""
-    formats = {**scraped.formats, SCREENSHOT: b64encode(png).decode()}
+    formats = {**scraped.formats, SCREENSHOT: picture}
     if page_height is None:
         return replace(scraped, formats=formats)
     shown = {
@@ -371,6 +376,15 @@ def _source(fetched: Fetched, at: datetime) -> Source:
         fetched_at=at,
         headers=fetched.headers,
     )
+
+
+def _base64(data: bytes) -> Steps[str]:
+    """Write a screenshot, which may be tens of megabytes, in Base64."""
+    pieces = []
+    for start in range(0, len(data), BASE64_A_STEP):
+        pieces.append(b64encode(data[start : start + BASE64_A_STEP]).decode())
+        yield
+    return "".join(pieces)
 
 
 def _visit(

@@ -1,0 +1,38 @@
+"""A page of very many links: so many are followed, and what was left out is accounted for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.service.conftest import Api
+from tests.site.server import Site
+from webdata_nb.service.scrape.page import MOST_OUTLINKS, scrape
+from webdata_nb.service.scrape.source import ScrapeOptions, Source
+
+
+def page_of(count: int) -> str:
+    links = "".join(f"<a href=/{n}>x</a>\n" for n in range(count))
+    return f"<title>Links</title><main>{links}</main>"
+
+
+@pytest.mark.parametrize("over", [0, 1, 5000])
+def test_the_first_links_are_followed_and_the_others_counted(over: int) -> None:
+    body = page_of(MOST_OUTLINKS + over).encode()
+    url = "http://a.test/"
+    source = Source(url, url, 200, "text/html", body, (), datetime.now(UTC))
+    scraped = scrape(source, ScrapeOptions(formats=("links",)))
+    assert [each.url for each in scraped.outlinks] == [f"{url}{n}" for n in range(MOST_OUTLINKS)]
+    assert scraped.metadata.get("links_omitted") == (over or None)
+    # The format is the page's content, and whole.
+    assert len(scraped.formats["links"]) == MOST_OUTLINKS + over
+
+
+async def test_a_crawl_tells_in_the_row_how_many_it_left_out(api: Api, site: Site) -> None:
+    site.page("/", page_of(MOST_OUTLINKS + 7))
+    crawled = await api.done("crawl", url=site.url, max_pages=1)
+    [row] = crawled["data"]
+    assert row["metadata"]["links_omitted"] == 7
+    receipt = await api.get(f"/v1/crawl/{crawled['job_id']}/receipt", params={"per_page": 10_000})
+    assert receipt["total_results"] <= MOST_OUTLINKS + 2
