@@ -159,6 +159,7 @@ class WireService:
         self.fault: Callable[[str, dict[str, str]], Response | None] = lambda _path, _query: None
         self.silent = False
         self.cut_exports = False
+        self.exported: bytes | None = None
         self.has_receipts = False
         self.jobs: dict[str, Job] = {}
         self.asked: list[Asked] = []
@@ -348,7 +349,9 @@ class WireService:
 
     def _export(self, request: Request, _body: Any) -> Response:
         self._job(request)
-        body = f'{{"format": "{request.query_params["format"]}"}}'.encode()
+        body = self.exported
+        if body is None:
+            body = f'{{"format": "{request.query_params["format"]}"}}'.encode()
         if not self.cut_exports:
             return Response(body, media_type="application/octet-stream")
 

@@ -8,8 +8,10 @@ import pickle
 import sys
 import threading
 import time
+import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import polars as pl
@@ -17,10 +19,12 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 from tests.functions.receipts import SECRET, SITE, same, told
+from tests.service.exports import jobs as exported
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
 from webdata_nb import session
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, Progress
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import (
     ConnectionFailed,
     Expired,
@@ -43,6 +47,7 @@ from webdata_nb.functions import (
     search_df,
     search_job,
 )
+from webdata_nb.service.routes.exports import FORMATS
 
 
 @pytest.mark.usefixtures("connected")
@@ -217,6 +222,24 @@ def test_an_export_is_a_file_that_is_whole(service: WireService, tmp_path: Path)
         "pages",
         "pages.json",
     ]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "zip"])
+@pytest.mark.usefixtures("connected")
+def test_a_partial_export_is_warned_of(
+    service: WireService, tmp_path: Path, form: Literal["json", "csv", "zip"]
+) -> None:
+    begun, path = crawl_job(SITE), tmp_path / f"pages.{form}"
+    write, _ = FORMATS[form]
+    for state in JobStatus:
+        job = replace(exported.job_of("crawl"), state=state)
+        rows = exported.Given(exported.crawl_row(1), exported.crawl_row(2))
+        service.exported = asyncio.run(exported.whole(write(job, rows)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert begun.export(form, path).read_bytes() == service.exported
+        said = [str(each.message) for each in caught if "partial export" in str(each.message)]
+        assert len(said) == (state is not JobStatus.COMPLETED)
 
 
 @pytest.mark.usefixtures("connected")

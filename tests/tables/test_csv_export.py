@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from tests.requirements import require
 from tests.service.exports.jobs import Given, job_of, search_row, whole
 from webdata_nb import read_csv_export
+from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.exports import as_csv
 
 
@@ -24,6 +27,17 @@ async def test_every_hostile_cell_comes_back(tmp_path: Path) -> None:
     assert frame["snippet"].isna().all()
     assert list(frame["rank"]) == [str(n) for n in range(1, len(cells) + 1)]
     assert all(isinstance(kind, pd.StringDtype) for kind in frame.dtypes)
+
+
+@pytest.mark.parametrize("state", [JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED])
+async def test_a_partial_file_is_warned_of(tmp_path: Path, state: JobStatus) -> None:
+    path = tmp_path / "export.csv"
+    job = replace(job_of("search"), state=state)
+    path.write_bytes(await whole(as_csv.stream(job, Given(search_row(1), search_row(2)))))
+    with pytest.warns(UserWarning, match=r"export\.csv: a partial export"):
+        frame = read_csv_export(path)
+    assert list(frame["title"]) == ["Result 1", "Result 2"]
+    assert list(frame["partial_export"]) == ["true", "true"]
 
 
 async def test_a_file_without_rows_has_the_columns(tmp_path: Path) -> None:

@@ -10,12 +10,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
+from prometheus_client import generate_latest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tests.test_cli import PATIENCE_S, Shell
 from webdata_nb.service.client_limits import PER_ACCOUNT, ClientLimits, address_of
 from webdata_nb.service.connections import MOST, Connections
+from webdata_nb.service.logs import EVENTS
+from webdata_nb.service.metrics import Metrics
 from webdata_nb.service.process import Server, listen
 
 MANY = 1000
@@ -181,6 +184,44 @@ async def test_behind_a_trusted_proxy_the_named_client_has_the_limit() -> None:
         assert spoofed.headers["x-client"] == "203.0.113.7"
         stranger = await asked(port, "/", STRANGER, X_Forwarded_For="192.0.2.1")
         assert stranger.headers["x-client"] == STRANGER
+
+
+async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", logger=EVENTS)
+    counted: Counter[str] = Counter()
+
+    def count(limit: str) -> None:
+        counted[limit] += 1
+
+    limits = ClientLimits(per_address=1)
+    connections = Connections(limits, most=3, reserved=1, refused=count)
+    async with serving(connections) as (port, app), AsyncExitStack() as held:
+        for _ in range(2):
+            await wait_there(held, port, app)
+        await wait_there(held, port, app, X_Forwarded_For="192.0.2.1")
+        for _ in range(3):  # each in the reserved place
+            assert (await asked(port, "/v1/jobs")).status == 503
+        assert counted == {"total": 3}
+        assert (await asked(port, "/healthz")).status == 200
+        assert counted == {"total": 3}
+    connections = Connections(limits, most=9, reserved=0, refused=count)
+    async with serving(connections) as (port, app), AsyncExitStack() as held:
+        await wait_there(held, port, app, address=STRANGER)
+        for _ in range(2):
+            async with connected(port, STRANGER) as (reader, _writer):
+                assert (await reader.read()).startswith(b"HTTP/1.1 429 ")
+        await wait_there(held, port, app, X_Forwarded_For="192.0.2.1")
+        assert (await asked(port, "/v1/jobs", X_Forwarded_For="192.0.2.1")).status == 429
+        assert counted == {"total": 3, "address": 3}
+    written = [each.getMessage() for each in caplog.records if each.name == EVENTS]
+    assert written == ["connection_refused limit=total", "connection_refused limit=address"]
+
+
+def test_the_metric_of_refusals() -> None:
+    metrics = Metrics()
+    metrics.refused("address")
+    text = generate_latest(metrics.registry).decode()
+    assert 'webdata_connections_refused_total{limit="address"} 1.0' in text
 
 
 def test_what_stands_for_a_client() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
@@ -352,6 +353,11 @@ class Job:
         Path
             The file.
 
+        Warns
+        -----
+        UserWarning
+            The service's export is partial: the job had not ended, or did not succeed.
+
         Raises
         ------
         NotFound, Expired
@@ -372,6 +378,8 @@ class Job:
             pieces = client.export(self.kind, self.job_id, file_format)
             async with aclosing(pieces) as arriving:
                 await exports.write_pieces(target, arriving)
+        if await asyncio.to_thread(exports.is_partial, target, file_format):
+            warnings.warn(exports.PARTIAL_WARNING.format(path=target), stacklevel=2)
         return target
 
     export = synced(aexport)

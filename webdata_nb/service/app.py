@@ -348,11 +348,13 @@ async def _run(
     """Serve until a signal, a control call or idleness ends it."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    connections = Connections(settings.clients, most=room())
+    most = room()
     with listen(settings.host, settings.port) as sock, signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
             with measured(settings.metrics, running.metrics.registry):
+                refused = running.metrics.refused
+                connections = Connections(settings.clients, most=most, refused=refused)
                 server = Server(running.app, connections)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))

@@ -11,8 +11,9 @@ busy, a new one takes one of the reserved places, in which only health checks ar
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from webdata_nb.contract.paths import HEALTH, READY
 from webdata_nb.service.client_limits import ClientLimits, OpenRequests, TooManyOpen, address_of
+from webdata_nb.service.logs import Repeats
 
 # From the connection's first moment, or the first byte of a further request, to the last header.
 HEADERS_S: Final = 10.0
@@ -62,6 +64,10 @@ _CROWDED: Final = "too many connections from this address; close those that are 
 _GARBLED: Final = _answer(HTTPStatus.BAD_REQUEST, "not a valid HTTP request")
 
 
+def _count_nothing(_limit: str) -> None:
+    """Count nothing."""
+
+
 class Connections:
     """The open connections of one server.
 
@@ -73,6 +79,9 @@ class Connections:
         How many there may be in all.
     reserved : int
         How many more for health checks.
+    refused : callable
+        Told of each connection or request without a place, by the limit that it met: `address`
+        or `total`.
     """
 
     def __init__(
@@ -81,7 +90,9 @@ class Connections:
         *,
         most: int = MOST,
         reserved: int = RESERVED,
+        refused: Callable[[str], None] = _count_nothing,
     ) -> None:
+        self._refused, self._repeats = refused, Repeats()
         self.limits, self._most, self._reserved_most = limits, most, reserved
         # Least recently used first.
         self._open: dict[Bounded, None] = {}
@@ -113,6 +124,12 @@ class Connections:
             return reason
         self._reserved[peer] = connection, reason
         return None
+
+    def refuse(self, reason: str) -> None:
+        """Count a refusal, and write of it once a minute: addresses are as many as there are."""
+        limit = "address" if reason == _CROWDED else "total"
+        self._refused(limit)
+        self._repeats.event("connection_refused", logging.WARNING, limit=limit)
 
     def touched(self, connection: Bounded) -> None:
         """Note that a connection was used."""
@@ -167,6 +184,7 @@ class Admission:
         peer = scope.get("client")
         reason = self._connections.why_reserved(peer)
         if reason is not None and scope["path"] not in _ALWAYS_ANSWERED:
+            self._connections.refuse(reason)
             await _refusal(reason, self._connections.limits.per_address)(scope, receive, send)
             return
         scope.setdefault("state", {})["peer"] = peer
@@ -181,6 +199,7 @@ class Admission:
             with self._requests.one(address_of(client[0])):
                 await self._app(scope, receive, send)
         except TooManyOpen as refusal:
+            self._connections.refuse(_CROWDED)
             await _refusal(_CROWDED, refusal.most)(scope, receive, send)
 
 
@@ -234,6 +253,7 @@ class Bounded(asyncio.Protocol):
         host, port, *_ = transport.get_extra_info("peername") or ("", 0)
         self.peer = (str(host), int(port))
         if (reason := self._connections.admit(self)) is not None:
+            self._connections.refuse(reason)
             status, fields = _status(reason)
             shares = _shares(status, self._connections.limits.per_address)
             extra = "".join(f"{name}: {value}\r\n" for name, value in shares)

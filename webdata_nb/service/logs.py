@@ -25,6 +25,7 @@ Event = Literal[
     "job_stalled",
     "call_ended",
     "request_refused",
+    "connection_refused",
     "provider_resting",
     "provider_recovered",
     "page_retried",

@@ -92,6 +92,12 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._refused = Counter(
+            "webdata_connections_refused",
+            "Connections, and requests on reserved or counted ones, for which there was no place.",
+            ("limit",),
+            registry=self.registry,
+        )
         self._lag = Histogram(
             "webdata_event_loop_lag_seconds",
             "Seconds by which the event loop was late, measured ten times a second.",
@@ -109,6 +115,10 @@ class Metrics:
         """Take by how much the event loop was late."""
         self._lag.observe(seconds)
         self._longest_lag.add(seconds)
+
+    def refused(self, limit: str) -> None:
+        """Count a connection without a place; `limit` is `address` or `total`."""
+        self._refused.labels(limit).inc()
 
     def stalled(self, kind: str, action: str) -> None:
         """Count an attempt that the watchdog ended; `action` says what became of the job."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from os import PathLike
+import warnings
+from os import PathLike, fspath
 
 import pandas as pd
 
 from webdata_nb.contract.cells import restored
+from webdata_nb.tables import exports
 
 
 def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
@@ -26,6 +28,12 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
         One row a result, in the order of the job. Columns are those of the file, all of them
         text; an empty cell is missing. Lists and objects (`links`, `metadata`, ...) are JSON text.
 
+    Warns
+    -----
+    UserWarning
+        The export is partial: its job had not ended, or failed or was cancelled. The column
+        `partial_export` says so too.
+
     Raises
     ------
     OSError
@@ -41,4 +49,6 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     '=1+1'
     """
     frame = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8")
+    if exports.PARTIAL in frame:
+        warnings.warn(exports.PARTIAL_WARNING.format(path=fspath(path)), stacklevel=2)
     return frame.map(restored).astype("str").where(frame != "")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import secrets
+import zipfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,18 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.tables import frame, parquet, remote, schemas
 
 SUFFIXES: Final = (".parquet", ".jsonl")
+PARTIAL: Final = "partial_export"
+"""The column of a CSV export, and the field of each page in JSON, that says it is partial."""
+PARTIAL_WARNING: Final = (
+    "{path}: a partial export; its job had not ended when it was written, or did not succeed"
+)
+# How a partial export in JSON ends: a crawl's last page, or what stands behind a search's results.
+# A text of a page cannot look like this: its quotes are escaped.
+_PARTIAL_END: Final = re.compile(
+    rb',"partial_export":true\}\s*\]\s*\Z|\],"partial":true,"status":"[a-z]+"\}\s*\Z'
+)
+_END_BYTES: Final = 200
+_FIRST_LINE_BYTES: Final = 4096
 
 
 def to_parquet(
@@ -100,6 +114,33 @@ async def write_pieces(path: Path, pieces: AsyncIterator[bytes]) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def is_partial(path: Path, form: str) -> bool:
+    """Whether a service's export (`csv`, `json` or `zip`) says that it is partial.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    if form == "zip":
+        return _is_partial_zip(path)
+    with path.open("rb") as file:
+        if form == "csv":
+            header = file.readline(_FIRST_LINE_BYTES).strip().split(b",")
+            return PARTIAL.encode() in header
+        file.seek(max(0, path.stat().st_size - _END_BYTES))
+        return _PARTIAL_END.search(file.read()) is not None
+
+
+def _is_partial_zip(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            index = orjson.loads(archive.read("index.json"))
+    except (KeyError, ValueError, zipfile.BadZipFile):
+        return False  # another service's archive
+    return isinstance(index, dict) and index.get("partial") is True
 
 
 def _lines(table: pa.Table) -> bytes:
