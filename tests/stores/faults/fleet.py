@@ -30,6 +30,7 @@ from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.schedule import Outcome
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import LocalRunner
+from webdata_nb.service.work.worker import MOST_ATTEMPTS
 
 T = TypeVar("T")
 TERMS: Final = Terms("team", 10_000, 50)
@@ -85,6 +86,7 @@ class Fleet:
         self.hub, self.retry, self.endpoint = Hub(), StoreRetry(), Endpoint()
         self.outbox = Outbox(self.store)
         self.jobs: dict[str, int] = {}
+        self.deaths = 0
         self.failing: set[str] = set()
         self.cancelled: set[str] = set()
         self.watches: dict[str, Watch] = {}
@@ -128,12 +130,15 @@ class Fleet:
             clock=self.clock,
         )
         await self.runner.start()
+        for number in self.jobs:  # clients connect anew: what ended with the old one they read
+            self.hub.changed(number)
 
     def _finished(self, look: Look) -> None:
         self.ended[look.job.id] += 1
 
     async def kill(self) -> None:
         """End the worker without a word, and start another."""
+        self.deaths += 1
         tasks = [self.runner._loop, *self.runner._tasks.values()]
         for task in tasks:
             task.cancel()
@@ -142,6 +147,7 @@ class Fleet:
 
     async def restart(self) -> None:
         """Stop the worker in good order, and start another."""
+        self.deaths += 1  # its jobs cannot be given back while the store takes no writes
         await self.runner.close()
         await self._begin()
 
@@ -249,7 +255,9 @@ class Fleet:
         watch, pages = self.watches[job.id], self.jobs[job.id]
         wrong = list(watch.broken)
         state = self._expected(job.id)
-        if job.state is not state:
+        # Each end of a worker may use up two attempts: one of a claim that nobody heard of.
+        given_up = job.error is not None and job.error.startswith("given up")
+        if job.state is not state and not (given_up and 2 * self.deaths >= MOST_ATTEMPTS):
             wrong.append(f"{job.state.value} instead of {state.value}: {job.error}")
         if watch.end is not job.state:
             wrong.append(f"its listener was told {watch.end}")
