@@ -13,8 +13,9 @@ import pytest
 import pytest_asyncio
 
 from tests.browser.conftest import POLICY, look_up
+from tests.service.addresses import NAME_TEXT
 from tests.site.server import Site
-from webdata_nb.service.errors import Refused
+from webdata_nb.service.errors import FetchError
 from webdata_nb.service.scrape import tab
 from webdata_nb.service.scrape.render import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
@@ -125,9 +126,31 @@ async def test_a_page_that_leads_to_a_forbidden_address_is_refused(
     site.page("/script", f"<script>location = {forbidden!r}</script>")
     site.page("/meta", f"<meta http-equiv=refresh content='0; url={forbidden}'>")
     url = forbidden if way == "itself" else site.at(f"/{way}")
-    with pytest.raises(Refused, match="address"):
+    with pytest.raises(FetchError) as caught:
         await browser.render(RenderRequest(url, wait_for=300))
+    words = NAME_TEXT.format("inside.test")
+    assert (caught.value.kind, str(caught.value)) == ("dns", words)
     assert counted.visitors == 0
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("way", ["itself", "redirect", "script", "meta"])
+async def test_a_forbidden_name_is_as_an_unknown_one(
+    browser: Browser, site: Site, way: str, scheme: str
+) -> None:
+    told = []
+    for host in ("inside.test", "nobody.test"):
+        there = f"{scheme}://{host}:8081/"
+        site.redirect("/redirect", there)
+        site.page("/script", f"<script>location = {there!r}</script>")
+        site.page("/meta", f"<meta http-equiv=refresh content='0; url={there}'>")
+        url = there if way == "itself" else site.at(f"/{way}")
+        with pytest.raises(FetchError) as caught:
+            await browser.render(RenderRequest(url, wait_for=300))
+        failure = caught.value
+        told.append((type(failure), failure.kind, str(failure).replace(host, "a.test")))
+    assert told[0] == told[1]
+    assert told[0][1] == "dns"
 
 
 async def test_a_jobs_headers_go_to_its_own_origin_alone(

@@ -19,15 +19,17 @@ import pytest_asyncio
 from tests.service.addresses import (
     INNER_HOSTS,
     METADATA_HOSTS,
+    POLICY_TEXT,
     PRIVATE_HOSTS,
     inside,
     look_up,
+    refusal,
 )
 from tests.service.conftest import opened
 from tests.service.dials import dialled
 from tests.service.routes.teams import member
 from tests.site.server import Site
-from webdata_nb.service.errors import Refused
+from webdata_nb.service.errors import FetchError
 from webdata_nb.service.scrape.render import Browser, RenderRequest
 from webdata_nb.service.web import resolve
 from webdata_nb.service.web.fetch import Fetcher
@@ -147,11 +149,15 @@ async def test_no_page_moves_on_to_a_forbidden_address(
     browsers: dict[str, Browser], site: Site, mode: Mode, kind: str, move: str
 ) -> None:
     async with inside() as inner:
-        url = inner.url(REFUSED[mode][kind])
+        host = REFUSED[mode][kind]
+        url = inner.url(host)
         page = site.page("/", MOVES[move].format(url=url))
-        with dialled() as addresses, pytest.raises(Refused) as caught:
+        with dialled() as addresses, pytest.raises(FetchError) as caught:
             await browsers[mode].render(RenderRequest(page, wait_for=500))
-    assert str(caught.value).endswith("an address that the network policy does not allow.")
+    words = "The page leads to an address that the network policy does not allow."
+    named = (told := refusal(mode, host)) != POLICY_TEXT
+    assert str(caught.value) == (told if named else words)
+    assert caught.value.kind == ("dns" if named else "refused")
     assert addresses <= {"127.0.0.1"}
     assert inner.callers == []
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 POLICY_TEXT: Final = "The network policy of this service does not allow that address."
+NAME_TEXT: Final = (
+    "The host {!r} has no address that this service may reach: its name cannot be resolved, "
+    "or the network policy does not allow where it leads."
+)
 INNER: Final = "127.0.0.9"
 # One inner host, as it may be written: a local service reaches it, a team's does not.
 INNER_HOSTS: Final = {
@@ -61,6 +65,11 @@ def look_up(host: str) -> list[str]:
     if host not in NAMES:
         raise OSError(-2, "Name or service not known")
     return list(NAMES[host])
+
+
+def refusal(mode: str, host: str) -> str:
+    """Return what is said of a forbidden host: a team is not told whether a name is known."""
+    return NAME_TEXT.format(host) if mode == "team" and host in NAMES else POLICY_TEXT
 
 
 @dataclass

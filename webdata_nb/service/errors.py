@@ -31,6 +31,7 @@
     ├── LeaseLost               -    another worker owns the job now; stop without a trace
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
+        │   ├── NameServerSilent     no name server answered for its host
         │   └── Refused              the egress policy forbids the address
         ├── ScrapeError              the page arrived but could not be turned into data
         └── ExtractError             the page was scraped; its extraction failed
@@ -207,6 +208,13 @@ class FetchError(PageError):
     """
 
     hops: int = 0
+
+
+class NameServerSilent(FetchError):
+    """No name server answered for a host within the time of a lookup."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("dns", message)
 
 
 class Refused(FetchError):

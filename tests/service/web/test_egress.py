@@ -7,10 +7,11 @@ from ipaddress import ip_network
 
 import pytest
 
+from tests.service.addresses import NAME_TEXT
 from tests.service.web.wire import WireServer
 from webdata_nb.service.errors import FetchError, Refused
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.guard import EgressPolicy, Mode
 
 POLICY_TEXT = "The network policy of this service does not allow that address."
 LOOPBACK = """
@@ -45,6 +46,12 @@ async def look_up(host: str) -> Sequence[str]:
     return NAMES[host]
 
 
+def refusal(host: str) -> str:
+    """Return what a team is told: of a name never whether it is known."""
+    name = host.lower()
+    return NAME_TEXT.format(name) if name in NAMES else POLICY_TEXT
+
+
 def fetcher_for(policy: EgressPolicy) -> Fetcher:
     return Fetcher(policy, user_agent="x", lookup=look_up)
 
@@ -58,7 +65,7 @@ async def said_to(fetcher: Fetcher, url: str) -> str:
 @pytest.mark.parametrize("host", (LOOPBACK + NOT_ADMITTED).split())
 async def test_a_team_reaches_nothing_private(server: WireServer, host: str) -> None:
     async with fetcher_for(EgressPolicy("team")) as fetcher:
-        assert await said_to(fetcher, server.url(host=host)) == POLICY_TEXT
+        assert await said_to(fetcher, server.url(host=host)) == refusal(host)
     assert server.connections == 0
 
 
@@ -66,7 +73,7 @@ async def test_a_team_reaches_nothing_private(server: WireServer, host: str) -> 
 async def test_nor_by_a_redirect(server: WireServer, host: str) -> None:
     async with fetcher_for(EgressPolicy("team", THIS_MACHINE)) as fetcher:
         start = server.redirect("/", server.url("/inside", host=host))
-        assert await said_to(fetcher, start) == POLICY_TEXT
+        assert await said_to(fetcher, start) == refusal(host)
     assert server.paths() == ["/"]
 
 
@@ -148,22 +155,29 @@ async def test_refused_before_any_lookup(url: str) -> None:
             await fetcher.fetch(FetchRequest(url))
 
 
-async def test_an_unknown_name(server: WireServer) -> None:
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("team", NAME_TEXT.format("site.test")),
+        ("local", "The host 'site.test' could not be found (Name or service not known)."),
+    ],
+)
+async def test_an_unknown_name(server: WireServer, mode: Mode, words: str) -> None:
     async def nowhere(_host: str) -> Sequence[str]:
         raise OSError(-2, "Name or service not known")
 
-    async with Fetcher(EgressPolicy("team"), user_agent="x", lookup=nowhere) as fetcher:
-        with pytest.raises(FetchError, match=r"'site\.test' could not be found") as caught:
+    async with Fetcher(EgressPolicy(mode), user_agent="x", lookup=nowhere) as fetcher:
+        with pytest.raises(FetchError) as caught:
             await fetcher.fetch(FetchRequest(server.url(host="site.test")))
-    assert caught.value.kind == "dns"
+    assert (caught.value.kind, str(caught.value)) == ("dns", words)
 
 
 @pytest.mark.parametrize(
     ("url", "kind"),
     [
         ("http://10.0.0.1/hook", "refused"),
-        ("http://private.test/hook", "refused"),
-        ("http://mixed.test/hook", "refused"),
+        ("http://private.test/hook", "dns"),
+        ("http://mixed.test/hook", "dns"),
         ("http://ann:pw@site.test/hook", "refused"),
         ("http://unknown.test/hook", "dns"),
         ("ftp://site.test/hook", "bad_url"),

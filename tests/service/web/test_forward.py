@@ -14,6 +14,7 @@ import pytest
 
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
+from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.forward import Allowance, ForwardProxy, Pass
 from webdata_nb.service.web.guard import EgressPolicy
 
@@ -183,9 +184,15 @@ async def test_what_the_policy_forbids_is_refused_without_a_word(
     for first in ("GET http://{}:{}/ HTTP/1.1", "CONNECT {}:{} HTTP/1.1"):
         with proxy.admit() as granted:
             answer = await ask(proxy, first.format(host, server.port), credential(granted))
-            assert answer.split(b"\r\n")[0] == b"HTTP/1.1 403 Forbidden"
+            known = b"502 Bad Gateway" if host in NAMES else b"403 Forbidden"
+            assert answer.split(b"\r\n")[0] == b"HTTP/1.1 " + known
             assert answer.endswith(b"\r\n\r\n")
             assert len(granted.refused) == 1
+            if host in NAMES:
+                unknown = first.format("unknown.test", server.port)
+                assert answer == await ask(proxy, unknown, credential(granted))
+                kinds = {(type(each), each.kind) for each in granted.refused.values()}
+                assert kinds == {(FetchError, "dns")}
     assert server.connections == 0
 
 
@@ -264,7 +271,7 @@ async def test_who_is_not_there_is_a_bad_gateway(proxy: ForwardProxy) -> None:
     with proxy.admit() as granted:
         assert status(await get(proxy, granted, f"http://127.0.0.1:{port}/")) == 502
         assert status(await get(proxy, granted, "http://unknown.test/")) == 502
-        assert granted.refused == set()
+        assert list(granted.refused) == [("unknown.test", 80)]
 
 
 async def test_a_page_has_so_many_bytes(proxy: ForwardProxy, server: WireServer) -> None:
@@ -315,7 +322,7 @@ async def test_a_proxy_further_on(server: WireServer) -> None:
             assert (await get(proxy, granted, absolute)).endswith(b"from further on")
             sent = base64.b64encode(b"me:pass word").decode()
             assert server.last.headers["proxy-authorization"] == f"Basic {sent}"
-            assert status(await get(proxy, granted, "http://private.test/")) == 403
+            assert status(await get(proxy, granted, "http://private.test/")) == 502
             tunnel = f"CONNECT site.test:{server.port} HTTP/1.1"
             reader, writer = await connect(proxy)
             writer.write(f"{tunnel}\r\n{credential(granted)}\r\n\r\n".encode())

@@ -126,12 +126,20 @@ async def test_credentials_for_the_proxy(proxy: TunnelProxy) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://private.test/", "http://10.0.0.1/", "http://[::ffff:10.0.0.1]/"]
+    ("url", "kind"),
+    [
+        ("http://private.test/", "dns"),
+        ("http://10.0.0.1/", "refused"),
+        ("http://[::ffff:10.0.0.1]/", "refused"),
+    ],
 )
-async def test_a_team_does_not_reach_private_hosts_by_proxy(proxy: TunnelProxy, url: str) -> None:
+async def test_a_team_does_not_reach_private_hosts_by_proxy(
+    proxy: TunnelProxy, url: str, kind: str
+) -> None:
     async with fetcher_by(proxy.url, EgressPolicy("team")) as fetcher:
-        with pytest.raises(Refused):
+        with pytest.raises(FetchError) as caught:
             await fetcher.fetch(FetchRequest(url))
+    assert caught.value.kind == kind
     assert proxy.heads == []
 
 

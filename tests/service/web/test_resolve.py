@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from tests.service.addresses import NAME_TEXT
 from webdata_nb.service.errors import FetchError, Refused
 from webdata_nb.service.web import resolve
 from webdata_nb.service.web.guard import EgressPolicy
@@ -64,10 +65,38 @@ async def test_every_address_once(resolver: Resolver) -> None:
     assert dialled == [("93.184.215.14", 443), ("2606:4700::1", 443)]
 
 
-async def test_one_bad_address_refuses_the_host(names: Names, resolver: Resolver) -> None:
-    names.known["mixed"] = ["93.184.215.14", "10.0.0.1"]
+@pytest.mark.parametrize("bad", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
+async def test_one_bad_address_refuses_the_host(names: Names, resolver: Resolver, bad: str) -> None:
+    names.known["mixed"] = ["93.184.215.14", bad]
+    told = []
+    hosts = ("mixed", "unknown", "nowhere")
+    for host in hosts:
+        with pytest.raises(FetchError) as caught:
+            await resolver.addresses(host, 80)
+        told.append((type(caught.value), caught.value.kind, str(caught.value)))
+    assert told == [
+        (FetchError, "dns", NAME_TEXT.format(h)) for h in ("mixed", "unknown", "nowhere")
+    ]
+
+
+async def test_the_owner_of_a_local_service_is_told_what_is_refused(names: Names) -> None:
+    names.known["metadata"] = ["169.254.169.254"]
+    resolver = Resolver(LOCAL, lookup=names)
     with pytest.raises(Refused):
-        await resolver.addresses("mixed", 80)
+        await resolver.addresses("metadata", 80)
+    with pytest.raises(FetchError, match="'unknown' could not be found"):
+        await resolver.addresses("unknown", 80)
+
+
+async def test_an_upstream_proxy_judges_only_what_is_not_known_here(
+    names: Names, resolver: Resolver
+) -> None:
+    names.known["private"] = ["10.0.0.1"]
+    for host in ("site", "unknown", "nowhere"):
+        await resolver.check_known(host, 80)
+    with pytest.raises(FetchError) as caught:
+        await resolver.check_known("private", 80)
+    assert caught.value.kind == "dns"
 
 
 async def test_a_name_is_looked_up_once_a_minute(
@@ -90,10 +119,10 @@ async def test_a_failure_is_kept_as_long(names: Names, resolver: Resolver, host:
     assert names.asked == [host]
 
 
-async def test_a_name_no_name_server_would_take(names: Names, resolver: Resolver) -> None:
+async def test_a_name_no_name_server_would_take(names: Names) -> None:
     names.known["x" * 64] = UnicodeError("label too long")
     with pytest.raises(FetchError, match="it is no host name"):
-        await resolver.addresses("x" * 64, 80)
+        await Resolver(LOCAL, lookup=names).addresses("x" * 64, 80)
 
 
 async def test_those_who_ask_at_once_share_one_lookup(names: Names, resolver: Resolver) -> None:

@@ -120,8 +120,9 @@ class Tab:
         ------
         ScrapeError
             When it could not be opened or read.
-        Refused
-            When it moved on to an address that the policy forbids.
+        FetchError
+            When it moved on to an address that the policy forbids (`Refused`), or to a host name
+            that leads to no address.
         """
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -130,8 +131,8 @@ class Tab:
             tree, picture = await _unless_crashed(page, self._read(page))
         except Error as error:
             # Where the page was sent somewhere forbidden, that is why.
-            if self._landing.refused_by(self._granted):
-                raise _refused() from error
+            if (refusal := self._landing.refused_by(self._granted)) is not None:
+                raise refusal from error
             raise failure(error, self._context.browser) from error
         return self._rendered(tree, picture)
 
@@ -234,8 +235,8 @@ class Tab:
         return _Picture(png, height)
 
     def _rendered(self, tree: dict[str, Any], picture: _Picture | None) -> Rendered:
-        if self._landing.refused_by(self._granted):
-            raise _refused()
+        if (refusal := self._landing.refused_by(self._granted)) is not None:
+            raise refusal
         try:
             final_url = canonical(tree["url"])
         except FetchError:
@@ -267,12 +268,14 @@ class _Landing:
         page.on("request", lambda request: self._asked(page, request))
         page.on("response", lambda response: self._answered(page, response))
 
-    def refused_by(self, granted: Pass) -> bool:
+    def refused_by(self, granted: Pass) -> FetchError | None:
+        """Return why nothing answered there that may: the policy, or a name without an address."""
         try:
             there = parts(self.url)
         except FetchError:
-            return False
-        return (there.host, there.port) in granted.refused
+            return None
+        refusal = granted.refused.get((there.host, there.port))
+        return _refused() if isinstance(refusal, Refused) else refusal
 
     def _asked(self, page: Page, request: Request) -> None:
         if _is_main(page, request):

@@ -112,6 +112,18 @@ class AddressClass:
     this_host: bool
 
 
+def is_address(host: str) -> bool:
+    """Tell whether a canonical host is an address, and no name."""
+    # A canonical IPv4 address ends in a digit and an IPv6 one has a colon; names cost no parsing.
+    if not host[-1].isdigit() and ":" not in host:
+        return False
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=8192)
 def classify(ip: str) -> AddressClass:
     """Look one address up in the table.

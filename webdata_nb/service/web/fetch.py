@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import aiohttp
 from yarl import URL
 
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.addresses import is_address
 from webdata_nb.service.web.codings import ACCEPTED
 from webdata_nb.service.web.resolve import Lookup, Resolver
 from webdata_nb.service.web.transfer import (
@@ -164,26 +164,17 @@ class Fetcher:
         """
         there = parts(canonical(url))
         await self._check_hop(there)
-        if self._proxy is None and not _is_address(there.host):
+        if self._proxy is None and not is_address(there.host):
             await self._names().addresses(there.host, there.port)
 
     async def _check_hop(self, there: Parts) -> None:
         """Check all that is known without a lookup; the connector checks what it resolves."""
         self._policy.check_parts(there)
-        if _is_address(there.host):
+        if is_address(there.host):
             self._policy.check_address(there.host, there.port)
         elif self._proxy is not None:
-            await self._check_for_proxy(there)
-
-    async def _check_for_proxy(self, there: Parts) -> None:
-        # A proxy resolves names itself. What this host knows of a name is checked all the same;
-        # a name that it does not know is the proxy's to judge.
-        try:
-            await self._names().addresses(there.host, there.port)
-        except Refused:
-            raise
-        except FetchError:
-            return
+            # A proxy resolves names itself. What this host knows of a name is checked all the same.
+            await self._names().check_known(there.host, there.port)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -226,17 +217,6 @@ class Fetcher:
         family, kind, protocol, _, address = info
         self._policy.check_address(str(address[0]), int(address[1]))
         return socket.socket(family, kind, protocol)
-
-
-def _is_address(host: str) -> bool:
-    # A canonical IPv4 address ends in a digit and an IPv6 one has a colon; names cost no parsing.
-    if not host[-1].isdigit() and ":" not in host:
-        return False
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _closed() -> RuntimeError:

@@ -16,13 +16,13 @@ from binascii import Error as NoBase64
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.addresses import is_address
 from webdata_nb.service.web.courtesy import Courtesy
 from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.messages import Head, HeadError, read_head
@@ -76,8 +76,8 @@ class Pass:
         The credential, for this page alone.
     spent : int
         Bytes carried so far.
-    refused : set of (str, int)
-        Hosts and ports that the egress policy forbade.
+    refused : dict of (str, int) to FetchError
+        Hosts and ports that the egress policy forbade, or whose names led to no address.
     courtesy : Courtesy, optional
         How the page's files are asked for; without one, at once.
     """
@@ -89,7 +89,7 @@ class Pass:
         self.allowance = allowance
         self.spent = 0
         self._begun = 0
-        self.refused: set[tuple[str, int]] = set()
+        self.refused: dict[tuple[str, int], FetchError] = {}
         self._tasks: set[asyncio.Task[object]] = set()
 
     def spend(self, count: int) -> None:
@@ -104,10 +104,10 @@ class Pass:
         if self.spent > self.allowance.wire_bytes:
             raise FetchError("too_large", "The page's traffic is more than a page may have.")
 
-    def note_refusal(self, there: Parts) -> None:
-        """Remember what the policy forbade, up to a bound."""
+    def note_refusal(self, there: Parts, failure: FetchError) -> None:
+        """Remember where no connection was tried, up to a bound."""
         if len(self.refused) < _MOST_REMEMBERED:
-            self.refused.add((there.host, there.port))
+            self.refused[there.host, there.port] = failure
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[bool]:
@@ -135,7 +135,8 @@ class ForwardProxy:
 
     It opens tunnels (``CONNECT``) and forwards plain requests (``GET http://...``), one request a
     connection. Without the credential of a running page it answers nothing but 407; what the
-    policy forbids is answered with 403 and no word more. `HERE` is empty, and leads nowhere.
+    policy forbids is answered with 403 and no word more, and in ``team`` mode a name that leads
+    there with 502, as an unknown one. `HERE` is empty, and leads nowhere.
 
     Parameters
     ----------
@@ -281,12 +282,13 @@ class ForwardProxy:
             return _say(browser[1], 400)
         try:
             far, checked = await self._far_end(there, granted, tunnel=tunnel)
-        except Refused:
-            granted.note_refusal(there)
-            return _say(browser[1], 403)
+        except FetchError as failure:
+            if isinstance(failure, Refused) or failure.kind == "dns":
+                granted.note_refusal(there, failure)
+            return _say(browser[1], 403 if isinstance(failure, Refused) else 502)
         except TimeoutError:
             return _say(browser[1], 504)
-        except (FetchError, OSError, EOFError, HeadError):
+        except (OSError, EOFError, HeadError):
             return _say(browser[1], 502)
         relay = _Relay(granted, browser, far)
         try:
@@ -328,21 +330,17 @@ class ForwardProxy:
         return await self._upstream.connect(there if tunnel else None)
 
     async def _addresses(self, there: Parts) -> tuple[str, ...]:
-        try:
-            ip_address(there.host)
-        except ValueError:
+        if not is_address(there.host):
             return await self._resolver.addresses(there.host, there.port)
         self._policy.check_address(there.host, there.port)
         return (there.host,)
 
     async def _check_for_upstream(self, there: Parts) -> None:
         # A name that this host does not know is the upstream proxy's to judge, as in the fetcher.
-        try:
-            await self._addresses(there)
-        except Refused:
-            raise
-        except FetchError:
-            return
+        if is_address(there.host):
+            self._policy.check_address(there.host, there.port)
+        else:
+            await self._resolver.check_known(there.host, there.port)
 
     def _request(self, head: Head, there: Parts) -> bytes:
         path = there.path if there.query is None else f"{there.path}?{there.query}"

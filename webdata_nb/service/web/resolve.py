@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from webdata_nb.service.errors import FetchError
+from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
 from webdata_nb.service.tenancy import FairSemaphore
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ _SPARE_THREADS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    addresses: tuple[str, ...]
-    problem: str | None
     until: float
+    addresses: tuple[str, ...] = ()
+    problem: str | None = None
+    silent: bool = False
 
 
 class Resolver(AbstractResolver):
@@ -72,16 +73,25 @@ class Resolver(AbstractResolver):
         Raises
         ------
         FetchError
-            Of kind ``dns``, when the name has no address or none was learnt in time.
+            Of kind ``dns``, when the name has no address or none was learnt in time. In ``team``
+            mode also when an address is not allowed, in the words for a name without an address.
         Refused
-            When one of the addresses is not allowed.
+            When one of the addresses is not allowed, in ``local`` mode.
         """
         answer = await self._answer(host)
         if answer.problem is not None:
+            if answer.silent:
+                raise NameServerSilent(answer.problem)
             raise FetchError("dns", answer.problem)
-        for address in answer.addresses:
-            self._policy.check_address(address, port)
+        self._check(host, answer, port)
         return answer.addresses
+
+    async def check_known(self, host: str, port: int) -> None:
+        """Refuse a name as `addresses` does, but not one that this host does not know.
+
+        For requests by way of an upstream proxy, which looks names up itself.
+        """
+        self._check(host, await self._answer(host), port)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -99,6 +109,16 @@ class Resolver(AbstractResolver):
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
+    def _check(self, host: str, answer: _Answer, port: int) -> None:
+        try:
+            for address in answer.addresses:
+                self._policy.check_address(address, port)
+        except Refused:
+            if self._policy.mode == "local":
+                raise
+            # Otherwise anybody could learn which names an inner network knows.
+            raise FetchError("dns", _no_address(host)) from None
+
     async def _answer(self, host: str) -> _Answer:
         kept = self._kept.get(host)
         if kept is not None and self._clock() < kept.until:
@@ -111,8 +131,7 @@ class Resolver(AbstractResolver):
 
     async def _ask(self, host: str) -> _Answer:
         try:
-            addresses, problem = await self._look_up(host)
-            answer = _Answer(addresses, problem, self._clock() + KEPT_S)
+            answer = await self._look_up(host)
             self._kept.pop(host, None)
             self._kept[host] = answer
             if len(self._kept) > _MAX_KEPT:
@@ -121,15 +140,28 @@ class Resolver(AbstractResolver):
         finally:
             del self._asking[host]
 
-    async def _look_up(self, host: str) -> tuple[tuple[str, ...], str | None]:
+    async def _look_up(self, host: str) -> _Answer:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 found = tuple(dict.fromkeys(await self._lookup(host)))
         except TimeoutError:
-            return (), f"The name server gave no answer for {host!r} within {PATIENCE_S:g} s."
+            said = f"The name server gave no answer for {host!r} within {PATIENCE_S:g} s."
+            return _Answer(self._until(), problem=said, silent=True)
         except (OSError, UnicodeError) as exc:
-            return (), f"The host {host!r} could not be found ({_reason(exc)})."
-        return found, None if found else f"The host {host!r} has no address."
+            why = self._unknown(host, f"could not be found ({_reason(exc)})")
+            return _Answer(self._until(), problem=why)
+        if not found:
+            return _Answer(self._until(), problem=self._unknown(host, "has no address"))
+        return _Answer(self._until(), found)
+
+    def _until(self) -> float:
+        return self._clock() + KEPT_S
+
+    def _unknown(self, host: str, problem: str) -> str:
+        """Say that a name leads nowhere: why, is told to the owner of a local service alone."""
+        if self._policy.mode == "local":
+            return f"The host {host!r} {problem}."
+        return _no_address(host)
 
 
 class _SystemLookup:
@@ -176,6 +208,13 @@ def _settle(
 def _system_addresses(host: str) -> list[str]:
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
+
+
+def _no_address(host: str) -> str:
+    return (
+        f"The host {host!r} has no address that this service may reach: its name cannot be "
+        "resolved, or the network policy does not allow where it leads."
+    )
 
 
 def _reason(exc: OSError | UnicodeError) -> str:

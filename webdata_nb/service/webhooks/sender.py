@@ -20,7 +20,7 @@ from webdata_nb.contract.events import (
 )
 from webdata_nb.contract.notices import Notice
 from webdata_nb.contract.signature import sign
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.guard import EgressPolicy
@@ -71,7 +71,7 @@ class Sender:
         Raises
         ------
         FetchError
-            What is wrong with it; a name that is unknown for the moment is no reason.
+            What is wrong with it; a name server that is slow is no reason.
         """
         near = _is_loopback(url)
         if urlsplit(url).scheme.lower() != "https" and not (near and self._loopback):
@@ -80,11 +80,8 @@ class Sender:
         try:
             async with asyncio.timeout(_CHECK_S):
                 await fetcher.check(url)
-        except TimeoutError:
+        except (TimeoutError, NameServerSilent):
             return
-        except FetchError as error:
-            if error.kind in {"refused", "bad_url"}:
-                raise
 
     async def post(
         self,
