@@ -89,8 +89,8 @@ class _Reply:
         body, more = message.get("body", b""), message.get("more_body", False)
         # A stream does not say how long it will be.
         size = int(headers.get("content-length", LEAST_BYTES)) if more else len(body)
-        if self._reads and not more and size >= LEAST_BYTES:
-            headers.setdefault("ETag", await self._hashed(body))
+        if self._reads and not more and size >= LEAST_BYTES and "etag" not in headers:
+            headers["ETag"] = await self._hashed(body)
         etag = headers.get("etag")
         if "vary" not in headers and (size >= LEAST_BYTES or etag is not None):
             headers.add_vary_header("Accept-Encoding")
