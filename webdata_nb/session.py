@@ -262,7 +262,8 @@ class Connection:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
         since = time.monotonic() - seen_s
         target, home = await _on_portal(self._pool.target(chosen, since))
-        locate = partial(self._locate, chosen)
+        # Without a reference to this connection: its pool is closed once nobody has it any more.
+        locate = partial(_located, self._pool, chosen)
         if asyncio.get_running_loop() is home:
             yield self._pool.client(target, locate)
             return
@@ -271,10 +272,6 @@ class Connection:
             yield client
         finally:
             await client.aclose()
-
-    async def _locate(self, chosen: Settings) -> Address | None:
-        target = await _on_portal(self._pool.relocated(chosen))
-        return None if target is None else target.address
 
     async def aclose(self) -> None:
         """Close what this connection has open and give back its lease on a local service.
@@ -315,6 +312,12 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._named['base_url']!r})"
+
+
+async def _located(pool: Pool, chosen: Settings) -> Address | None:
+    """Return where the service answers now; None where it was stopped."""
+    target = await _on_portal(pool.relocated(chosen))
+    return None if target is None else target.address
 
 
 async def _on_portal(finding: Coroutine[Any, Any, _T]) -> _T:

@@ -451,7 +451,8 @@ class StoreSuite:
         job = await accepted(store)
         _, lease = await claimed(store)
         assert await store.published() == []
-        rows = (entry(0, position=0), entry(1, position=1, success=False))
+        page = b'{"url":"http://x/1","title":"One","markdown":"# One","html":"<h1>One</h1>"}'
+        rows = (entry(0, position=0), entry(1, position=1, success=False, page=page))
         await store.commit(lease, Batch(entries=rows))
         assert [each.id for each in await store.published(ALICE)] == [job.id]
         assert await store.published(BOB) == []
@@ -460,7 +461,7 @@ class StoreSuite:
             assert [each.id for each in jobs] == more
         found = await store.unindexed(job.id, start=1, count=5)
         assert [(row.position, row.page, row.journal, row.good) for row in found] == [
-            (1, b'{"n":1}', b"{}", False)
+            (1, b'{"url":"http://x/1","title":"One","markdown":"# One"}', b"{}", False)
         ]
 
     async def test_many_writers_share_the_store(self, store: Store) -> None:

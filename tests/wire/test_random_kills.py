@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from benchmarks.random_kills import killed_crawl
@@ -12,7 +15,7 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import kill
 from tests.wire.waiting import processes_on, until
-from webdata_nb import acrawl_df, errors, local
+from webdata_nb import acrawl_df, connect, errors, local, session
 from webdata_nb.settings import Settings
 
 
@@ -60,3 +63,23 @@ async def test_a_call_does_not_start_a_service_that_was_stopped(
             with pytest.raises(errors.ConnectionFailed):
                 await calling
         assert not processes_on(at_home.data_dir)
+
+
+async def test_a_session_that_nobody_has_any_more_closes_its_connections(
+    at_home: Settings,
+) -> None:
+    made = connect()
+    await asyncio.to_thread(made.weights_df)
+    running = await local.find(at_home)
+    assert running is not None
+    port = urlsplit(running.url).port
+
+    def connections() -> int:
+        gc.collect()
+        remote = (each.raddr for each in psutil.Process().net_connections("inet"))
+        return sum(bool(address) and address.port == port for address in remote)
+
+    assert connections() > 0
+    session.use(session.Connection())
+    del made
+    await until(lambda: connections() == 0)

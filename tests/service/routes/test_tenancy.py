@@ -56,7 +56,7 @@ NOBODY = {
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 UNKNOWN_FILE = "0" * 64
 ADVERTISER = advertiser_ids()[0]
-HOOK = {"webhook_url": "https://receiver.invalid/hook"}
+HOOK = {"webhook_url": "http://127.0.0.1:65534/hook"}
 
 
 @dataclass(frozen=True, slots=True)
