@@ -57,7 +57,6 @@ _NO_EFFECT: Final = (
     "$defs",
     "definitions",
 )
-_UNIONS: Final = ("anyOf", "oneOf", "allOf")
 _KNOWN: Final = frozenset((*_LIMITS, *_STRUCTURE, *_NO_EFFECT, "uniqueItems"))
 
 

@@ -38,7 +38,6 @@ CREATE INDEX document_job ON document (job_id);
 CREATE VIRTUAL TABLE body USING fts5 (title, text, tokenize = 'unicode61 remove_diacritics 2');
 PRAGMA user_version = {VERSION};
 """
-_CURSORS: Final = "SELECT job_id, position FROM cursor"
 _FIND: Final = """
 SELECT document.url, body.title,
   snippet(body, 1, '', '', ' … ', :tokens) AS snippet
