@@ -183,6 +183,28 @@ def test_a_click_ends_the_job_that_is_waited_for_and_stop_leaves_it(
     assert states(service) == ["cancelled"]
 
 
+INTERRUPT_AFTER_DISPLAY: Final = """
+import IPython.core.display_functions as display_functions
+publish = display_functions.publish_display_data
+def publish_and_interrupt(*args, **kwargs):
+    display_functions.publish_display_data = publish
+    publish(*args, **kwargs)
+    raise KeyboardInterrupt
+display_functions.publish_display_data = publish_and_interrupt
+"""
+
+
+@pytest.mark.parametrize("progress", ["panel", "html"])
+def test_an_interrupt_at_the_first_display_leaves_one_plain_output(
+    kernel: Kernel, service: WireService, progress: str
+) -> None:
+    assert kernel.run(INTERRUPT_AFTER_DISPLAY).status == "ok"
+    cell = kernel.run(f"s.crawl_df({SITE!r}, cache=False, progress={progress!r})")
+    assert cell.error is not None
+    assert len(cell.outputs) == 1
+    assert last(cell).startswith("■ ")
+
+
 def test_without_anybody_to_click_there_are_no_widgets(
     kernel: Kernel, service: WireService
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import logging
+import math
 import sys
 import time
 from typing import Any, Final
@@ -83,19 +84,34 @@ def _postfix(view: View) -> str:
     return ", ".join(word for word in words if word)
 
 
-class Html(Deaf):
-    """A bar of plain HTML: no script, no widget, and static once the job is done."""
+class CellOutput:
+    """One output of a notebook cell, whose content can be replaced."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self) -> None:
         # Only in a kernel, where IPython is loaded already.
         import IPython.display  # noqa: PLC0415 - scripts never need IPython
 
-        show: Any = IPython.display.display
-        self._handle = show(bundle(view), raw=True, display_id=True)
-        self._painted_at = time.monotonic()
+        make_handle: Any = IPython.display.DisplayHandle
+        self._handle = make_handle()
+        self.displayed = False
+
+    def show(self, mimebundle: dict[str, Any]) -> None:
+        """Display `mimebundle`, in place of what is displayed already."""
+        send = self._handle.update if self.displayed else self._handle.display
+        # Set first: an interrupt while sending must not lead to a second output.
+        self.displayed = True
+        send(mimebundle, raw=True)
+
+
+class Html(Deaf):
+    """A bar of plain HTML: no script, no widget, and static once the job is done."""
+
+    def __init__(self, _view: View) -> None:
+        self._output = CellOutput()
+        self._painted_at = -math.inf
 
     def paint(self, view: View) -> None:
-        """Replace the bar, at most five times a second."""
+        """Display or replace the bar, at most five times a second."""
         if time.monotonic() - self._painted_at >= REPAINT_S:
             self._update(view)
 
@@ -104,8 +120,7 @@ class Html(Deaf):
         self._update(view)
 
     def _update(self, view: View) -> None:
-        if self._handle is not None:
-            self._handle.update(bundle(view), raw=True)
+        self._output.show(bundle(view))
         self._painted_at = time.monotonic()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from webdata_nb.display import clicks
-from webdata_nb.display.bars import COLOURS, FONT, REPAINT_S, bundle
+from webdata_nb.display.bars import COLOURS, FONT, REPAINT_S, CellOutput, bundle
 from webdata_nb.display.view import View, sentence
 
 Cancel = Callable[[], object]
@@ -26,10 +26,8 @@ class Panel:
 
     def __init__(self, view: View, cancel: Cancel | None = None) -> None:
         # Only in a kernel, where both are there already or the first call may wait for them.
-        import IPython.display  # noqa: PLC0415 - scripts never need IPython
-        import ipywidgets  # type: ignore[import-untyped]  # noqa: PLC0415 - nor widgets
+        import ipywidgets  # type: ignore[import-untyped]  # noqa: PLC0415 - scripts need no widgets
 
-        show: Any = IPython.display.display
         self._made = Widgets(ipywidgets, view, can_cancel=cancel is not None)
         self._until_closed = contextlib.ExitStack()
         self._pump: Callable[[], None] | None = None
@@ -40,8 +38,7 @@ class Panel:
             self._pump = self._until_closed.enter_context(
                 clicks.heard(kernel, self._made.button, cancel)
             )
-        # Last: no click comes before somebody hears it.
-        self._handle = show(self._bundle(view), raw=True, display_id=True)
+        self._output = CellOutput()
 
     def _bundle(self, view: View) -> dict[str, Any]:
         box = self._made.box
@@ -54,6 +51,8 @@ class Panel:
     def paint(self, view: View) -> None:
         """Move the bar, at most five times a second; a click shows at once."""
         self._last = view
+        if not self._output.displayed:
+            self._output.show(self._bundle(view))
         due = time.monotonic() - self._painted_at >= REPAINT_S
         if due or view.cancelling != self._made.cancelling:
             self._paint(view)
@@ -72,8 +71,7 @@ class Panel:
     def close(self, view: View) -> None:
         """Put plain HTML in place of the widgets."""
         self._until_closed.close()
-        if self._handle is not None:
-            self._handle.update(bundle(view), raw=True)
+        self._output.show(bundle(view))
         self._made.close()
 
 

@@ -67,7 +67,11 @@ class View:
 
 
 class Painter(Protocol):
-    """Draws views; `close` draws the last one and leaves it standing."""
+    """Draws views; `close` draws the last one and leaves it standing.
+
+    Nothing appears in a notebook before the first `paint`: an interrupt while a painter is made
+    must not leave an output behind that nobody closes.
+    """
 
     def paint(self, view: View) -> None:
         """Draw `view`."""
