@@ -20,9 +20,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
-from webdata_nb.functions.ask import Ask
-from webdata_nb.functions.call import Call
-from webdata_nb.functions.memory import Memory
+from webdata_nb.cache.result_cache import Memory
+from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.job_spec import Ask
 from webdata_nb.tables import receipt, rows
 
 URL = "https://site.test/"

@@ -20,9 +20,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.extract import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 PAGES: Final = 1000
 LEAST_CORRECT: Final = 0.99

@@ -33,15 +33,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from webdata_nb.service import collector
+from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
-from webdata_nb.service.scrape.worker import COLLECTOR
+from webdata_nb.service.workers.worker import COLLECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.scrape.source import Fact
+    from webdata_nb.service.content.source import Fact
 
 CEILINGS: Final = {"asked": 0.48, "row": 0.68, "main": 0.15}
 """The most of each peer's CPU time that ours may take. The aim for ``asked`` is 0.3 and not
@@ -131,7 +131,7 @@ def main() -> int:
             "trafilatura",
         ),
     }
-    collector.calm(*COLLECTOR)  # as a page worker does; for both sides
+    gc_tuning.calm(*COLLECTOR)  # as a page worker does; for both sides
     above = False
     for name, (ours, theirs, rival) in contests.items():
         least = contest(pages, ours, theirs, ROUNDS[name])

@@ -17,7 +17,7 @@ import orjson
 import pandas as pd
 
 from benchmarks.cached_call import page
-from webdata_nb.client import answers
+from webdata_nb.client import replies
 from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.tables import frame, rows, schemas
 
@@ -41,7 +41,7 @@ def reply(count: int) -> bytes:
 
 def ours(body: bytes) -> pd.DataFrame:
     """Decode, check the envelope, and build the typed frame."""
-    status = answers.parse(CrawlStatus, orjson.loads(body))
+    status = replies.parse(CrawlStatus, orjson.loads(body))
     made = rows.batch("crawl", status.data)
     shown = schemas.shown("crawl", formats=FORMATS, metadata=True)
     return frame.build(made.table, shown=shown, objects=made.objects)

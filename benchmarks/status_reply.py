@@ -41,9 +41,9 @@ from starlette.routing import Route
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.app import service
-from webdata_nb.service.connections import Connections
-from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.process import Server, give_memory_back, listen
+from webdata_nb.service.http.connections import Connections
+from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.server import Server, give_memory_back, listen
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.records import Batch, Entry, NewJob, Seen
 from webdata_nb.service.store.sqlite import SqliteStore

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from tests.wire_service import KEY, WireService
 from webdata_nb import local, session, settings
 from webdata_nb.bridge import synced
-from webdata_nb.cli import main
+from webdata_nb.cli.main import main
 from webdata_nb.contract import paths
 
 CANARY = "canary-key-5a0d"

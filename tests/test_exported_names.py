@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import webdata_nb
-from webdata_nb import functions
+from webdata_nb import api
 
 SOURCE = ast.parse(Path(webdata_nb.__file__).read_text(encoding="utf-8"))
 
@@ -39,7 +39,7 @@ def test_what_checkers_see_is_what_there_is() -> None:
 
 
 def test_every_function_is_public_and_every_public_name_documented() -> None:
-    assert set(functions.__all__) <= set(webdata_nb.__all__)
+    assert set(api.__all__) <= set(webdata_nb.__all__)
     for name in webdata_nb.__all__:
         if name != "__version__":
             assert inspect.getdoc(getattr(webdata_nb, name)), name

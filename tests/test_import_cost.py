@@ -49,7 +49,7 @@ def loaded_by(code: str) -> frozenset[str]:
         "import webdata_nb",
         "from webdata_nb import __version__",
         "import webdata_nb; dir(webdata_nb)",
-        "import webdata_nb.cli",
+        "import webdata_nb.cli.main",
     ],
 )
 def test_an_import_alone_loads_nothing_heavy(code: str) -> None:
@@ -58,7 +58,7 @@ def test_an_import_alone_loads_nothing_heavy(code: str) -> None:
 
 def test_the_commands_help_loads_nothing_heavy() -> None:
     code = (
-        "from webdata_nb.cli import main\n"
+        "from webdata_nb.cli.main import main\n"
         "try:\n    main(['--help'])\n"
         "except SystemExit as ended:\n    assert not ended.code"
     )

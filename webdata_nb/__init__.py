@@ -18,10 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from webdata_nb import errors
-    from webdata_nb.client.receiver import receive_webhooks
-    from webdata_nb.client.signature import verify_signature
-    from webdata_nb.functions import (
+    from webdata_nb import cache, errors
+    from webdata_nb.api import (
         Estimate,
         FrameStream,
         Job,
@@ -74,8 +72,9 @@ if TYPE_CHECKING:
         weights_df,
         why,
     )
+    from webdata_nb.client.signature import verify_signature
+    from webdata_nb.client.webhook_receiver import receive_webhooks
     from webdata_nb.settings import options
-    from webdata_nb.tables import cache
     from webdata_nb.tables.csv_export import read_csv_export
     from webdata_nb.tables.diff import serp_diff
 
@@ -146,7 +145,7 @@ __all__ = [
 # pandas, pyarrow and the rest take a third of a second to import: nobody should wait for them
 # before using a name that needs them (PEP 562).
 _MODULES: Final = {
-    "cache": "webdata_nb.tables.cache",
+    "cache": "webdata_nb.cache",
     "errors": "webdata_nb.errors",
     "tables": "webdata_nb.tables",
 }
@@ -154,10 +153,10 @@ _HOMES: Final = {
     "options": "webdata_nb.settings",
     "read_csv_export": "webdata_nb.tables.csv_export",
     "serp_diff": "webdata_nb.tables.diff",
-    "receive_webhooks": "webdata_nb.client.receiver",
+    "receive_webhooks": "webdata_nb.client.webhook_receiver",
     "verify_signature": "webdata_nb.client.signature",
 }
-_FUNCTIONS: Final = "webdata_nb.functions"
+_FUNCTIONS: Final = "webdata_nb.api"
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,5 @@
 """`python -m webdata_nb` is the `webdata` command."""
 
-from webdata_nb.cli import main
+from webdata_nb.cli.main import main
 
 raise SystemExit(main())

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from webdata_nb.api import crawl_df, search_df, show
 from webdata_nb.contract.fields import ENGINES
-from webdata_nb.display import lines
-from webdata_nb.functions import crawl_df, search_df, show
+from webdata_nb.display import text_lines
 from webdata_nb.tables import records
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _Parser(argparse.ArgumentParser):
     """Tells what is wrong in one line, where argparse would end the kernel."""
 
     def error(self, message: str) -> NoReturn:
-        raise lines.usage_error(f"{message}\n{self.format_usage().strip()}")
+        raise text_lines.usage_error(f"{message}\n{self.format_usage().strip()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _line_magic(shell: Any, magic: _Magic) -> Callable[[str], pd.DataFrame | Non
     def run(line: str) -> pd.DataFrame | None:
         given = _read(magic.parser, line)
         if given.help:
-            lines.shown(magic.parser.format_help())
+            text_lines.shown(magic.parser.format_help())
             return None
         df = magic.run(given)
         if given.output is None:

@@ -8,9 +8,9 @@ import pytest_asyncio
 
 from tests.requirements import require, require_module
 from tests.site.server import Site
-from webdata_nb.service.scrape.render import Browser
+from webdata_nb.service.browser.renderer import Browser
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 NAMES = {
     "site.test": ["127.0.0.1"],

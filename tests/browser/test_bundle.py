@@ -18,9 +18,9 @@ from tests.service.web.test_proxy import TunnelProxy
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer
 from tests.site.server import Site
-from webdata_nb.service.scrape.render import Browser, RenderRequest
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -15,11 +15,11 @@ import pytest_asyncio
 from tests.browser.conftest import POLICY, look_up
 from tests.service.addresses import NAME_TEXT
 from tests.site.server import Site
+from webdata_nb.service.browser import tab
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.scrape import tab
-from webdata_nb.service.scrape.render import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.forward import Allowance
+from webdata_nb.service.web.forward_proxy import Allowance
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.site.document import document, prose
 from webdata_nb.demo.server import SampleSite
-from webdata_nb.service.scrape.javascript import is_empty_without_javascript
+from webdata_nb.service.pages.javascript import is_empty_without_javascript
 
 NOTICE = "<noscript>You need to enable JavaScript to run this app.</noscript>"
 APP = "<script type=module src=/assets/index.js></script>"

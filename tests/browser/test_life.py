@@ -16,16 +16,16 @@ import pytest
 
 from tests.browser.conftest import POLICY, look_up
 from tests.site.server import Site
+from webdata_nb.service.browser import profile_folders
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape import browser_folders
-from webdata_nb.service.scrape.render import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
 
 _PATIENCE_S: Final = 20.0
 _CHILD: Final = """
 import asyncio, sys
 from tests.browser.conftest import POLICY
-from webdata_nb.service.scrape.render import Browser, RenderRequest
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
 
 async def main():
@@ -192,5 +192,5 @@ def test_nothing_outlives_a_killed_parent(
     assert alive == []
     # Nobody is left to remove the folder for downloads: the next service does.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert browser_folders.remove_stale() == 1
+    assert profile_folders.remove_stale() == 1
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ from tests.service.conftest import opened
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer
 from tests.site.server import Site
-from webdata_nb.service.scrape.render import Browser, RenderRequest
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.settings import Upstream
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.throttle import HostThrottle

@@ -9,8 +9,8 @@ from tests.browser.conftest import POLICY, look_up
 from tests.service.scrape.pages import made
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
+from webdata_nb.service.browser.renderer import Browser, RenderRequest, Shot
 from webdata_nb.service.errors import BadInput, ScrapeError
-from webdata_nb.service.scrape.render import Browser, RenderRequest, Shot
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

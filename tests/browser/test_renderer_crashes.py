@@ -14,9 +14,9 @@ import pytest
 from tests.browser.conftest import POLICY, look_up
 from tests.browser.test_life import chromiums
 from tests.site.server import Site
+from webdata_nb.service.browser import chromium as chromium_module
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape import chromium as chromium_module
-from webdata_nb.service.scrape.render import Browser, RenderRequest
 from webdata_nb.service.web.fetch import Fetcher
 
 # Out of memory soon after the page came to rest, which is when it is being read.

@@ -29,11 +29,11 @@ from tests.service.conftest import opened
 from tests.service.dials import dialled
 from tests.service.routes.teams import member
 from tests.site.server import Site
+from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.scrape.render import Browser, RenderRequest
-from webdata_nb.service.web import resolve
+from webdata_nb.service.web import resolver
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -165,7 +165,7 @@ async def test_no_page_moves_on_to_a_forbidden_address(
 @pytest.fixture
 def names() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resolve, "_system_addresses", look_up)
+        patch.setattr(resolver, "_system_addresses", look_up)
         yield
 
 

@@ -17,7 +17,7 @@ from tests.client import fake
 from tests.client.fake import KEY, Service, status
 from webdata_nb import errors
 from webdata_nb.client.client import Client
-from webdata_nb.client.exchange import Pause
+from webdata_nb.client.http import Pause
 
 SEARCH = {"query": "lighthouse", "num_results": 3}
 

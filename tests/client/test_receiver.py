@@ -15,7 +15,7 @@ from tests.service.conftest import opened
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb import receive_webhooks, verify_signature
-from webdata_nb.client.receiver import BODY_BYTES, Receiver
+from webdata_nb.client.webhook_receiver import BODY_BYTES, Receiver
 from webdata_nb.contract.signature import sign
 from webdata_nb.errors import ConnectionFailed, InvalidArgument
 

@@ -11,9 +11,9 @@ import pytest
 from tests.client import fake
 from tests.client.fake import BREAK, KEY, Service, status
 from webdata_nb import errors
-from webdata_nb.client import streaming, waiting
+from webdata_nb.client import event_stream, job_wait
 from webdata_nb.client.client import Client
-from webdata_nb.client.waiting import poll_after, wait
+from webdata_nb.client.job_wait import poll_after, wait
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 
@@ -74,7 +74,7 @@ async def test_a_stream_that_keeps_breaking_gives_way_to_polling(
 ) -> None:
     job_id, heard = service.job(3), Listener()
     assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
-    assert len(service.requests("GET events")) == streaming.REOPENED + 1
+    assert len(service.requests("GET events")) == event_stream.REOPENED + 1
     assert heard.counts() == [3]
 
 
@@ -158,7 +158,7 @@ async def test_an_outage_is_waited_out(
     outage = [status(500, Retry_After="0")] * 12
     service.on("GET crawl", *outage)
     assert await wait(client, "crawl", job_id, report=Listener()) is JobStatus.COMPLETED
-    monkeypatch.setattr(waiting, "OUTAGE_S", 0.0)
+    monkeypatch.setattr(job_wait, "OUTAGE_S", 0.0)
     service.on("GET crawl", *outage)
     with pytest.raises(errors.ServiceFault) as caught:
         await wait(client, "crawl", job_id, report=Listener())

@@ -11,8 +11,8 @@ from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
 from webdata_nb.contract.countries import CODES, country_code
+from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
-from webdata_nb.contract.wording import plain_message
 
 JARGON = re.compile(
     r"pydantic|tuple|dictionary|\bdict\b|\bInput\b|boolean|integer|\bstring\b|should be|valid "

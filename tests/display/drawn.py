@@ -10,15 +10,15 @@ import ipywidgets  # type: ignore[import-untyped]
 import pandas as pd
 
 from webdata_nb import gallery, show
+from webdata_nb.api import Session, connect
+from webdata_nb.cache.job_refs import Ticket
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.display import bars, panel, state
-from webdata_nb.display.view import Inputs, View
-from webdata_nb.functions import Session, connect
-from webdata_nb.functions.handle import Job
+from webdata_nb.display import bars, object_html, panel
+from webdata_nb.display.progress_view import Inputs, View
+from webdata_nb.jobs.job import Job
 from webdata_nb.tables import frame, rows, schemas
 from webdata_nb.tables.schemas import TableName
-from webdata_nb.tables.tickets import Ticket
 
 
 def markups(texts: list[str], *tables: TableName) -> list[str]:
@@ -40,7 +40,7 @@ def others(texts: list[str]) -> list[str]:
     """Return what is drawn besides frames: galleries, bars, panels, jobs."""
     made = [gallery(creatives(texts), max_cards=len(texts))._repr_html_()]
     for text in texts:
-        made.append(state.bundle(text, text, text)["text/html"])
+        made.append(object_html.bundle(text, text, text)["text/html"])
         made += _of_progress(text)
     with connect() as session:
         return made + [_of_job(text, session) for text in texts]

@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 
 from tests.requirements import require
 from webdata_nb.display import bars
-from webdata_nb.display.view import View
+from webdata_nb.display.progress_view import View
 
 HALF: Final = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
 DONE: Final = View("crawl https://site.test/", 10, completed=10, ending="done", elapsed=3)
@@ -114,7 +114,7 @@ def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
         import time
         from webdata_nb.display import progress
         from webdata_nb.display.bars import Html
-        from webdata_nb.display.view import View
+        from webdata_nb.display.progress_view import View
         assert progress.choose(None) is Html
         bar = Html(View("crawl <b>", 10))
         bar.paint(View("crawl <b>", 10, completed=1))

@@ -9,9 +9,9 @@ import ipywidgets  # type: ignore[import-untyped]
 import pytest
 
 from tests.display.test_bars import Tags, hostile
-from webdata_nb.display import clicks, panel
+from webdata_nb.display import click_listener, panel
 from webdata_nb.display.panel import Widgets
-from webdata_nb.display.view import View
+from webdata_nb.display.progress_view import View
 
 RUNNING = View("crawl https://site.test/", 10, completed=5, failed=1, status="running")
 
@@ -82,7 +82,7 @@ class Odd:
 @pytest.mark.parametrize("kernel", [None, Unknown(), Odd()])
 def test_a_kernel_of_another_kind_is_left_alone(kernel: object) -> None:
     button, clicked = ipywidgets.Button(), []
-    with clicks.heard(kernel, button, lambda: clicked.append(1)) as pump:
+    with click_listener.heard(kernel, button, lambda: clicked.append(1)) as pump:
         pump()
         button.click()  # as an idle kernel passes it on
     button.click()

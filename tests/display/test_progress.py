@@ -16,7 +16,7 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars, progress
 from webdata_nb.display.progress import Listener, Silent
-from webdata_nb.display.view import Ending, Painter, View
+from webdata_nb.display.progress_view import Ending, Painter, View
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
 
 

@@ -16,7 +16,7 @@ from turbohtml import parse
 from tests.display import drawn, hostile
 from tests.requirements import require
 from webdata_nb import show
-from webdata_nb.display import sheet
+from webdata_nb.display import row_table
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.tables import frame, rows, schemas
 
@@ -140,7 +140,7 @@ def test_only_a_frame_is_shown() -> None:
     ],
 )
 def test_links_lead_to_the_web_alone(text: str, *, is_link: bool) -> None:
-    assert sheet.is_web_address(text) is is_link
+    assert row_table.is_web_address(text) is is_link
 
 
 def test_own_payloads_in_every_field_are_text() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.display.pace import WINDOW_S, Pace
-from webdata_nb.display.view import Inputs, View, counts, duration, pace, sentence
+from webdata_nb.display.progress_rate import WINDOW_S, Pace
+from webdata_nb.display.progress_view import Inputs, View, counts, duration, pace, sentence
 
 LOOKS: Final = st.lists(
     st.tuples(st.floats(0.01, 20.0), st.integers(0, 50)), min_size=1, max_size=60

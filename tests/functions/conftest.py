@@ -9,7 +9,7 @@ import pytest
 
 from tests.wire_service import KEY, WireService
 from webdata_nb import session
-from webdata_nb.functions import Session, connect
+from webdata_nb.api import Session, connect
 
 
 @pytest.fixture(scope="module")

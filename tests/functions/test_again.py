@@ -11,9 +11,7 @@ from starlette.responses import JSONResponse, Response
 import webdata_nb
 from tests.functions.receipts import SECRET, SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
-from webdata_nb.contract import paths
-from webdata_nb.errors import InvalidArgument, OverBudget
-from webdata_nb.functions import (
+from webdata_nb.api import (
     crawl_df,
     creatives_df,
     estimate,
@@ -22,6 +20,8 @@ from webdata_nb.functions import (
     scrape_df,
     search_df,
 )
+from webdata_nb.contract import paths
+from webdata_nb.errors import InvalidArgument, OverBudget
 
 BROKEN = {"success": False, "status": "failed", "error": "timeout", "markdown": None}
 

@@ -12,18 +12,18 @@ import pytest
 import webdata_nb
 from tests.functions.receipts import SECRET, SITE, same, told
 from tests.wire_service import KEY, Script, WireService, crawl_rows
-from webdata_nb.contract import paths
-from webdata_nb.errors import (
-    AuthError,
-    OfflineError,
-)
-from webdata_nb.functions import (
+from webdata_nb.api import (
     connect,
     crawl_df,
     creatives_df,
     jobs_df,
     search_df,
     weights_df,
+)
+from webdata_nb.contract import paths
+from webdata_nb.errors import (
+    AuthError,
+    OfflineError,
 )
 
 

@@ -14,37 +14,39 @@ import pandas as pd
 import pytest
 from pydantic import BaseModel
 
-from webdata_nb import errors, functions
+from webdata_nb import api, errors
+from webdata_nb.api import overloads
+from webdata_nb.calls import multi_input
 from webdata_nb.contract import fields
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.display import progress
-from webdata_nb.functions import call, many, overloads
+from webdata_nb.requests import call_options
 from webdata_nb.tables import frame, schemas
 from webdata_nb.tables.schemas import TableName
 
 FRAMES: dict[Callable[..., Any], TableName] = {
-    functions.search_df: "search",
-    functions.crawl_df: "crawl",
-    functions.creatives_df: "creatives",
-    functions.advertisers_df: "advertisers",
-    functions.jobs_df: "jobs",
-    functions.weights_df: "weights",
-    functions.engines_df: "engines",
-    functions.usage_df: "usage",
+    api.search_df: "search",
+    api.crawl_df: "crawl",
+    api.creatives_df: "creatives",
+    api.advertisers_df: "advertisers",
+    api.jobs_df: "jobs",
+    api.weights_df: "weights",
+    api.engines_df: "engines",
+    api.usage_df: "usage",
 }
 REQUESTS: dict[Callable[..., Any], type[BaseModel]] = {
-    functions.search_df: SearchRequest,
-    functions.crawl_df: CrawlRequest,
-    functions.creatives_df: CreativesRequest,
+    api.search_df: SearchRequest,
+    api.crawl_df: CrawlRequest,
+    api.creatives_df: CreativesRequest,
 }
 
 TYPES: dict[str, Any] = {
     "Engine": fields.Engine,
     "Format": fields.Format,
     "Strategy": fields.Strategy,
-    "OnCancel": call.OnCancel,
-    "OnIncomplete": call.OnIncomplete,
-    "OnError": many.OnError,
+    "OnCancel": call_options.OnCancel,
+    "OnIncomplete": call_options.OnIncomplete,
+    "OnError": multi_input.OnError,
     "DtypeBackend": frame.DtypeBackend,
 }
 
@@ -91,7 +93,7 @@ def test_the_columns_told_are_those_of_the_schema(
 
 
 def test_every_frame_function_is_looked_at() -> None:
-    named = {name for name in functions.__all__ if name.endswith("_df") and name[0] != "a"}
+    named = {name for name in api.__all__ if name.endswith("_df") and name[0] != "a"}
     known = {function.__name__ for function in FRAMES}
     # Theirs are those of another function, or are shown by tests of their own.
     others = {"export_df", "history_df", "scrape_df", "links_df", "images_df", "headings_df"}
@@ -101,9 +103,9 @@ def test_every_frame_function_is_looked_at() -> None:
 @pytest.mark.parametrize(
     ("function", "made"),
     [
-        (functions.links_df, {"url": ["http://a.test/"], "links": [["http://b.test/"]]}),
-        (functions.images_df, {"url": ["http://a.test/"], "images": [[{"src": "/a.png"}]]}),
-        (functions.headings_df, {"url": ["http://a.test/"], "headings": [[{"level": 1}]]}),
+        (api.links_df, {"url": ["http://a.test/"], "links": [["http://b.test/"]]}),
+        (api.images_df, {"url": ["http://a.test/"], "images": [[{"src": "/a.png"}]]}),
+        (api.headings_df, {"url": ["http://a.test/"], "headings": [[{"level": 1}]]}),
     ],
 )
 def test_derived_columns_are_named(function: Callable[..., Any], made: dict[str, Any]) -> None:
@@ -141,9 +143,9 @@ def test_defaults_told_are_those_of_the_contract(function: Callable[..., Any], n
 @pytest.mark.parametrize(
     ("function", "known"),
     [
-        (functions.search_df, overloads.SearchOptions),
-        (functions.crawl_df, overloads.CrawlOptions),
-        (functions.creatives_df, overloads.CreativesOptions),
+        (api.search_df, overloads.SearchOptions),
+        (api.crawl_df, overloads.CrawlOptions),
+        (api.creatives_df, overloads.CreativesOptions),
     ],
     ids=["search", "crawl", "creatives"],
 )
@@ -165,8 +167,8 @@ def words_of(hint: str) -> set[str]:
     return {word for types in named for word in get_args(types)}
 
 
-@pytest.mark.parametrize("name", functions.__all__)
+@pytest.mark.parametrize("name", api.__all__)
 def test_the_errors_told_exist(name: str) -> None:
-    heads = [line for line in section(getattr(functions, name), "Raises").splitlines() if line]
+    heads = [line for line in section(getattr(api, name), "Raises").splitlines() if line]
     for each in ", ".join(line for line in heads if not line.startswith(" ")).split(", "):
         assert not each or hasattr(errors, each) or hasattr(builtins, each), each

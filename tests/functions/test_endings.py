@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 import webdata_nb
 from tests.functions.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from webdata_nb.api import crawl_df, creatives_df, jobs_df, search_df, weights_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import (
     ConnectionFailed,
@@ -20,14 +21,7 @@ from webdata_nb.errors import (
     JobFailed,
     JobTimeout,
 )
-from webdata_nb.functions import (
-    crawl_df,
-    creatives_df,
-    harvest,
-    jobs_df,
-    search_df,
-    weights_df,
-)
+from webdata_nb.jobs import incremental_reader
 
 
 @pytest.mark.usefixtures("connected")
@@ -70,7 +64,7 @@ def test_a_service_that_ignores_paging_is_noticed(service: WireService) -> None:
     service.crawl = Script(crawl_rows(150), ignores_page=True)
     with pytest.raises(IncompleteResult, match="ignores `page`") as raised:
         crawl_df(SITE)
-    assert len(raised.value.frame) == harvest.ROWS
+    assert len(raised.value.frame) == incremental_reader.ROWS
 
 
 @pytest.mark.usefixtures("connected")

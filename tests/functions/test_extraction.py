@@ -11,9 +11,9 @@ from tests.functions.receipts import same, told
 from tests.service.extract.stub_model import KEY, StubModel, reads, says
 from tests.site.server import Site
 from webdata_nb import local, settings
+from webdata_nb.api import Session, connect, crawl_df, search_df
 from webdata_nb.bridge import synced
 from webdata_nb.errors import InvalidArgument, InvalidRequest
-from webdata_nb.functions import Session, connect, crawl_df, search_df
 from webdata_nb.settings import LanguageModel
 
 stop = synced(local.stop)

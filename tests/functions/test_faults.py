@@ -25,8 +25,9 @@ from tests.client.fake import (
 )
 from tests.functions.receipts import SITE
 from webdata_nb import connect
+from webdata_nb.api import Session
 from webdata_nb.errors import IncompleteResult
-from webdata_nb.functions import Session, harvest
+from webdata_nb.jobs import incremental_reader
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "500": lambda: status(500),
@@ -89,8 +90,10 @@ async def test_polling_a_thousand_rows_downloads_them_once(
     assert len(df) == 1000
     asked = [each.query for each in faulty.requests("GET crawl")]
     assert [query for query in asked if query.get("include_data") == "false"]
-    pages = [query["page"] for query in asked if query.get("per_page") == f"{harvest.ROWS}"]
-    assert pages == [str(page) for page in range(1, 1000 // harvest.ROWS + 1)]
+    pages = [
+        query["page"] for query in asked if query.get("per_page") == f"{incremental_reader.ROWS}"
+    ]
+    assert pages == [str(page) for page in range(1, 1000 // incremental_reader.ROWS + 1)]
 
 
 WRITER = """

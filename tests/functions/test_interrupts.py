@@ -14,7 +14,7 @@ import pytest
 import webdata_nb
 from tests.functions.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
-from webdata_nb.functions import (
+from webdata_nb.api import (
     Session,
     crawl_df,
 )

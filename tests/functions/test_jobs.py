@@ -22,6 +22,18 @@ from tests.functions.receipts import SECRET, SITE, same, told
 from tests.service.exports import jobs as exported
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
 from webdata_nb import session
+from webdata_nb.api import (
+    Job,
+    Session,
+    ajob,
+    asearch_job,
+    crawl_df,
+    crawl_job,
+    export_df,
+    job,
+    search_df,
+    search_job,
+)
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, Progress
 from webdata_nb.contract.states import JobStatus
@@ -34,18 +46,6 @@ from webdata_nb.errors import (
     MissingExtra,
     NotFound,
     WrongState,
-)
-from webdata_nb.functions import (
-    Job,
-    Session,
-    ajob,
-    asearch_job,
-    crawl_df,
-    crawl_job,
-    export_df,
-    job,
-    search_df,
-    search_job,
 )
 from webdata_nb.service.routes.exports import FORMATS
 

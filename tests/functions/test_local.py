@@ -9,9 +9,7 @@ import pytest
 
 from tests.functions.receipts import same, told
 from webdata_nb import local, receive_webhooks, settings
-from webdata_nb.bridge import synced
-from webdata_nb.demo.server import SampleSite
-from webdata_nb.functions import (
+from webdata_nb.api import (
     Session,
     connect,
     crawl_df,
@@ -20,6 +18,8 @@ from webdata_nb.functions import (
     search_df,
     search_job,
 )
+from webdata_nb.bridge import synced
+from webdata_nb.demo.server import SampleSite
 
 stop = synced(local.stop)
 

@@ -20,10 +20,10 @@ from tests.functions.receipts import SITE, told
 from tests.functions.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
+from webdata_nb.api import Session, connect, crawl_df, creatives_df, search_df
 from webdata_nb.bridge import PORTAL
 from webdata_nb.contract import paths
 from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFault
-from webdata_nb.functions import Session, connect, crawl_df, creatives_df, search_df
 
 
 @pytest.mark.usefixtures("connected")

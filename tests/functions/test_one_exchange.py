@@ -14,9 +14,10 @@ from aiohttp import web
 
 from tests.site.server import Site
 from webdata_nb import local, settings
+from webdata_nb.api import search_df
 from webdata_nb.bridge import synced
 from webdata_nb.contract.fields import ENGINES
-from webdata_nb.functions import running, search_df
+from webdata_nb.jobs import runner
 
 stop = synced(local.stop)
 
@@ -63,7 +64,7 @@ def test_a_search_that_is_answered_in_time_is_one_exchange(
 ) -> None:
     site.under("/search", answer)
     # As long as a machine under load may take: how long is not the matter here.
-    monkeypatch.setattr(running, "PROMPT_S", 30)
+    monkeypatch.setattr(runner, "PROMPT_S", 30)
     wire = Wire(monkeypatch)
     one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
     assert list(one["url"]) == ["https://x.test/one/a", "https://x.test/one/b"]
@@ -87,11 +88,11 @@ def test_a_search_that_takes_longer_is_asked_for_once_more(
 
     site.under("/search", slow)
     # Longer than any machine takes to answer once it is asked again.
-    monkeypatch.setattr(running, "_GLANCE_S", 30)
+    monkeypatch.setattr(runner, "_GLANCE_S", 30)
     one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
     assert len(one) == 2
     [start, status] = wire.sent
-    assert start == ("POST", f"/v1/search?wait={running.PROMPT_S}")
+    assert start == ("POST", f"/v1/search?wait={runner.PROMPT_S}")
     assert status[0] == "GET"
     assert status[1].startswith("/v1/search/")
     assert "wait=30" in status[1]

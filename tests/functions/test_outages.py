@@ -14,10 +14,7 @@ from tests.functions.receipts import told
 from tests.service.extract.stub_model import StubModel, says
 from tests.site.server import Site
 from webdata_nb import local, settings
-from webdata_nb.bridge import synced
-from webdata_nb.contract.fields import ENGINES
-from webdata_nb.errors import JobFailed
-from webdata_nb.functions import (
+from webdata_nb.api import (
     connect,
     crawl_df,
     crawl_job,
@@ -26,6 +23,9 @@ from webdata_nb.functions import (
     scrape_df,
     search_df,
 )
+from webdata_nb.bridge import synced
+from webdata_nb.contract.fields import ENGINES
+from webdata_nb.errors import JobFailed
 
 stop = synced(local.stop)
 

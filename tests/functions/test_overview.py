@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire_service import Script, WireService, crawl_rows
+from webdata_nb.api import Session
+from webdata_nb.calls.combined_progress import Overview
 from webdata_nb.display import progress as display
-from webdata_nb.display.view import Inputs, Painter, View, sentence
-from webdata_nb.functions import Session
-from webdata_nb.functions.overview import Overview
+from webdata_nb.display.progress_view import Inputs, Painter, View, sentence
 
 STEPS: Final = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 5)), max_size=40

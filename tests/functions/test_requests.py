@@ -11,8 +11,7 @@ import pytest
 
 from tests.functions.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows
-from webdata_nb.contract import paths
-from webdata_nb.functions import (
+from webdata_nb.api import (
     Session,
     crawl_df,
     creatives_df,
@@ -21,6 +20,7 @@ from webdata_nb.functions import (
     usage_df,
     weights_df,
 )
+from webdata_nb.contract import paths
 
 
 @pytest.mark.usefixtures("connected")

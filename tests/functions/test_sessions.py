@@ -17,11 +17,7 @@ import pytest
 from tests.functions.receipts import SITE, same, told
 from tests.wire_service import KEY, WireService
 from webdata_nb import session
-from webdata_nb.errors import (
-    AuthError,
-    InvalidArgument,
-)
-from webdata_nb.functions import (
+from webdata_nb.api import (
     Session,
     acrawl_df,
     acreatives_df,
@@ -30,6 +26,10 @@ from webdata_nb.functions import (
     crawl_df,
     search_df,
     weights_df,
+)
+from webdata_nb.errors import (
+    AuthError,
+    InvalidArgument,
 )
 
 

@@ -13,36 +13,31 @@ import pytest
 import webdata_nb
 from tests.functions.receipts import SITE
 from tests.wire_service import KEY, WireService
-from webdata_nb import functions, session
-from webdata_nb.functions import (
-    Job,
-    Session,
-    connect,
-    why,
-)
+from webdata_nb import api, session
+from webdata_nb.api import Job, Session, connect, why
 
 TWINS = [
-    (getattr(functions, name.removeprefix("a")), getattr(functions, name))
-    for name in functions.__all__
-    if inspect.iscoroutinefunction(getattr(functions, name))
+    (getattr(api, name.removeprefix("a")), getattr(api, name))
+    for name in api.__all__
+    if inspect.iscoroutinefunction(getattr(api, name))
 ]
 
 
 SYNC = [
-    functions.estimate,
-    functions.history_df,
-    functions.diff,
-    functions.links_df,
-    functions.images_df,
-    functions.headings_df,
-    functions.tables,
-    functions.record,
-    functions.replay,
-    functions.to_parquet,
-    functions.show,
-    functions.plot_crawl,
-    functions.plot_ranks,
-    functions.gallery,
+    api.estimate,
+    api.history_df,
+    api.diff,
+    api.links_df,
+    api.images_df,
+    api.headings_df,
+    api.tables,
+    api.record,
+    api.replay,
+    api.to_parquet,
+    api.show,
+    api.plot_crawl,
+    api.plot_ranks,
+    api.gallery,
 ]
 
 
@@ -100,7 +95,7 @@ def test_the_examples_run(
     monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
     service.has_receipts = True
-    names = {name: getattr(functions, name) for name in functions.__all__}
+    names = {name: getattr(api, name) for name in api.__all__}
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     tests = finder.find(documented, "example", globs={**names, "start_url": SITE})

@@ -18,11 +18,11 @@ from tests.functions.receipts import SITE, told
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows
 from webdata_nb import local, settings
+from webdata_nb.api import Session, acrawl_df, connect, crawl_df, creatives_df, search_df
+from webdata_nb.api.overloads import CrawlOptions, CreativesOptions, SearchOptions
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import IncompleteResult, InvalidArgument, JobFailed, JobTimeout
-from webdata_nb.functions import Session, acrawl_df, connect, crawl_df, creatives_df, search_df
-from webdata_nb.functions.overloads import CrawlOptions, CreativesOptions, SearchOptions
 
 stop = synced(local.stop)
 

@@ -20,13 +20,7 @@ from tests.functions.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb import local, settings
-from webdata_nb.bridge import PORTAL, synced
-from webdata_nb.contract import paths
-from webdata_nb.demo.server import SampleSite
-from webdata_nb.display import progress
-from webdata_nb.display.progress import Listener
-from webdata_nb.errors import IncompleteResult, InvalidArgument, JobCancelled, JobFailed, JobTimeout
-from webdata_nb.functions import (
+from webdata_nb.api import (
     FrameStream,
     Session,
     asearch_df,
@@ -38,6 +32,12 @@ from webdata_nb.functions import (
     search_df,
     weights_df,
 )
+from webdata_nb.bridge import PORTAL, synced
+from webdata_nb.contract import paths
+from webdata_nb.demo.server import SampleSite
+from webdata_nb.display import progress
+from webdata_nb.display.progress import Listener
+from webdata_nb.errors import IncompleteResult, InvalidArgument, JobCancelled, JobFailed, JobTimeout
 
 stop = synced(local.stop)
 SEVERAL = ["a", "b", "c"]
@@ -361,7 +361,7 @@ def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
     made = progress.listener
 
-    monkeypatch.setattr("webdata_nb.functions.showing.display.listener", listener)
+    monkeypatch.setattr("webdata_nb.jobs.progress_scope.display.listener", listener)
     return found
 
 

@@ -17,8 +17,7 @@ import pytest
 import webdata_nb
 from tests.functions.receipts import SECRET, SITE, told
 from tests.wire_service import KEY, Script, WireService, crawl_rows, search_rows
-from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded
-from webdata_nb.functions import (
+from webdata_nb.api import (
     advertisers_df,
     crawl_df,
     crawl_job,
@@ -35,6 +34,7 @@ from webdata_nb.functions import (
     weights_df,
     why,
 )
+from webdata_nb.errors import InvalidArgument, MissingExtra, NotRecorded
 from webdata_nb.settings import options
 
 

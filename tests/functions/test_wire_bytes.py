@@ -13,8 +13,9 @@ import pytest
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb import local, settings
+from webdata_nb.api import crawl_df
 from webdata_nb.bridge import synced
-from webdata_nb.functions import crawl_df, harvest
+from webdata_nb.jobs import incremental_reader
 
 PAGES = 330
 RUN = re.compile(r"/v1/crawl/[0-9a-f-]{36}")
@@ -79,7 +80,7 @@ def test_rows_come_over_the_wire_once(monkeypatch: pytest.MonkeyPatch) -> None:
         wire = Wire(monkeypatch)
         pages = crawl_df(site.at("/0"), max_pages=1000, concurrency=10, progress=False)
     assert len(pages) == PAGES
-    full, rest = divmod(PAGES, harvest.ROWS)
+    full, rest = divmod(PAGES, incremental_reader.ROWS)
     assert rest
     assert wire.pages == {str(n): 1 for n in range(1, full + 2)}
     # What the rows are made of, in the form in which they are sent.

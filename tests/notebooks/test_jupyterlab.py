@@ -14,8 +14,8 @@ from tests.requirements import require, require_module
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb import local, settings
+from webdata_nb.api import Session, connect
 from webdata_nb.bridge import synced
-from webdata_nb.functions import Session, connect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, ViewportSize

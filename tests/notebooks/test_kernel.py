@@ -203,6 +203,7 @@ def test_an_interrupt_at_the_first_display_leaves_one_plain_output(
     assert cell.error is not None
     assert len(cell.outputs) == 1
     assert last(cell).startswith("■ ")
+    assert "running" not in states(service)
 
 
 def test_without_anybody_to_click_there_are_no_widgets(
@@ -232,7 +233,7 @@ STRESS: Final = """
 import time
 from ipywidgets import Button
 from IPython import get_ipython
-from webdata_nb.display.clicks import heard
+from webdata_nb.display.click_listener import heard
 button, hits = Button(), []
 print(button.comm.comm_id, flush=True)
 while len(hits) < 20:

@@ -11,7 +11,7 @@ from tests.openapi.described import DOCUMENT
 from tests.openapi.served import team
 from tests.service.conftest import opened
 from webdata_nb.contract import paths
-from webdata_nb.service.scrape.chromium import find_program
+from webdata_nb.service.browser.chromium import find_program
 
 NOBODY = {"Authorization": ""}
 

@@ -18,14 +18,14 @@ from tests.openapi.described import DOCUMENT, OPERATIONS, Operation, schema_of, 
 from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
 from tests.test_cli import Shell
-from webdata_nb.contract import notices, paths
+from webdata_nb.contract import paths, webhook_payloads
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.routes.problems import STATUS
+from webdata_nb.service.routes.error_responses import STATUS
 
 # The local service's control calls are between it and the toolkit, and no part of the contract.
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-FACTS = notices.Facts("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
+FACTS = webhook_payloads.Facts("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
 OURS_ALONE = re.compile(r"^(/local/|/docs$)")
 
 
@@ -213,8 +213,8 @@ def test_every_operation_and_parameter_is_described() -> None:
 def test_the_webhooks_are_those_that_are_sent() -> None:
     assert set(DOCUMENT["webhooks"]) == {"jobEnded", "pageDone"}
     sent = {
-        "jobEnded": [notices.ended(profile, FACTS, NOW) for profile in Profile],
-        "pageDone": [notices.page(FACTS, NOW, url="https://a.example/", success=True)],
+        "jobEnded": [webhook_payloads.ended(profile, FACTS, NOW) for profile in Profile],
+        "pageDone": [webhook_payloads.page(FACTS, NOW, url="https://a.example/", success=True)],
     }
     for name, told in sent.items():
         schema = DOCUMENT["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]

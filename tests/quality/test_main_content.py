@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.service.scrape.main_content import clean_page, main_content
+from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, traits_of
+from webdata_nb.service.content.main_content import clean_page, main_content
+from webdata_nb.service.content.parser import collapse, parse, text_of, to_text
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.parser import collapse, parse, text_of, to_text
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
-from webdata_nb.service.scrape.traits import COMMENTS, RELATED, SHARING, traits_of
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -27,9 +27,9 @@ from markdown_it import MarkdownIt
 
 from tests.requirements import require
 from tests.service.scrape.pages import fetched
-from webdata_nb.service.scrape.links import Links
+from webdata_nb.service.content.links import Links
+from webdata_nb.service.content.parser import Element, Node, drop_all, parse
 from webdata_nb.service.scrape.page import ScrapeOptions, scrape
-from webdata_nb.service.scrape.parser import Element, Node, drop_all, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,9 +19,9 @@ from typing import Any, Final
 import pytest
 
 from tests.requirements import require
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.extract import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 FLOORS: Final = json.loads((Path(__file__).parent / "floors.json").read_text())[
     "structured_extraction"

@@ -18,7 +18,7 @@ from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import Running, service
-from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.local_lifetime import Lifetime
 from webdata_nb.service.settings import (
     DIRECT,
     STALL_S,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api
-from webdata_nb.service.bodies import DEPTH, VALUES, BadJson, strict
+from webdata_nb.service.http.json_bodies import DEPTH, VALUES, BadJson, strict
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()

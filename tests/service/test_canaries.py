@@ -29,8 +29,8 @@ from tests.site.server import Site
 from webdata_nb.contract import paths
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.local import SessionSettings
+from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.keys import key_hash
 from webdata_nb.service.settings import ServiceSettings, Upstream
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore

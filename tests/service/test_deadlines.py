@@ -8,10 +8,12 @@ import pytest
 
 from webdata_nb.contract import limits
 from webdata_nb.service import settings
+from webdata_nb.service.browser import renderer, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
-from webdata_nb.service.scrape import browser_end, page_tries, pool, render, visit
+from webdata_nb.service.pages import page_pipeline
 from webdata_nb.service.search.providers import endpoint
-from webdata_nb.service.web import polite, politeness, resolve, suspension, throttle
+from webdata_nb.service.web import polite_fetcher, politeness, resolver, suspension, throttle
+from webdata_nb.service.workers import pool, retries
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "deadlines.md"
 MANNERS = politeness.Manners()
@@ -21,24 +23,24 @@ MANNERS = politeness.Manners()
     "said",
     [
         f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s unless given",
-        f"| {visit.ATTEMPTS}, within its `timeout`",
-        f"| {visit.ATTEMPTS_ASKED}, within its `timeout`",
+        f"| {page_pipeline.ATTEMPTS}, within its `timeout`",
+        f"| {page_pipeline.ATTEMPTS_ASKED}, within its `timeout`",
         f"| {throttle.TURN_S:g} s (the page's `timeout` where that is longer)",
         f"a line of {throttle.LONGEST_LINE_S:,.0f} s",
         f"failed {MANNERS.broken_after} times in a row | {MANNERS.first_rest_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"sitemaps of a site | {sitemaps.ALL_S:g} s in all",
-        f"the name of a host | {resolve.PATIENCE_S:g} s",
+        f"the name of a host | {resolver.PATIENCE_S:g} s",
         f"| {endpoint.DEADLINE_S:g} s, and {endpoint.PATIENCE_S:g} s in its line",
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {pool.STUCK_S:g} s; {pool.STEP_S:g} s where a signal stopped it",
-        f"the browser, to start | {render.START_S:g} s",
-        f"to close | {browser_end.CLOSE_S:g} s each",
+        f"the browser, to start | {renderer.START_S:g} s",
+        f"to close | {shutdown.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and what the operations under way may take",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {MANNERS.most_pause_s:g} s)",
         f"for more than {suspension.STANDSTILL_S:g} seconds",
-        f"over which {page_tries.CRASHES} workers crash, or {page_tries.KILLS} are killed",
+        f"over which {retries.CRASHES} workers crash, or {retries.KILLS} are killed",
     ],
 )
 def test_the_guide_says_what_holds(said: str) -> None:
@@ -46,5 +48,5 @@ def test_the_guide_says_what_holds(said: str) -> None:
 
 
 def test_restarts_are_as_many_as_the_guide_says() -> None:
-    assert polite.RESTARTS == 3
+    assert polite_fetcher.RESTARTS == 3
     assert "up to three times" in " ".join(GUIDE.read_text().split())

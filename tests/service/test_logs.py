@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.service import logs
-from webdata_nb.service.logs import CALLER, JOB_ID, REPEAT_S, REQUEST_ID, Repeats, event, reason
+from webdata_nb.service.observability import logs
+from webdata_nb.service.observability.logs import (
+    CALLER,
+    JOB_ID,
+    REPEAT_S,
+    REQUEST_ID,
+    Repeats,
+    event,
+    reason,
+)
 
 
 @pytest.fixture

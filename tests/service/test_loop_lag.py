@@ -7,10 +7,10 @@ import time
 
 from prometheus_client import generate_latest
 
-from webdata_nb.service import loop_lag
-from webdata_nb.service.loop_turns import in_turns
-from webdata_nb.service.metrics import Longest, Metrics
-from webdata_nb.service.steps import Steps
+from webdata_nb.service.observability import loop_lag
+from webdata_nb.service.observability.metrics import Longest, Metrics
+from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.steps import Steps
 
 
 async def test_a_blocked_loop_is_seen() -> None:

@@ -30,7 +30,7 @@ from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.creatives import google
 from webdata_nb.service.settings import WebhookSettings
-from webdata_nb.service.web import resolve
+from webdata_nb.service.web import resolver
 
 FORBIDDEN = ("inside.test", "mixed.test", "metadata.test")
 START = "<html lang=en><title>S</title><main><p>A start page.</p></main>"
@@ -51,7 +51,7 @@ Case = Callable[[Api, Site, str], Awaitable[list[Any]]]
 
 @pytest.fixture(autouse=True)
 def _names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "_system_addresses", look_up)
+    monkeypatch.setattr(resolver, "_system_addresses", look_up)
 
 
 @asynccontextmanager

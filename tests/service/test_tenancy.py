@@ -8,7 +8,12 @@ from collections import Counter
 
 import pytest
 
-from webdata_nb.service.tenancy import NOBODY, FairSemaphore, current_account, on_behalf_of
+from webdata_nb.service.runtime.fair_scheduler import (
+    NOBODY,
+    FairSemaphore,
+    current_account,
+    on_behalf_of,
+)
 
 
 async def settle() -> None:

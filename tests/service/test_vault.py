@@ -20,12 +20,12 @@ from tests.stores.suite import ALICE, NOW, accounts, claimed, new_job
 from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.encryption import GivenKeys, KeyFile, Vault, check_keys, new_key
 from webdata_nb.service.errors import SecretsLost
 from webdata_nb.service.settings import BadSetting, secret_keys
-from webdata_nb.service.store.sealing import joined, parted
-from webdata_nb.service.store.secrets import Secrets
+from webdata_nb.service.store.key_rotation import Secrets
+from webdata_nb.service.store.sealed_fields import joined, parted
 from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.vault import GivenKeys, KeyFile, Vault, check_keys, new_key
 
 CANARIES = ("canary-header", "canary-cookie", "canary-webhook", "canary-key", "canary-proxy")
 HEADERS, COOKIES = {"X-Token": CANARIES[0]}, {"session": CANARIES[1]}

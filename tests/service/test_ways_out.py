@@ -40,7 +40,7 @@ from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.creatives import google
 from webdata_nb.service.settings import DIRECT, Upstream, WebhookSettings
-from webdata_nb.service.web import resolve
+from webdata_nb.service.web import resolver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -57,7 +57,7 @@ NO_SEARCH = SessionSettings(engines=dict.fromkeys(ENGINES, ("local",)))
 @pytest.fixture(autouse=True, scope="module")
 def names() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resolve, "_system_addresses", look_up)
+        patch.setattr(resolver, "_system_addresses", look_up)
         yield
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webdata_nb.service.scrape.links import Outlink
+    from webdata_nb.service.content.links import Outlink
     from webdata_nb.service.scrape.scraped import Scraped
 
 BASE: Final = "http://docs.test/"

@@ -14,13 +14,13 @@ from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, NewJob, Seen
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import IDEMPOTENCY_S, SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
-from webdata_nb.service.work.janitor import Janitor
+from webdata_nb.service.work.cleanup import Janitor
 
 HOUR = 3600.0
 RETENTION = Retention(search_hours=48, crawl_hours=100, job_hours=200)

@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.encryption import KEY_FILE, GivenKeys, KeyFile, Vault, new_key
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.queries import migrations, schema_version
 from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, new_key
 
 DATA = """
 INSERT INTO account VALUES ('a1', 'alice', 1.0);

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.tables.test_snapshots import TABLE, TOLD
+from webdata_nb.cache import management, snapshots
+from webdata_nb.cache.snapshots import Question
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import cache, rows, snapshots
+from webdata_nb.tables import rows
 from webdata_nb.tables.schemas import TableName
-from webdata_nb.tables.snapshots import Question
 
 
 @pytest.fixture
@@ -27,10 +28,10 @@ def keep(root: Path, op: TableName, age: timedelta) -> Path:
 
 
 def test_an_unused_cache_is_empty_and_need_not_exist(root: Path) -> None:
-    assert cache.path() == root
-    assert cache.size() == 0
-    assert cache.clear() == 0
-    listing = cache.ls()
+    assert management.path() == root
+    assert management.size() == 0
+    assert management.clear() == 0
+    listing = management.ls()
     assert len(listing) == 0
     assert {str(name): str(dtype) for name, dtype in listing.dtypes.items()} == {
         "op": "str",
@@ -46,18 +47,18 @@ def test_an_unused_cache_is_empty_and_need_not_exist(root: Path) -> None:
 def test_the_listing_shows_the_newest_first(root: Path) -> None:
     old = keep(root, "search", timedelta(hours=2))
     new = keep(root, "crawl", timedelta(hours=1))
-    listing = cache.ls()
+    listing = management.ls()
     assert listing["file"].tolist() == [str(new), str(old)]
     assert listing["op"].tolist() == ["crawl", "search"]
     assert listing["rows"].tolist() == [1, 2]
     assert listing["subject"].tolist() == [TOLD["subject"]] * 2
-    assert listing["bytes"].sum() == cache.size() == sum(p.stat().st_size for p in (old, new))
+    assert listing["bytes"].sum() == management.size() == sum(p.stat().st_size for p in (old, new))
 
 
 def test_a_damaged_file_is_listed_without_what_it_cannot_tell(root: Path) -> None:
     path = keep(root, "crawl", timedelta(0))
     path.write_bytes(b"broken")
-    listing = cache.ls()
+    listing = management.ls()
     assert listing["rows"].isna().all()
     assert listing["bytes"].tolist() == [6]
 
@@ -68,10 +69,10 @@ def test_clearing_by_kind_and_age_leaves_the_rest(root: Path) -> None:
     crawled = keep(root, "crawl", timedelta(hours=2))
     mine = root / "v1" / "search" / "notes.txt"
     mine.write_text("mine")
-    assert cache.clear("search", older_than=3600) == 1
-    assert sorted(cache.ls()["file"]) == sorted([str(kept), str(crawled)])
-    assert cache.clear() == 2
-    assert cache.size() == 0
+    assert management.clear("search", older_than=3600) == 1
+    assert sorted(management.ls()["file"]) == sorted([str(kept), str(crawled)])
+    assert management.clear() == 2
+    assert management.size() == 0
     assert mine.read_text() == "mine"
     assert not crawled.parent.exists()
 
@@ -79,7 +80,7 @@ def test_clearing_by_kind_and_age_leaves_the_rest(root: Path) -> None:
 def test_what_cannot_be_cleared_is_refused(root: Path) -> None:
     path = keep(root, "crawl", timedelta(0))
     with pytest.raises(InvalidArgument, match="search, crawl, creatives"):
-        cache.clear("jobs")
+        management.clear("jobs")
     with pytest.raises(InvalidArgument, match="older_than"):
-        cache.clear(older_than=-1)
+        management.clear(older_than=-1)
     assert path.exists()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import webdata_nb
 from webdata_nb import headings_df, images_df, links_df
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, grids, rows, schemas
+from webdata_nb.tables import frame, html_tables, rows, schemas
 from webdata_nb.tables.derive import tables
 
 PAGES: list[dict[str, Any]] = [
@@ -120,10 +120,10 @@ def test_the_package_is_the_function_too() -> None:
 
 @given(st.text(alphabet='<>/"=|-:\\ \ntablerdhcospn123', max_size=300))
 def test_any_text_gives_rectangles(text: str) -> None:
-    for made in (*grids.of_html(text), *grids.of_markdown(text)):
+    for made in (*html_tables.of_html(text), *html_tables.of_markdown(text)):
         assert {len(row) for row in made.rows} <= {len(made.header)}
 
 
 def test_spans_without_end_have_one() -> None:
-    (made,) = grids.of_html('<table><tr><td colspan="999999999" rowspan="99999999">x</table>')
+    (made,) = html_tables.of_html('<table><tr><td colspan="999999999" rowspan="99999999">x</table>')
     assert len(made.header) == 500

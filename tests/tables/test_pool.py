@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from webdata_nb.tables import pool, rows
+from webdata_nb.tables import arrow_memory, rows
 
 PAGES = [{"url": f"https://site.test/{number}", "markdown": "word " * 8000} for number in range(40)]
 # Every tenth text stays, so that none of the memory between them is at an end of the heap.
@@ -29,7 +29,7 @@ texts = [b"x" * 30_000 + b"%d" % number for number in range(2_000)]
 some = texts[::10]
 del texts
 before = held()
-pool.give_back(ROWS)
+arrow_memory.give_back(ROWS)
 print(before - held())
 """
 
@@ -42,7 +42,7 @@ def given_back(count: int, rows: str = "table") -> int:
 
 
 def test_rows_lie_in_the_memory_that_was_asked_for() -> None:
-    arrow, returning = pa.default_memory_pool(), pool.RETURNING
+    arrow, returning = pa.default_memory_pool(), arrow_memory.RETURNING
     before = arrow.bytes_allocated(), returning.bytes_allocated()
     made = rows.returning("crawl", PAGES).table
     assert arrow.bytes_allocated() == before[0]

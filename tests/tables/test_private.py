@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from webdata_nb.tables import demand, parquet, private, schemas, snapshots, tickets
-from webdata_nb.tables.partials import Partial
-from webdata_nb.tables.snapshots import Question
+from webdata_nb.cache import cancel_token, job_refs, snapshots
+from webdata_nb.cache.partials import Partial
+from webdata_nb.cache.snapshots import Question
+from webdata_nb.tables import parquet, private_files, schemas
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 QUESTION = Question("search", "0" * 32)
@@ -37,8 +38,8 @@ def fill(root: Path) -> None:
     table = schemas.SCHEMAS["search"].empty_table()
     kept = snapshots.put(root, QUESTION, table, {}, now=datetime.now(UTC))
     parquet.write_atomically(kept.path.with_name("receipt-x.parquet"), b"", owner_only=True)
-    tickets.keep(root, "http://x", "", tickets.Ticket("j", "crawl", "s", "d", ()))
-    demand.Demand.raised(root)
+    job_refs.keep(root, "http://x", "", job_refs.Ticket("j", "crawl", "s", "d", ()))
+    cancel_token.Demand.raised(root)
     Partial.of(root, QUESTION).begin([{"a": 1}])
     snapshots.mark(root, "mark")
 
@@ -51,7 +52,7 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
     wrong = {
         name: oct(mode)
         for name, mode in found.items()
-        if mode != (private.FOLDER if (tmp_path / name).is_dir() else private.FILE)
+        if mode != (private_files.FOLDER if (tmp_path / name).is_dir() else private_files.FILE)
     }
     assert wrong == {}
 
@@ -81,6 +82,6 @@ def test_a_file_that_a_user_asked_for_has_the_usual_mode(tmp_path: Path) -> None
 
 def test_a_cache_below_a_folder_of_others_leaves_that_as_it_is(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    private.make_folder(tmp_path / "a" / "b" / "c", tmp_path / "a")
+    private_files.make_folder(tmp_path / "a" / "b" / "c", tmp_path / "a")
     assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/c": 0o700}
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755

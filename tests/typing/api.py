@@ -34,9 +34,9 @@ from webdata_nb import (
     weights_df,
     why,
 )
+from webdata_nb.api import FrameStream, Job, Session, Why
 from webdata_nb.bridge import synced
 from webdata_nb.contract.events import Event, Progress
-from webdata_nb.functions import FrameStream, Job, Session, Why
 
 
 async def acount(word: str, *, times: int = 1) -> list[int]:

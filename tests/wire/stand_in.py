@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 
 from webdata_nb.contract import local
-from webdata_nb.service.lifetime import Lifetime
+from webdata_nb.service.local_lifetime import Lifetime
 from webdata_nb.service.routes.local import routes
 
 if TYPE_CHECKING:

@@ -206,7 +206,7 @@ def _unread_bytes(process: psutil.Process) -> int:
 
 def _workers(served: Served) -> list[psutil.Process]:
     children = psutil.Process(served.process.pid).children()
-    return [each for each in children if "webdata_nb.service.scrape.worker" in each.cmdline()]
+    return [each for each in children if "webdata_nb.service.workers.worker" in each.cmdline()]
 
 
 def _lives(process: psutil.Process) -> bool:

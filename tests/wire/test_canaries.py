@@ -18,10 +18,7 @@ from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
 from tests.wire_service import Script, WireService, search_rows
 from webdata_nb import local, settings
-from webdata_nb.bridge import synced
-from webdata_nb.client.client import Client
-from webdata_nb.errors import WebdataError
-from webdata_nb.functions import (
+from webdata_nb.api import (
     Session,
     connect,
     crawl_df,
@@ -36,6 +33,9 @@ from webdata_nb.functions import (
     search_job,
     why,
 )
+from webdata_nb.bridge import synced
+from webdata_nb.client.client import Client
+from webdata_nb.errors import WebdataError
 from webdata_nb.settings import options
 
 PAGE = "<title>Shop</title><main><h1>Ant</h1><p>name: Ant</p><p>Words enough to be read.</p></main>"

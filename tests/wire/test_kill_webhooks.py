@@ -23,7 +23,7 @@ from tests.service.webhooks.endpoint import Endpoint
 from tests.wire.waiting import PATIENCE_S
 from webdata_nb import local
 from webdata_nb.client.client import Client
-from webdata_nb.client.exchange import Call
+from webdata_nb.client.http import Call
 from webdata_nb.contract.local import Runtime
 from webdata_nb.contract.signature import verify_signature
 from webdata_nb.service.credits.plans import Terms

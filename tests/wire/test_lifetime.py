@@ -19,7 +19,7 @@ import pytest
 from tests.wire.stand_in import SCHEMA, StandIn, listening_socket
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.local import Hello, Runtime, SessionSettings
-from webdata_nb.service.lifetime import AlreadyServed, Leases, Lifetime, Retiring, Timing
+from webdata_nb.service.local_lifetime import AlreadyServed, Leases, Lifetime, Retiring, Timing
 
 USUAL = Timing()
 QUICK = Timing(lease_s=0.4, linger_s=0.1, tick_s=0.02)

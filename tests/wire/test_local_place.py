@@ -13,7 +13,7 @@ import pytest
 
 from webdata_nb import local
 from webdata_nb.errors import LocalServiceError
-from webdata_nb.local.place import network_type
+from webdata_nb.local.data_dir import network_type
 from webdata_nb.settings import Settings
 
 

@@ -28,7 +28,7 @@ from webdata_nb.contract.local import LEASE_SECONDS, WIRE, Hello, Runtime, Sessi
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.local.handshake import Verdict, verdict
 from webdata_nb.local.process import environment
-from webdata_nb.service.lifetime import Lifetime, Timing
+from webdata_nb.service.local_lifetime import Lifetime, Timing
 from webdata_nb.settings import Provider, Settings
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tests.test_cli import PATIENCE_S, Shell
-from webdata_nb.service.client_limits import PER_ACCOUNT, ClientLimits, address_of
-from webdata_nb.service.connections import MOST, Connections
-from webdata_nb.service.logs import EVENTS
-from webdata_nb.service.metrics import Metrics
-from webdata_nb.service.process import Server, listen
+from webdata_nb.service.http.client_limits import PER_ACCOUNT, ClientLimits, address_of
+from webdata_nb.service.http.connections import MOST, Connections
+from webdata_nb.service.observability.logs import EVENTS
+from webdata_nb.service.observability.metrics import Metrics
+from webdata_nb.service.server import Server, listen
 
 MANY = 1000
 STRANGER = "127.0.0.2"  # the loopback network has more addresses than the one that is trusted

@@ -52,7 +52,7 @@ async def test_a_call_goes_on_when_its_local_service_was_killed(
 async def test_a_call_does_not_start_a_service_that_was_stopped(
     at_home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webdata_nb.client.waiting.OUTAGE_S", 0.5)
+    monkeypatch.setattr("webdata_nb.client.job_wait.OUTAGE_S", 0.5)
     with Site() as site:
         paths = link_tree(site, depth=1, fanout=8)
         with site.hold(paths[3]):

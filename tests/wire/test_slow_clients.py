@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.test_cli import PATIENCE_S, Shell
-from webdata_nb.service.connections import HEADER_BYTES, HEADERS_S
+from webdata_nb.service.http.connections import HEADER_BYTES, HEADERS_S
 
 SLOW = 800
 PACE_S = 0.5

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
 from webdata_nb import errors
-from webdata_nb.client import answers, streaming
+from webdata_nb.client import event_stream, replies
 from webdata_nb.client.download import to_file
-from webdata_nb.client.exchange import Call, Pause
+from webdata_nb.client.http import Call, Pause
 from webdata_nb.client.transport import Answered, Locate, Transport
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
@@ -165,7 +165,7 @@ class Client:
         """
         call = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
         waiting = replace(call, params={"wait": wait_s}) if wait_s else call
-        return answers.parse(SearchStart, await self._start(waiting))
+        return replies.parse(SearchStart, await self._start(waiting))
 
     async def start_crawl(
         self,
@@ -176,7 +176,7 @@ class Client:
     ) -> StartReply:
         """POST /v1/crawl; parameters and errors as `start_search`."""
         call = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
-        return answers.parse(StartReply, await self._start(call))
+        return replies.parse(StartReply, await self._start(call))
 
     async def _start(self, call: Call) -> Any:
         try:
@@ -194,7 +194,7 @@ class Client:
         except Answered as late:
             # Its caller will never learn the id, so nobody else could end this job.
             with contextlib.suppress(errors.BadAnswer):
-                job_id = answers.parse(RetryReply, late.answer.decoded).started
+                job_id = replies.parse(RetryReply, late.answer.decoded).started
                 await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
             # Plain again: asyncio.timeout of Python 3.11 knows no subclass.
             raise asyncio.CancelledError from None
@@ -223,7 +223,7 @@ class Client:
         """
         params = {**_data(include_data), **({"wait": wait_s} if wait_s else {})}
         call = Call("GET", _of_job(paths.SEARCH_JOB, job_id), params)
-        return answers.parse(SearchStatus, await self._transport.json(call))
+        return replies.parse(SearchStatus, await self._transport.json(call))
 
     async def crawl_status(
         self,
@@ -236,7 +236,7 @@ class Client:
         """GET /v1/crawl/{job_id}; `page` counts from 1, `per_page` up to 1000."""
         params = {"page": page, "per_page": per_page, **_data(include_data)}
         call = Call("GET", _of_job(paths.CRAWL_JOB, job_id), params)
-        return answers.parse(CrawlStatus, await self._transport.json(call))
+        return replies.parse(CrawlStatus, await self._transport.json(call))
 
     async def receipt(
         self, job_id: str, *, page: int = 1, per_page: int = limits.RECEIPT_PER_PAGE_DEFAULT
@@ -250,12 +250,12 @@ class Client:
         """
         params = {"page": page, "per_page": per_page}
         call = Call("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
-        return answers.parse(ReceiptPage, await self._transport.json(call))
+        return replies.parse(ReceiptPage, await self._transport.json(call))
 
     async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
         call = Call("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
-        return answers.parse(ReceiptPage, await self._transport.json(call))
+        return replies.parse(ReceiptPage, await self._transport.json(call))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""
@@ -273,7 +273,7 @@ class Client:
         """
         path = _of_job(paths.JOB_CANCEL, job_id)
         call = Call("POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S)
-        return answers.parse(CancelReply, await self._transport.json(call))
+        return replies.parse(CancelReply, await self._transport.json(call))
 
     async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
         """Cancel from a clean-up: in bounded time, and without raising; tell whether it ended."""
@@ -299,7 +299,7 @@ class Client:
         """
         path = _of_job(paths.JOB_RETRY, job_id)
         call = _creating(path, _NO_BODY, _key(idempotency_key))
-        return answers.parse(RetryReply, await self._create(call))
+        return replies.parse(RetryReply, await self._create(call))
 
     # ------------------------------------------------------------------------------------- lists
 
@@ -315,7 +315,7 @@ class Client:
             lane="starts",
             timeout_s=max(self._timeout_s, asked_s + 10),
         )
-        return answers.parse(CreativesReply, await self._transport.json(call))
+        return replies.parse(CreativesReply, await self._transport.json(call))
 
     async def advertisers(
         self, query: str, *, limit: int = limits.ADVERTISERS_DEFAULT
@@ -323,7 +323,7 @@ class Client:
         """GET .../advertisers: who a name or domain may mean; an extra that a service may lack."""
         params: dict[str, str | int] = {"query": query, "limit": limit}
         call = Call("GET", paths.ADVERTISERS, params)
-        return answers.parse(AdvertisersReply, await self._transport.json(call))
+        return replies.parse(AdvertisersReply, await self._transport.json(call))
 
     async def creative_file(self, sha256: str) -> bytes:
         """GET .../files/{sha256}: a file that a creatives call downloaded; an extra of ours.
@@ -345,20 +345,20 @@ class Client:
         params: dict[str, str | int] = {"limit": limit}
         if cursor is not None:
             params["cursor"] = cursor
-        return answers.parse(JobList, await self._transport.json(Call("GET", paths.JOBS, params)))
+        return replies.parse(JobList, await self._transport.json(Call("GET", paths.JOBS, params)))
 
     async def engines(self) -> list[EngineEntry]:
         """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
         answer = await self._transport.json(Call("GET", paths.ENGINES))
-        return answers.parse(EngineList, answer).engines
+        return replies.parse(EngineList, answer).engines
 
     async def usage(self) -> UsageReply:
         """GET /v1/usage: credits and active work of this key's account."""
-        return answers.parse(UsageReply, await self._transport.json(Call("GET", paths.USAGE)))
+        return replies.parse(UsageReply, await self._transport.json(Call("GET", paths.USAGE)))
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""
-        return answers.parse_weights(await self._transport.json(Call("GET", paths.WEIGHTS)))
+        return replies.parse_weights(await self._transport.json(Call("GET", paths.WEIGHTS)))
 
     # ----------------------------------------------------------------------------------- streams
 
@@ -411,7 +411,7 @@ class Client:
             The stream broke several times in a row without a new event.
         """
         path = _of_job(_EVENTS[kind], job_id)
-        stream = streaming.follow(self._transport, path, last_event_id)
+        stream = event_stream.follow(self._transport, path, last_event_id)
         async with contextlib.aclosing(stream):
             async for event in stream:
                 yield event

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from webdata_nb.client import answers
+from webdata_nb.client import replies
 from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, StreamEvent
 from webdata_nb.errors import BadAnswer
 
@@ -103,4 +103,4 @@ def event_of(message: Message) -> Event | None:
         data = orjson.loads(message.data)
     except orjson.JSONDecodeError:
         raise BadAnswer(f"the stream's {message.name!r} event is no JSON") from None
-    return answers.parse(kind, data)
+    return replies.parse(kind, data)

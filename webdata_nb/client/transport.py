@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from webdata_nb import errors
-from webdata_nb.client import answers, exchange, retry
-from webdata_nb.client.answers import Answer
-from webdata_nb.client.exchange import Call, Exchange, Failure, Outcome, Pause
+from webdata_nb.client import http, replies, retry
+from webdata_nb.client.http import Call, Exchange, Failure, Outcome, Pause
 from webdata_nb.client.limiter import Lane, limiter_of
+from webdata_nb.client.replies import Answer
 from webdata_nb.client.retry import GiveUp, Trouble, Wait
 from webdata_nb.contract import paths
 
@@ -78,7 +78,7 @@ class Transport:
 
     def _use(self, address: Address) -> None:
         self.base_url = address.base_url.rstrip("/")
-        self._key = exchange.checked_key(address.api_key)
+        self._key = http.checked_key(address.api_key)
         self._limiter = limiter_of(self.base_url, self._key)
         self._exchange = self._connect(self.base_url, self._key, headers=address.headers)
 
@@ -103,14 +103,14 @@ class Transport:
 
         Only opening is tried again: what follows a break is the caller's to decide.
         """
-        opened: list[exchange.Opened] = []
+        opened: list[http.Opened] = []
 
         async def send(call: Call) -> Outcome:
             return await self._exchange.send(call, keep=opened)
 
         try:
             answer = await self._until_good(call, send)
-            yield answer, exchange.pieces(opened[-1])
+            yield answer, http.pieces(opened[-1])
         finally:
             for response in opened:
                 await response.aclose()
@@ -163,8 +163,8 @@ class Transport:
             answer.headers if answer else _NONE,
             datetime.now(UTC),
             idempotent=call.idempotent,
-            detail=answers.detail_of(answer) if answer else "",
-            code=answers.code_of(answer) if answer else None,
+            detail=replies.detail_of(answer) if answer else "",
+            code=replies.code_of(answer) if answer else None,
             jitter=secrets.randbelow(1000) / 1000,
         )
 
@@ -186,7 +186,7 @@ class Transport:
 
     def _raise(self, call: Call, outcome: Outcome, verdict: GiveUp) -> NoReturn:
         if isinstance(outcome, Answer):
-            raise answers.problem(self._without_key(outcome), call.path, verdict.why)
+            raise replies.problem(self._without_key(outcome), call.path, verdict.why)
         what = f"{call.method} {call.path} at {self.base_url}"
         if outcome.trouble is Trouble.GARBLED:
             raise errors.BadAnswer(

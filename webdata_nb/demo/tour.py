@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from webdata_nb import local, session
+from webdata_nb.api import crawl_df, search_df
 from webdata_nb.bridge import synced
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.functions import crawl_df, search_df
 from webdata_nb.settings import current, options
 
 if TYPE_CHECKING:

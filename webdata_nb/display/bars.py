@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any, Final
 
-from webdata_nb.display.view import View, counts, sentence
+from webdata_nb.display.progress_view import View, counts, sentence
 
 log = logging.getLogger("webdata_nb")
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from webdata_nb.display.bars import ENDED, Deaf
-from webdata_nb.display.view import View, sentence
+from webdata_nb.display.progress_view import View, sentence
 
 
 class MarimoBar(Deaf):

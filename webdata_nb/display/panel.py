@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from webdata_nb.display import clicks
+from webdata_nb.display import click_listener
 from webdata_nb.display.bars import COLOURS, FONT, REPAINT_S, CellOutput, bundle
-from webdata_nb.display.view import View, sentence
+from webdata_nb.display.progress_view import View, sentence
 
 Cancel = Callable[[], object]
 
@@ -36,7 +36,7 @@ class Panel:
         if cancel is not None:
             kernel = sys.modules["IPython"].get_ipython().kernel
             self._pump = self._until_closed.enter_context(
-                clicks.heard(kernel, self._made.button, cancel)
+                click_listener.heard(kernel, self._made.button, cancel)
             )
         self._output = CellOutput()
 

@@ -20,9 +20,9 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars
 from webdata_nb.display.marimo_bar import MarimoBar
-from webdata_nb.display.pace import Pace
 from webdata_nb.display.panel import Cancel, Panel
-from webdata_nb.display.view import Ending, Painter, View
+from webdata_nb.display.progress_rate import Pace
+from webdata_nb.display.progress_view import Ending, Painter, View
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobError, JobTimeout
 
 Maker = Callable[[View], Painter]

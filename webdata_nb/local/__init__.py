@@ -12,6 +12,7 @@ import math
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.errors import LocalServiceError
+from webdata_nb.local.data_dir import Place, place
 from webdata_nb.local.handshake import (
     POLL_S,
     Running,
@@ -21,8 +22,7 @@ from webdata_nb.local.handshake import (
     refusal,
     verdict,
 )
-from webdata_nb.local.lease import LocalService, handed_over
-from webdata_nb.local.place import Place, place
+from webdata_nb.local.heartbeat import LocalService, handed_over
 from webdata_nb.local.process import ELSEWHERE, start, tail
 from webdata_nb.settings import Settings
 

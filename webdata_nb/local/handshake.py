@@ -15,7 +15,7 @@ from pydantic import ValidationError
 import webdata_nb
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.local import Hello, StopRequest
-from webdata_nb.local.place import Place
+from webdata_nb.local.data_dir import Place
 
 POLL_S: Final = 0.05
 _ANSWER_S: Final = 5.0

@@ -18,8 +18,8 @@ from filelock import Timeout
 import webdata_nb
 from webdata_nb.contract import local
 from webdata_nb.errors import LocalServiceError
+from webdata_nb.local.data_dir import Place
 from webdata_nb.local.handshake import POLL_S
-from webdata_nb.local.place import Place
 
 ELSEWHERE: Final = "Set WEBDATA_BASE_URL and WEBDATA_API_KEY to use a service elsewhere instead."
 _LOG_BYTES: Final = 1_000_000

@@ -18,21 +18,30 @@ from starlette.types import ASGIApp
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
-from webdata_nb.service import collector, loop_lag
-from webdata_nb.service.compression import Compressed
-from webdata_nb.service.connections import Connections, room
+from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
+from webdata_nb.service.creatives.listing import Listing
 from webdata_nb.service.creatives.ocr import Readers
-from webdata_nb.service.creatives.run import Listing
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import ServiceError, StoreUnavailable
-from webdata_nb.service.gate import CallerOf, Gate, local_callers
-from webdata_nb.service.keys import key_hash
-from webdata_nb.service.lifetime import Lifetime
-from webdata_nb.service.logs import Caller, Shape, set_up
-from webdata_nb.service.metrics import Metrics, Stored
-from webdata_nb.service.process import (
+from webdata_nb.service.http.compression import Compressed
+from webdata_nb.service.http.connections import Connections, room
+from webdata_nb.service.http.gate import CallerOf, Gate, local_callers
+from webdata_nb.service.http.request_log import Traced
+from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.observability import loop_lag
+from webdata_nb.service.observability.logs import Caller, Shape, set_up
+from webdata_nb.service.observability.metrics import Metrics, Stored
+from webdata_nb.service.routes import creatives, health, local
+from webdata_nb.service.routes.application import Application
+from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.response_cache import Shelf
+from webdata_nb.service.runtime import gc_tuning
+from webdata_nb.service.search.catalog import Catalog
+from webdata_nb.service.search.providers.endpoint import Lines
+from webdata_nb.service.search.providers.local import Local
+from webdata_nb.service.server import (
     COLLECTOR,
     SWITCH_S,
     Server,
@@ -42,18 +51,10 @@ from webdata_nb.service.process import (
     measured,
     signals,
 )
-from webdata_nb.service.routes import creatives, health, local
-from webdata_nb.service.routes.application import Application
-from webdata_nb.service.routes.shelf import Shelf
-from webdata_nb.service.routes.starts import Desk
-from webdata_nb.service.scrape.pool import PagePool, default_workers
-from webdata_nb.service.search.catalog import Catalog
-from webdata_nb.service.search.providers.endpoint import Lines
-from webdata_nb.service.search.providers.local import Local
 from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.outbox import Outbox
 from webdata_nb.service.store.queries import schema_version
@@ -62,18 +63,18 @@ from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
-from webdata_nb.service.tracing import Traced
-from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.sender import Sender, policy
+from webdata_nb.service.work.cleanup import Janitor
+from webdata_nb.service.work.egress import Ways
 from webdata_nb.service.work.engines import Engines
 from webdata_nb.service.work.events import Hub
-from webdata_nb.service.work.janitor import Janitor
 from webdata_nb.service.work.runner import LocalRunner
 from webdata_nb.service.work.watchdog import Watchdog
-from webdata_nb.service.work.ways import Ways
+from webdata_nb.service.workers.pool import PagePool, default_workers
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -446,7 +447,7 @@ def serve(
     """
     set_up(log_format)
     give_memory_back()
-    collector.calm(*COLLECTOR)
+    gc_tuning.calm(*COLLECTOR)
     sys.setswitchinterval(SWITCH_S)
     try:
         settings = ServiceSettings.checked(

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from webdata_nb import __version__
 from webdata_nb.contract import fields, limits, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
-from webdata_nb.service.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
-from webdata_nb.service.vault import KEY_FILE, GivenKeys, KeyFile, Vault, check_keys
+from webdata_nb.service.encryption import KEY_FILE, GivenKeys, KeyFile, Vault, check_keys
+from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
 
 Mode = Literal["local", "team"]
 SECRET_KEY: Final = "WEBDATA_SECRET_KEY"  # noqa: S105 - the name of a setting

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, grids, rows, schemas
+from webdata_nb.tables import frame, html_tables, rows, schemas
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
 
@@ -185,7 +185,7 @@ def tables(
     [700000]
     """
     chosen = _source(df, source)
-    read = grids.of_markdown if chosen == "markdown" else grids.of_html
+    read = html_tables.of_markdown if chosen == "markdown" else html_tables.of_html
     return [
         _table(url, position, table)
         for url, text in zip(_urls(df), df[chosen].tolist(), strict=True)
@@ -205,7 +205,7 @@ def _source(df: pd.DataFrame, wanted: str | None) -> str:
     return there[0]
 
 
-def _table(url: str, position: int, table: grids.Table) -> pd.DataFrame:
+def _table(url: str, position: int, table: html_tables.Table) -> pd.DataFrame:
     names = _distinct([name or f"column {n}" for n, name in enumerate(table.header, 1)])
     columns: dict[str, Any] = {
         "url": pd.Series([url] * len(table.rows), dtype="str"),

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webdata_nb.tables import private, schemas
+from webdata_nb.tables import private_files, schemas
 
 # pandas reads this key as `attrs` of the frame, polars and DuckDB show it as metadata.
 _ATTRS: Final = b"PANDAS_ATTRS"
@@ -77,7 +77,7 @@ def write_atomically(
 ) -> None:
     """Write `data` beside `path`, force it to the disk if `durable`, and rename it into place."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
-    mode = private.FILE if owner_only else 0o666  # less what the umask takes
+    mode = private_files.FILE if owner_only else 0o666  # less what the umask takes
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             file.write(data)

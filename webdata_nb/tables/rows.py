@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from webdata_nb.tables import pool, schemas
+from webdata_nb.tables import arrow_memory, schemas
 from webdata_nb.tables.schemas import TableName
 
 Row = Mapping[str, Any]
@@ -87,13 +87,13 @@ def returning(
     Equal texts of lists become one, also with earlier batches that were given the same `texts`:
     the pages of a site lead to much the same places.
     """
-    made = batch(table, rows, memory=pool.RETURNING)
+    made = batch(table, rows, memory=arrow_memory.RETURNING)
     once = ({} if texts is None else texts).setdefault
     for name, values in made.objects.items():
         if schemas.SCHEMAS[table].field(name).type == schemas.TEXTS:
             for each in filter(None, values):
                 each[:] = [once(text, text) for text in each]
-    pool.give_back(made.table)
+    arrow_memory.give_back(made.table)
     return made
 
 

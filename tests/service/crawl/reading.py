@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from webdata_nb.service.crawl.evidence import grades
+from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.crawl.anchor_grading import grades
 from webdata_nb.service.crawl.plan import Result
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 _OPTIONS: Final = ScrapeOptions(facts=frozenset({"metadata", "sketch", "shape"}))
 _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)

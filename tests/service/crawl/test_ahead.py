@@ -16,19 +16,19 @@ from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.suite import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.crawl import run as crawl
+from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.work.context import Assignment, LeasedJob
+from webdata_nb.service.work.egress import Ways
 from webdata_nb.service.work.events import Hub
-from webdata_nb.service.work.ways import Ways
+from webdata_nb.service.work.job_context import Assignment, LeasedJob
 
 PAGES = [f"/p{n}" for n in range(6)]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webdata_nb.service.crawl.arrival import decode, encode, lying
-from webdata_nb.service.scrape.source import Source
-from webdata_nb.service.scrape.visit import Arrived
+from webdata_nb.service.content.source import Source
+from webdata_nb.service.crawl.spooled_page import decode, encode, lying
+from webdata_nb.service.pages.page_pipeline import Arrived
 from webdata_nb.service.store.records import Place
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)

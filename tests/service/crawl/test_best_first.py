@@ -10,8 +10,8 @@ import pytest
 from tests.requirements import require
 from tests.service.crawl.driving import drive
 from tests.site.link_graph import BASE, LinkGraph, link_graph
+from webdata_nb.service.crawl.anchor_grading import grade, grades, prior
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.evidence import grade, grades, prior
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.plan import Limits, Result
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webdata_nb.service.crawl.anchor_grading import grades
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.evidence import grades
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode, encode
 from webdata_nb.service.crawl.plan import REQUESTS_FOR_ONE, Limits, Plan, Result, Target
 from webdata_nb.service.crawl.scope import Scope
-from webdata_nb.service.web import transfer
+from webdata_nb.service.web import request
 from webdata_nb.service.web.urls import dedupe_key
 
 Site = dict[str, Result]
@@ -264,7 +264,7 @@ def test_the_limit_of_requests_counts_those_of_earlier_attempts(
 
 
 def test_one_page_takes_no_more_requests_than_are_kept_for_it() -> None:
-    assert transfer.Limits().redirects + 1 == REQUESTS_FOR_ONE
+    assert request.Limits().redirects + 1 == REQUESTS_FOR_ONE
 
 
 def _web(seed: int) -> Site:

@@ -12,7 +12,7 @@ from webdata_nb.service.crawl.facets import Facets
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.plan import URLS_A_STEP, Limits, Plan, Result
 from webdata_nb.service.crawl.scope import Scope
-from webdata_nb.service.steps import at_once
+from webdata_nb.service.runtime.steps import at_once
 from webdata_nb.service.web.urls import dedupe_key
 
 START = "http://x.test/"

@@ -17,9 +17,9 @@ from tests.site import faults
 from tests.site.server import Handler, Site
 from webdata_nb.service.crawl import robots as module
 from webdata_nb.service.crawl.robots import FRESH_S, UNREACHABLE_S, Answer, Robots, RobotsCache
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
-from webdata_nb.service.web.polite import PoliteFetcher
+from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
 
 RULES: Final = "User-agent: *\nDisallow: /private\n"

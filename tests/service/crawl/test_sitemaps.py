@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.requirements import require
 from tests.service.conftest import Api, opened
 from tests.site.server import Site
-from webdata_nb.service.scrape import sitemap as reading
+from webdata_nb.service.documents import sitemap as reading
 
 A, B = "http://a.test/a", "http://a.test/b"
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"

@@ -13,8 +13,8 @@ from PIL import Image
 
 from tests.requirements import require
 from tests.service.creatives.ads import Ad, photographs
-from webdata_nb.service.creatives.layout import Reading, reading
 from webdata_nb.service.creatives.ocr import Readers
+from webdata_nb.service.creatives.text_layout import Reading, reading
 from webdata_nb.service.errors import ScrapeError
 
 SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"

@@ -15,10 +15,10 @@ from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
 from webdata_nb.service.creatives import google, sample
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.exchange import Deadline, Outlets
 from webdata_nb.service.creatives.google import urls_in
 from webdata_nb.service.creatives.regions import region
 from webdata_nb.service.creatives.source import DETAILS, Ask, Creative, Source
+from webdata_nb.service.creatives.source_client import Deadline, Outlets
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import (
     BadInput,
@@ -28,8 +28,8 @@ from webdata_nb.service.errors import (
     SourceRefused,
     SourceSlow,
 )
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 
 

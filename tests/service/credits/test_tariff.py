@@ -9,7 +9,7 @@ import pytest
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.scrape.look import look_of
+from webdata_nb.service.pages.render_options import look_of
 
 EMPTY = b'<html><body><div id="root"></div><script src="/app.js"></script></body></html>'
 SCHEMA = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}

@@ -14,8 +14,8 @@ import pytest
 from tests.requirements import require
 from tests.service.exports.jobs import Given, crawl_row, job_of, search_row, whole
 from webdata_nb.contract.states import JobKind
+from webdata_nb.service.content.parser import parse
 from webdata_nb.service.exports import as_json, as_zip
-from webdata_nb.service.scrape.parser import parse
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 SAFE = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z]{2,4})?")

@@ -9,11 +9,11 @@ import pytest
 from tests.service.extract.stub_model import StubModel, fails
 from tests.site.server import Site
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.endpoint import Bounds, Endpoint, Lines
-from webdata_nb.service.extract.hosts import Model
-from webdata_nb.service.tenancy import on_behalf_of
+from webdata_nb.service.extract.model_endpoint import Bounds, Endpoint, Lines
+from webdata_nb.service.extract.model_providers import Model
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 ASKED = [
     {"role": "system", "content": "Answer."},

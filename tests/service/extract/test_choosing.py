@@ -13,10 +13,10 @@ from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.extract.chat import pause_s
-from webdata_nb.service.extract.hosts import HOSTS, choose, standing
+from webdata_nb.service.extract.chunking import split, tokens
+from webdata_nb.service.extract.extraction import Extractions, model_access
 from webdata_nb.service.extract.merging import merged, over
-from webdata_nb.service.extract.pieces import split, tokens
-from webdata_nb.service.extract.run import Extractions, model_access
+from webdata_nb.service.extract.model_providers import HOSTS, choose, standing
 from webdata_nb.service.settings import BadSetting, providers
 
 KEY = "canary-key-9a02"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from webdata_nb.service.extract import extract_structured
-from webdata_nb.service.extract.filling import MOST_FILLED
-from webdata_nb.service.extract.graph import MOST_NODES, MOST_VALUES, Graph, Node
-from webdata_nb.service.extract.items import MOST_ITEMS
+from webdata_nb.service.extract.field_filling import MOST_FILLED
+from webdata_nb.service.extract.item_matching import MOST_ITEMS
+from webdata_nb.service.extract.node_graph import MOST_NODES, MOST_VALUES, Graph, Node
 
 TEXT = {"type": "string"}
 ITEM = {"type": "object", "properties": {"name": TEXT, "price": {"type": "number"}}}

@@ -24,8 +24,8 @@ from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.extract import Bounds, Extractions, Lines
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 SCHEMA = {
     "type": "object",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.extract import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 SCHEMA: dict[str, Any] = {
     "title": "Product",

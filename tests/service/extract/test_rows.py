@@ -15,11 +15,11 @@ from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.extract import Extraction, Extractions, extract_structured
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
-from webdata_nb.service.extract.names import readings, words
+from webdata_nb.service.extract.field_names import readings, words
 from webdata_nb.service.extract.numbers import decimal_comma, read_number
 
 

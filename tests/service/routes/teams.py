@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from time import time
 
+from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.keys import key_hash
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore
 

@@ -13,7 +13,7 @@ from tests.site.document import document, prose
 from tests.site.server import Answer, Site
 from webdata_nb.service.crawl.sitemaps import FILES
 from webdata_nb.service.crawl.speculation import MOST_AHEAD
-from webdata_nb.service.scrape.visit import ATTEMPTS
+from webdata_nb.service.pages.page_pipeline import ATTEMPTS
 
 PAGES = 20
 MOST = 3 * PAGES + 50

@@ -13,10 +13,10 @@ import pytest
 from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
 from tests.site.server import Site
-from webdata_nb.service.charge import charged
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import ConcurrencyReached
+from webdata_nb.service.routes.charge import charged
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore
 

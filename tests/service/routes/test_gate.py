@@ -8,8 +8,8 @@ from time import time
 import pytest
 
 from tests.service.conftest import Api, opened
-from webdata_nb.service.gate import BODY_LIMIT
-from webdata_nb.service.keys import key_hash
+from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.http.gate import BODY_LIMIT
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore
 

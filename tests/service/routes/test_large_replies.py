@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 from tests.service.conftest import BASE, Api
 from tests.service.routes.test_search import article, magazine
 from tests.site.server import Site
-from webdata_nb.service.compression import LEAST_BYTES, Compressed, accepts_gzip
-from webdata_nb.service.connections import Connections
-from webdata_nb.service.process import Server, listen
+from webdata_nb.service.http.compression import LEAST_BYTES, Compressed, accepts_gzip
+from webdata_nb.service.http.connections import Connections
+from webdata_nb.service.server import Server, listen
 
 FAR = ("192.0.2.7", 40_000)
 PAGES = 30
@@ -221,7 +221,7 @@ async def test_a_reply_that_brings_its_tag_is_not_hashed(
         hashed.append(len(body))
         return "W/x"
 
-    monkeypatch.setattr("webdata_nb.service.compression.etag_of", tag)
+    monkeypatch.setattr("webdata_nb.service.http.compression.etag_of", tag)
     for _ in range(3):  # from the database, and from memory
         assert (await api.http.get(path)).headers["etag"] != "W/x"
     assert hashed == []

@@ -11,9 +11,9 @@ import pytest
 from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
 from tests.site.server import Site
+from webdata_nb.service.browser.chromium import INSTALL
+from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.chromium import INSTALL
-from webdata_nb.service.scrape.render import Browser
 
 KEY = {"Idempotency-Key": "again-1"}
 

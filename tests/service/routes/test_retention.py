@@ -17,7 +17,7 @@ from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.replies import SearchStatus
 from webdata_nb.service.settings import BadSetting, Retention, ServiceSettings
-from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.sqlite import SqliteStore
 
 MINUTE = 60.0

@@ -17,9 +17,9 @@ from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.routes.shelf import LARGEST, Question, Shelf
+from webdata_nb.service.routes.response_cache import LARGEST, Question, Shelf
 from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.expiry import Expiry
+from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.sqlite import SqliteStore
 

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webdata_nb.service.scrape import worker
+from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.scrape.source import ScrapeOptions
-from webdata_nb.service.scrape.worker_messages import SIZES, Job, decode_job, encode_answer
+from webdata_nb.service.workers import worker
+from webdata_nb.service.workers.messages import SIZES, Job, decode_job, encode_answer
 
 
 class Touch:

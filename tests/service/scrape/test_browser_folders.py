@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.scrape.browser_folders import PREFIX, make, note_profile, remove_stale
+from webdata_nb.service.browser.profile_folders import PREFIX, make, note_profile, remove_stale
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="asks for processes by signal 0")
 

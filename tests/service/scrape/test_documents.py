@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.service.scrape.pages import URL, fetched
+from webdata_nb.service.documents.documents import kind_of
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.documents import kind_of
 from webdata_nb.service.scrape.page import Scraped, ScrapeOptions, scrape
 
 EVERY = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.service.scrape.pages import markdown
-from webdata_nb.service.scrape.emphasis import mark_emphasis
-from webdata_nb.service.scrape.parser import parse
+from webdata_nb.service.content.parser import parse
+from webdata_nb.service.markdown.emphasis import mark_emphasis
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 WORDS = st.text(alphabet="éab .:(,`\\*_<~", min_size=1, max_size=5).map(escape)

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.service.conftest import Api
 from tests.site import faults
 from tests.site.server import Answer, Handler, Site
-from webdata_nb.service.scrape.visit import ATTEMPTS
+from webdata_nb.service.pages.page_pipeline import ATTEMPTS
 
 PAGES = 400
 RATE = 0.3

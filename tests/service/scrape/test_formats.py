@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import fetched, made, scraped
+from webdata_nb.service.content.source import check_selectors
 from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.scrape.formats.images import parse_srcset
 from webdata_nb.service.scrape.page import ScrapeOptions, scrape
-from webdata_nb.service.scrape.source import check_selectors
 
 
 def test_only_what_was_asked_for_appears() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.scrape.handing_over import PIECE, THROUGH_THE_PIPE, handed_over
-from webdata_nb.service.scrape.pool import PagePool
-from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.workers.body_files import PIECE, THROUGH_THE_PIPE, handed_over
+from webdata_nb.service.workers.pool import PagePool
 
 SMALL = Source("http://a.test/", "http://a.test/", 200, "text/html", b"x", (), datetime.now(UTC))
 LARGE = replace(SMALL, body=b"<title>Long</title>" + b"<p>word</p>" * (PIECE // 8))

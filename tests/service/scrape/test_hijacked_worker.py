@@ -14,12 +14,12 @@ import pytest
 
 from tests.service.scrape.test_pool import WHOLE, html, workers
 from tests.wire.waiting import until
-from webdata_nb.service.child_process import INHERITED
+from webdata_nb.service.content.source import Source
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape import pool
-from webdata_nb.service.scrape.pool import PagePool
-from webdata_nb.service.scrape.source import Source
+from webdata_nb.service.runtime.child_process import INHERITED
+from webdata_nb.service.workers import pool
+from webdata_nb.service.workers.pool import PagePool
 
 BROKEN = (
     *("/pickle", "/pickle-behind", "/old-frame", "/garbage", "/zeros", "/huge"),

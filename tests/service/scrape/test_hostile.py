@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.scrape.pages import fetched
 from webdata_nb.service.scrape.page import Scraped, ScrapeOptions
-from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.workers.pool import PagePool
 
 SIZE = 250_000
 CHECKOUT = Path(__file__).resolve().parents[3]

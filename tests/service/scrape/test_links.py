@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.scrape.pages import fetched, scraped
-from webdata_nb.service.scrape.links import ANCHOR_LIMIT, Links, Outlink
+from webdata_nb.service.content.links import ANCHOR_LIMIT, Links, Outlink
 from webdata_nb.service.scrape.page import ScrapeOptions, scrape
 from webdata_nb.service.web.urls import join
 

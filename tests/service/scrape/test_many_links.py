@@ -8,8 +8,8 @@ import pytest
 
 from tests.service.conftest import Api
 from tests.site.server import Site
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.scrape.page import MOST_OUTLINKS, scrape
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 
 def page_of(count: int) -> str:

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from tests.wire.waiting import until
+from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
-from webdata_nb.service.tenancy import on_behalf_of
+from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 WHOLE = ScrapeOptions(only_main_content=False)
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -56,7 +56,7 @@ def html(title: str, size: int = 0) -> Source:
 def workers() -> list[psutil.Process]:
     """The page workers of this process that are alive."""
     children = psutil.Process().children()
-    return [each for each in children if "webdata_nb.service.scrape.worker" in each.cmdline()]
+    return [each for each in children if "webdata_nb.service.workers.worker" in each.cmdline()]
 
 
 async def test_pages_come_back_as_data_each_to_its_caller() -> None:
@@ -222,7 +222,7 @@ async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:
 PARENT = """
 import asyncio, sys
 from tests.service.scrape.test_pool import WHOLE, html, workers
-from webdata_nb.service.scrape.pool import ABANDONED_S, PagePool
+from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 async def main():
     async with PagePool(2) as pages:

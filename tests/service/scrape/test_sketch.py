@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.site.document import prose
-from webdata_nb.service.crawl.likeness import likeness
-from webdata_nb.service.scrape.sketch import SIZE, sampled, shape, sketch
+from webdata_nb.service.content.minhash import SIZE, sampled, shape, sketch
+from webdata_nb.service.crawl.similarity import likeness
 
 
 def sketched(title: str | None, text: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webdata_nb.service.scrape.tidying import tidy
+from webdata_nb.service.markdown.postprocess import tidy
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.site.server import Site
-from webdata_nb.service.scrape.pool import PagePool
-from webdata_nb.service.scrape.render import Browser
-from webdata_nb.service.scrape.source import ScrapeOptions
-from webdata_nb.service.scrape.visit import (
+from webdata_nb.service.browser.renderer import Browser
+from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.pages.page_pipeline import (
     BASE64_A_STEP,
     Errand,
     Visit,
@@ -19,11 +18,12 @@ from webdata_nb.service.scrape.visit import (
     _base64,
     wait_before_retry,
 )
-from webdata_nb.service.steps import at_once
+from webdata_nb.service.runtime.steps import at_once
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
-from webdata_nb.service.web.polite import PoliteFetcher
+from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
+from webdata_nb.service.workers.pool import PagePool
 
 PAGE = "<title>Here</title><p>It is here.</p>"
 

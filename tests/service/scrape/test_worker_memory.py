@@ -10,8 +10,8 @@ LONG_PAGES = """
 import io
 from datetime import UTC, datetime
 from webdata_nb.service.scrape import worker
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
-from webdata_nb.service.scrape.worker_messages import encode_job
+from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.workers.messages import encode_job
 
 given_back = []
 worker.memory_return = lambda: lambda: given_back.append(1)

@@ -18,11 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.source import ScrapeOptions, Slice, Source
-from webdata_nb.service.scrape.worker import answer
-from webdata_nb.service.scrape.worker_messages import (
+from webdata_nb.service.workers.messages import (
     MAX_ANSWER_BYTES,
     SIZES,
     BadMessage,
@@ -32,6 +31,7 @@ from webdata_nb.service.scrape.worker_messages import (
     encode_answer,
     encode_job,
 )
+from webdata_nb.service.workers.worker import answer
 
 URL = "http://x.test/a"
 FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")

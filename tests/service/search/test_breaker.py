@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.service.search.breaker import FRESH, RESTS, Breakers, Record, noted
-from webdata_nb.service.search.pace import Pace
 from webdata_nb.service.search.providers.base import AttemptStatus
+from webdata_nb.service.search.rate_limit import Pace
 
 FAILURES: list[AttemptStatus] = ["rate_limited", "blocked", "auth", "timeout", "error"]
 

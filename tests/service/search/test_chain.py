@@ -9,7 +9,7 @@ import pytest
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import APIS
 from webdata_nb.service.search.chain import Link, ask, chain
-from webdata_nb.service.search.lineage import INDEXES
+from webdata_nb.service.search.index_groups import INDEXES
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     Found,

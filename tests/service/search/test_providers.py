@@ -26,8 +26,8 @@ from webdata_nb.service.search.providers.base import Page, Provider, Query
 from webdata_nb.service.search.providers.endpoint import Lines
 from webdata_nb.service.web import fetch
 from webdata_nb.service.web.addresses import is_near
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 QUERY = Query("web frames & more", 10, "en", None, safe_search=False, account_id="a")
 NAMES = sorted(stubs())

@@ -7,8 +7,8 @@ import pytest
 
 from tests.requirements import require
 from tests.service.web.wire import WireServer
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.guard import EgressPolicy
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import zstandard
 
 from tests.service.web.bombs import BOMBS, MIB
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.codings import Decoder, content_codings
+from webdata_nb.service.web.content_codings import Decoder, content_codings
 
 SLACK = 64 * 1024
 

@@ -10,8 +10,8 @@ import pytest
 from tests.service.addresses import NAME_TEXT
 from tests.service.web.wire import WireServer
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.egress_policy import EgressPolicy, Mode
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.guard import EgressPolicy, Mode
 
 POLICY_TEXT = "The network policy of this service does not allow that address."
 LOOPBACK = """

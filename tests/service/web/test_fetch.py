@@ -17,8 +17,8 @@ from tests.service.web.wire import (
     then_reset,
 )
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits, Redirect
-from webdata_nb.service.web.guard import EgressPolicy
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 

@@ -15,8 +15,8 @@ import pytest
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.forward import Allowance, ForwardProxy, Pass
-from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.forward_proxy import Allowance, ForwardProxy, Pass
 
 NAMES = {
     "site.test": ["127.0.0.1"],

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 
 from webdata_nb.service.errors import FetchError, Refused
-from webdata_nb.service.web.guard import EgressPolicy
+from webdata_nb.service.web.egress_policy import EgressPolicy
 
 LOCAL = EgressPolicy("local", own_port=8321)
 TEAM = EgressPolicy("team", (ip_network("10.1.0.0/16"), ip_network("fd12::/16")), own_port=8321)

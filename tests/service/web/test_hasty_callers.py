@@ -6,9 +6,9 @@ import pytest
 
 from tests.site.server import Site
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.guard import EgressPolicy
-from webdata_nb.service.web.polite import Allowance, PoliteFetcher
+from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
 from webdata_nb.service.web.politeness import Manners
 from webdata_nb.service.web.throttle import HostThrottle
 

@@ -13,8 +13,8 @@ import pytest
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.guard import EgressPolicy
 
 
 class TunnelProxy:

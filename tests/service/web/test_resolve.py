@@ -8,9 +8,9 @@ import pytest
 
 from tests.service.addresses import NAME_TEXT
 from webdata_nb.service.errors import FetchError, Refused
-from webdata_nb.service.web import resolve
-from webdata_nb.service.web.guard import EgressPolicy
-from webdata_nb.service.web.resolve import Resolver
+from webdata_nb.service.web import resolver as resolver_module
+from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.resolver import Resolver
 
 LOCAL = EgressPolicy("local")
 TEAM = EgressPolicy("team")
@@ -105,7 +105,7 @@ async def test_a_name_is_looked_up_once_a_minute(
     for port in (80, 443):
         await resolver.addresses("site", port)
     assert names.asked == ["site"]
-    clock.now += resolve.KEPT_S
+    clock.now += resolver_module.KEPT_S
     await resolver.addresses("site", 80)
     assert names.asked == ["site", "site"]
 
@@ -140,7 +140,7 @@ async def test_those_who_ask_at_once_share_one_lookup(names: Names, resolver: Re
 async def test_a_silent_name_server(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolve, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(resolver_module, "PATIENCE_S", 0.01)
     names.may_answer.clear()
     with pytest.raises(FetchError, match="gave no answer for 'site'") as caught:
         await resolver.addresses("site", 80)
@@ -162,7 +162,7 @@ async def test_closing_ends_lookups(names: Names) -> None:
 async def test_only_so_many_names_are_kept(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolve, "_MAX_KEPT", 2)
+    monkeypatch.setattr(resolver_module, "_MAX_KEPT", 2)
     for name in ("one", "two", "three"):
         names.known[name] = ["93.184.215.14"]
         await resolver.addresses(name, 80)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.wire.waiting import until
-from webdata_nb.service.web.polite import RESTARTS, Allowance
+from webdata_nb.service.web.polite_fetcher import RESTARTS, Allowance
 from webdata_nb.service.web.suspension import STANDSTILL_S, Suspensions
 
 

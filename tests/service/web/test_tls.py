@@ -9,8 +9,8 @@ import pytest
 
 from tests.service.web.wire import WireServer
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.guard import EgressPolicy
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 from tests.stores.suite import new_job
+from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import NOTHING, Batch, Look
 from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.tenancy import current_account
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
 

@@ -16,9 +16,9 @@ from tests.service.conftest import Api, opened
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service import operations
-from webdata_nb.service.scrape.pool import PagePool
+from webdata_nb.service.observability import operations
 from webdata_nb.service.work import watchdog
+from webdata_nb.service.workers.pool import PagePool
 
 
 async def ended(api: Api, job_id: str) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 from tests.stores.faults.fleet import TERMS, Fleet, again
 from tests.stores.suite import ALICE
 from webdata_nb.service.credits.weights import Charge
-from webdata_nb.service.store.expiry import Expiry
-from webdata_nb.service.store.secrets import Secrets
+from webdata_nb.service.store.deletion import Expiry
+from webdata_nb.service.store.key_rotation import Secrets
 
 DAY_S = 86_400.0
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from webdata_nb.service.crawl.evidence import prior
+from webdata_nb.service.crawl.anchor_grading import prior
 from webdata_nb.service.crawl.frontier import ROUND, Candidate
 
 # The share of cash that goes on from a page read before: less than 1, so that cash that runs in

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from webdata_nb.service.crawl.likeness import HASH_BYTES, likeness
-from webdata_nb.service.crawl.query import Parameter, joined, split
+from webdata_nb.service.crawl.query_string import Parameter, joined, split
+from webdata_nb.service.crawl.similarity import HASH_BYTES, likeness
 
 # Pages of one text: all but a few of their word pairs are the same.
 SAME: Final = 0.95

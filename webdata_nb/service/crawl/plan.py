@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from webdata_nb.service.crawl.evidence import WEIGHTS
+from webdata_nb.service.crawl.anchor_grading import WEIGHTS
 from webdata_nb.service.crawl.facets import Body, Facets, Variant
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.traps import MAX_LINKS, Traps
-from webdata_nb.service.steps import Steps, at_once
+from webdata_nb.service.runtime.steps import Steps, at_once
 from webdata_nb.service.store.records import Seen
 
 # URLs that are judged in one step: some milliseconds.

@@ -14,11 +14,11 @@ import orjson
 
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.loop_turns import in_turns
-from webdata_nb.service.scrape.visit import wait_before_retry
+from webdata_nb.service.pages.page_pipeline import wait_before_retry
+from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.web.charset import Charset, to_text
 from webdata_nb.service.web.fetch import FetchRequest, Limits
-from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
+from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher, retry_after_s
 from webdata_nb.service.web.urls import origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 from urllib.parse import quote
 
-from webdata_nb.service.steps import Steps, at_once
+from webdata_nb.service.runtime.steps import Steps, at_once
 
 # Eight times the longest URL that old browsers took; the rest of a longer line is passed over.
 LINE: Final = 8 * 2083 - 1

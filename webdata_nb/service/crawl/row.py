@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from webdata_nb.service.crawl.plan import Target
-from webdata_nb.service.scrape.visit import Visit
+from webdata_nb.service.pages.page_pipeline import Visit
 
 
 def row(visit: Visit, target: Target, content: Mapping[str, Any]) -> bytes:

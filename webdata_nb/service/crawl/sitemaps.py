@@ -12,12 +12,12 @@ from typing import Final
 import orjson
 
 from webdata_nb.service.crawl.robots import Robots
+from webdata_nb.service.documents import sitemap
+from webdata_nb.service.documents.sitemap import Listing
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.scrape import sitemap
-from webdata_nb.service.scrape.sitemap import Listing
-from webdata_nb.service.scrape.visit import wait_before_retry
+from webdata_nb.service.pages.page_pipeline import wait_before_retry
 from webdata_nb.service.web.fetch import Fetched, FetchRequest, Limits
-from webdata_nb.service.web.polite import Allowance, PoliteFetcher, retry_after_s
+from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher, retry_after_s
 from webdata_nb.service.web.urls import join, origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.

@@ -12,14 +12,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.crawl import arrival
+from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.plan import Result, Target
-from webdata_nb.service.scrape.visit import Arrived, Visit
+from webdata_nb.service.pages.page_pipeline import Arrived, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from webdata_nb.service.crawl.outing import Outing
+    from webdata_nb.service.crawl.page_fetcher import Outing
     from webdata_nb.service.crawl.plan import Plan
     from webdata_nb.service.store.base import Spool
 
@@ -66,11 +66,11 @@ class Speculation:
                 continue
             self._next = max(self._next, number + 1)
             record = await self._spool.take(number)
-            came = None if record is None else arrival.decode(record)
+            came = None if record is None else spooled_page.decode(record)
             if record is None or came is None or came.url in stored or came.url in self._pages:
                 self._spool.drop(number)
                 continue
-            lying = arrival.lying(came, record, self._spool.place(number))
+            lying = spooled_page.lying(came, record, self._spool.place(number))
             self._pages[came.url] = Ahead(came.url, 0, number, lying)
 
     def guess(self) -> Ahead | None:
@@ -138,9 +138,9 @@ class Speculation:
                 ahead.task.cancel()
 
     async def _spooled(self, ahead: Ahead, came: Arrived) -> Arrived:
-        parts = arrival.encode(came)
+        parts = spooled_page.encode(came)
         place = await self._spool.keep(ahead.number, *parts)
-        return came if place is None else arrival.lying(came, parts[0], place)
+        return came if place is None else spooled_page.lying(came, parts[0], place)
 
     def _is_full(self, size: int) -> bool:
         return self._held + size > HELD_BYTES

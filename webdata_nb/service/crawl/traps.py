@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.service.crawl.likeness import likeness
-from webdata_nb.service.crawl.query import split
+from webdata_nb.service.crawl.query_string import split
+from webdata_nb.service.crawl.similarity import likeness
 
 MAX_CHARS: Final = 2000
 MAX_SEGMENTS: Final = 30

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives.exchange import Deadline
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.source import Creative, Source
+from webdata_nb.service.creatives.source_client import Deadline
 from webdata_nb.service.errors import BadInput, PageError, ServiceError, SourceProblem
 
 AT_ONCE: Final = 4

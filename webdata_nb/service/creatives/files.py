@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from webdata_nb.contract import limits
-from webdata_nb.service.creatives.pictures import kind_of
+from webdata_nb.service.creatives.image_type import kind_of
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 _DRAFT: Final = ".draft"

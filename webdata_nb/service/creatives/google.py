@@ -18,9 +18,9 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.exchange import Exchange, host_of, mapping
 from webdata_nb.service.creatives.regions import of_google
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
+from webdata_nb.service.creatives.source_client import Exchange, host_of, mapping
 from webdata_nb.service.errors import BadInput, SourceProblem
 from webdata_nb.service.web.fetch import FetchRequest
 

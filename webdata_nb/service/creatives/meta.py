@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.exchange import Exchange, host_of, mapping
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
+from webdata_nb.service.creatives.source_client import Exchange, host_of, mapping
 from webdata_nb.service.errors import BadInput, SourceBusy, SourceProblem, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
 

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.child_process import python, python_environment
-from webdata_nb.service.creatives.layout import Reading, reading
+from webdata_nb.service.creatives.text_layout import Reading, reading
 from webdata_nb.service.errors import NotSetUp, ScrapeError
-from webdata_nb.service.tenancy import FairSemaphore
+from webdata_nb.service.runtime.child_process import python, python_environment
+from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 
 # One picture takes a fifth of a second, with rapidocr two: these are ceilings, not plans.
 CPU_SECONDS: Final = 15
 MEMORY_BYTES: Final = 1536 * 1024 * 1024
 STUCK_S: Final = 60.0
-_MODULE: Final = "webdata_nb.service.creatives.reader"
+_MODULE: Final = "webdata_nb.service.creatives.ocr_process"
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from webdata_nb.contract.local import SOURCES, Creatives
 from webdata_nb.service.creatives import google, meta, sample
-from webdata_nb.service.creatives.exchange import PAUSES_S, Deadline, Exchange, Outlets
 from webdata_nb.service.creatives.source import Source
+from webdata_nb.service.creatives.source_client import PAUSES_S, Deadline, Exchange, Outlets
 from webdata_nb.service.errors import NotSetUp
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 

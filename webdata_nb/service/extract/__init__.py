@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from webdata_nb.service.extract.endpoint import Bounds, Lines
-from webdata_nb.service.extract.run import EXTRACT_S, Extractions, Extractor, model_access
+from webdata_nb.service.extract.extraction import EXTRACT_S, Extractions, Extractor, model_access
+from webdata_nb.service.extract.model_endpoint import Bounds, Lines
 from webdata_nb.service.extract.schema import Shape, read_schema
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.extract.validation import problems

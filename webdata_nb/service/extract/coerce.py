@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
-from webdata_nb.service.extract.graph import Node
-from webdata_nb.service.extract.names import squeezed
+from webdata_nb.service.extract.field_names import squeezed
+from webdata_nb.service.extract.node_graph import Node
 from webdata_nb.service.extract.numbers import read_number
 from webdata_nb.service.extract.validation import allowed
 

@@ -9,7 +9,7 @@ from html import unescape
 from itertools import islice
 from typing import Any, Final
 
-from webdata_nb.service.extract.names import Reading, readings, squeezed
+from webdata_nb.service.extract.field_names import Reading, readings, squeezed
 from webdata_nb.service.extract.vocabulary import COMMON, METADATA, METAS, PAGE_KINDS
 
 MOST_METAS: Final = 5000

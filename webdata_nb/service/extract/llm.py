@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.answers import filled, found, gaps, misfits
-from webdata_nb.service.extract.asking import Task, again, as_schema, can_be_strict
 from webdata_nb.service.extract.chat import Answer, Message, Rung
-from webdata_nb.service.extract.endpoint import Bounds, Endpoint
-from webdata_nb.service.extract.hosts import Model
+from webdata_nb.service.extract.chunking import split, tokens
 from webdata_nb.service.extract.merging import Merged, merged, over
-from webdata_nb.service.extract.pieces import split, tokens
+from webdata_nb.service.extract.model_answers import filled, found, gaps, misfits
+from webdata_nb.service.extract.model_endpoint import Bounds, Endpoint
+from webdata_nb.service.extract.model_providers import Model
+from webdata_nb.service.extract.prompts import Task, again, as_schema, can_be_strict
 from webdata_nb.service.extract.schema import Shape
 from webdata_nb.service.extract.structured import Extraction
 from webdata_nb.service.extract.validation import escaped

@@ -13,10 +13,10 @@ from typing import Any
 
 from webdata_nb.service.extract.coerce import Coercion
 from webdata_nb.service.extract.declared import Declared
-from webdata_nb.service.extract.filling import Filling
-from webdata_nb.service.extract.graph import Graph
+from webdata_nb.service.extract.field_filling import Filling
+from webdata_nb.service.extract.node_graph import Graph
 from webdata_nb.service.extract.numbers import decimal_comma
-from webdata_nb.service.extract.root import find_root
+from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import Shape, read_schema
 
 

@@ -16,19 +16,19 @@ from webdata_nb.service.routes import (
     crawl,
     creatives,
     docs,
-    document,
     engines,
     events,
     exports,
     health,
     jobs,
-    notices,
+    openapi_route,
     receipt,
     search,
+    webhook_operations,
     webhooks,
 )
 from webdata_nb.service.routes import credits as credit
-from webdata_nb.service.routes.problems import HANDLERS
+from webdata_nb.service.routes.error_responses import HANDLERS
 from webdata_nb.service.routes.routing import REF
 
 ROUTERS: Final = (
@@ -43,7 +43,7 @@ ROUTERS: Final = (
     webhooks.router,
     credit.router,
     engines.router,
-    document.router,
+    openapi_route.router,
     docs.router,
 )
 _TEXT: Final = """\
@@ -82,7 +82,7 @@ class Application(FastAPI):
             servers=[{"url": "/"}],
             # Taken as they are: a request would be matched twice against an included router.
             routes=[*routes, *more],
-            webhooks=notices.router,
+            webhooks=webhook_operations.router,
             exception_handlers=HANDLERS,
             # A redirect would trust the Host header, and is no answer of the contract.
             redirect_slashes=False,

@@ -11,6 +11,8 @@ from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.content.source import check_selectors
+from webdata_nb.service.routes.job_start import check_extract, check_look, check_url, start
 from webdata_nb.service.routes.parameters import (
     IdempotencyKey,
     IncludeData,
@@ -19,6 +21,7 @@ from webdata_nb.service.routes.parameters import (
     PerPage,
 )
 from webdata_nb.service.routes.replies import StatusRoute, seconds, status_of
+from webdata_nb.service.routes.response_cache import Question
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
@@ -29,9 +32,6 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.shelf import Question
-from webdata_nb.service.routes.starts import check_extract, check_look, check_url, start
-from webdata_nb.service.scrape.source import check_selectors
 from webdata_nb.service.store.records import Look, Window
 
 _TAGS = ("include_tags", "exclude_tags")

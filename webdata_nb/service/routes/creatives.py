@@ -15,13 +15,14 @@ from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.charge import charged
 from webdata_nb.service.creatives.enrich import MOST_ASSETS, Wanted
-from webdata_nb.service.creatives.exchange import Outlets
-from webdata_nb.service.creatives.pictures import kind_of
-from webdata_nb.service.creatives.run import Answer, Listing
+from webdata_nb.service.creatives.image_type import kind_of
+from webdata_nb.service.creatives.listing import Answer, Listing
+from webdata_nb.service.creatives.source_client import Outlets
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.routes.charge import charged
+from webdata_nb.service.routes.job_start import Desk
 from webdata_nb.service.routes.parameters import (
     AdvertiserQuery,
     AdvertisersListed,
@@ -35,8 +36,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.starts import Desk
-from webdata_nb.service.work.ways import Ways
+from webdata_nb.service.work.egress import Ways
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.routes.expired import expired
+from webdata_nb.service.routes.job_start import Desk
 from webdata_nb.service.routes.parameters import JobId, LastEventId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import JSON, REF, AccountId, TheDesk, refusals, strict_router
-from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.routes.stream_position import StreamPosition
 from webdata_nb.service.store.records import Job, Listed
 from webdata_nb.service.work.events import Listener

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webdata_nb.service.errors import Gone
-from webdata_nb.service.routes.starts import Desk
+from webdata_nb.service.routes.job_start import Desk
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.work.retention import expired_at, hours_of
 

@@ -12,11 +12,12 @@ from webdata_nb import __version__
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import CrawlPage, SearchExport
 from webdata_nb.service.errors import NothingToExport
-from webdata_nb.service.etags import etag_of, still_holds
 from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
+from webdata_nb.service.http.etags import etag_of, still_holds
 from webdata_nb.service.routes.expired import check_kept
+from webdata_nb.service.routes.job_start import Desk
 from webdata_nb.service.routes.parameters import ExportFormat, JobId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (
@@ -27,7 +28,6 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job
 
 _Stream = Callable[[Job, Rows], AsyncIterator[bytes]]

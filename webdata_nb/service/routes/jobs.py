@@ -18,6 +18,7 @@ from webdata_nb.contract.requests import NoParameters
 from webdata_nb.contract.states import may_retry
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, JobFailed, SecretsLost, WrongState
+from webdata_nb.service.routes.job_start import Desk, key_of, key_of_caller
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
     CONDITION,
@@ -28,7 +29,6 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.starts import Desk, key_of, key_of_caller
 from webdata_nb.service.store.records import Job, NewJob
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.stored_requests import crawl_request, search_request

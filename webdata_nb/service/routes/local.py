@@ -19,9 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from webdata_nb.contract import local, paths
+from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.local import Hello, LeaseReply, SessionSettings, StopReply, StopRequest
-from webdata_nb.contract.wording import plain_message
-from webdata_nb.service.lifetime import Lifetime, Retiring
+from webdata_nb.service.local_lifetime import Lifetime, Retiring
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import ReceiptEntry, ReceiptPage
 from webdata_nb.service.errors import BadInput, FetchError
+from webdata_nb.service.routes.job_start import Desk
 from webdata_nb.service.routes.parameters import (
     EntriesPerPage,
     EntryUrl,
@@ -23,7 +24,6 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Seen
 from webdata_nb.service.web.urls import canonical
 

@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
-from webdata_nb.service.etags import etag_of
+from webdata_nb.service.http.etags import etag_of
 from webdata_nb.service.routes.expired import expired
+from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.response_cache import Question, public
 from webdata_nb.service.routes.routing import StrictRoute
-from webdata_nb.service.routes.shelf import Question, public
-from webdata_nb.service.routes.starts import Desk
 from webdata_nb.service.store.records import Job, Look, Window
 
 # Large enough for few writes, small enough for memory that was used a moment ago.

@@ -31,8 +31,8 @@ from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract.examples import EXAMPLES
 from webdata_nb.contract.replies import InvalidRequest, LimitReached, Refusal, Reply
-from webdata_nb.service.routes.problems import Invalid, field_problem, json_object
-from webdata_nb.service.routes.starts import Desk
+from webdata_nb.service.routes.error_responses import Invalid, field_problem, json_object
+from webdata_nb.service.routes.job_start import Desk
 
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
+from webdata_nb.service.routes.job_start import Desk, check_extract, check_look, start
 from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
     StatusRoute,
@@ -20,6 +21,7 @@ from webdata_nb.service.routes.replies import (
     status_of,
     with_rows,
 )
+from webdata_nb.service.routes.response_cache import Question
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
@@ -30,8 +32,6 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.routes.shelf import Question
-from webdata_nb.service.routes.starts import Desk, check_extract, check_look, start
 from webdata_nb.service.store.records import Job, Look, Window
 
 # A job may also end in another process, which tells nobody here.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import orjson
 from starlette.responses import Response
 
-from webdata_nb.contract import limits, notices, paths
+from webdata_nb.contract import limits, paths, webhook_payloads
 from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTested
 from webdata_nb.contract.requests import WebhookTest
 from webdata_nb.service.errors import BadInput
@@ -112,7 +112,7 @@ async def test_webhook(
     started = time.monotonic()
     outcome = await webhooks.sender.post(
         wanted.webhook_url,
-        notices.trial(datetime.now(UTC)),
+        webhook_payloads.trial(datetime.now(UTC)),
         event_id=str(uuid.uuid4()),
         secret=wanted.webhook_secret,
         rules=rules,
@@ -121,7 +121,7 @@ async def test_webhook(
     return _json(
         {
             "success": acknowledged(rules, outcome),
-            "event": notices.TEST,
+            "event": webhook_payloads.TEST,
             "status_code": outcome.status,
             "error": outcome.text,
             "elapsed_ms": round((time.monotonic() - started) * 1000, 3),

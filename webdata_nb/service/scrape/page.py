@@ -10,25 +10,25 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.service.content.content import Content, find_content
+from webdata_nb.service.content.head import canonical_url, robots
+from webdata_nb.service.content.links import Anchors, Outlink, anchors_of
+from webdata_nb.service.content.links import outlinks as collect_outlinks
+from webdata_nb.service.content.metadata import declared_language, metadata, title_of
+from webdata_nb.service.content.minhash import sampled, shape, sketch
+from webdata_nb.service.content.parsed_page import read
+from webdata_nb.service.content.parser import to_text
+from webdata_nb.service.content.quality import quality, visible_length
+from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.documents.documents import Kind, kind_of, read_document
+from webdata_nb.service.documents.sitemap import SITEMAP
+from webdata_nb.service.documents.sitemap import read as read_sitemap
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.content import Content, find_content
-from webdata_nb.service.scrape.documents import Kind, kind_of, read_document
 from webdata_nb.service.scrape.formats import CONTENT, WHOLE
-from webdata_nb.service.scrape.head import canonical_url, robots
-from webdata_nb.service.scrape.links import Anchors, Outlink, anchors_of
-from webdata_nb.service.scrape.links import outlinks as collect_outlinks
-from webdata_nb.service.scrape.metadata import declared_language, metadata, title_of
-from webdata_nb.service.scrape.parser import to_text
-from webdata_nb.service.scrape.quality import quality, visible_length
-from webdata_nb.service.scrape.reading import read
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.scrape.sitemap import SITEMAP
-from webdata_nb.service.scrape.sitemap import read as read_sitemap
-from webdata_nb.service.scrape.sketch import sampled, shape, sketch
-from webdata_nb.service.scrape.source import ScrapeOptions, Source
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.parsed_page import Reading
 
 MOST_OUTLINKS = 20_000
 """Links of a page that a crawl hears of, in document order; metadata counts the others."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from webdata_nb.service.scrape.plain_json import dumps
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.links import Outlink
+    from webdata_nb.service.content.links import Outlink
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from webdata_nb.contract.fields import ENGINES, http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.search.chain import Link
-from webdata_nb.service.search.lineage import LOCAL
+from webdata_nb.service.search.index_groups import LOCAL
 from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.api import Api
 from webdata_nb.service.search.providers.base import Provider

@@ -10,10 +10,10 @@ from typing import Final
 
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
-from webdata_nb.service.logs import event
-from webdata_nb.service.operations import waiting_for
+from webdata_nb.service.observability.logs import event
+from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.search.breaker import Breakers, Record
-from webdata_nb.service.search.lineage import LOCAL, REFUSALS, index_of
+from webdata_nb.service.search.index_groups import LOCAL, REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     Found,

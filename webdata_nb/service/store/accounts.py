@@ -12,9 +12,9 @@ from webdata_nb.service.credits.ledger import Line
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import NoSuchAccount
-from webdata_nb.service.logs import Caller
+from webdata_nb.service.observability.logs import Caller
+from webdata_nb.service.store.credit_reservations import Account, Book, account
 from webdata_nb.service.store.database import Database
-from webdata_nb.service.store.holds import Account, Book, account
 from webdata_nb.service.store.queries import queries
 
 # Keys remembered as found.

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from webdata_nb.service.store.check import check_file
-from webdata_nb.service.store.failures import translated
+from webdata_nb.service.store.sqlite_errors import translated
 
 
 def backup(source: Path, target: Path) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from webdata_nb.service.errors import NewerSchema, StoreDamaged
-from webdata_nb.service.store.failures import is_damaged, translated
 from webdata_nb.service.store.queries import queries, schema_version
+from webdata_nb.service.store.sqlite_errors import is_damaged, translated
 
 _Q: Final = queries()
 # SQLite's own limit is 100 as well.

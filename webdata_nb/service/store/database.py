@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.failures import primary_code, translated
 from webdata_nb.service.store.queries import migrations, queries, schema_version
+from webdata_nb.service.store.sqlite_errors import primary_code, translated
 from webdata_nb.service.store.writer import Writer
 
 T = TypeVar("T")

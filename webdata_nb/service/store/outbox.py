@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.contract import notices
+from webdata_nb.contract import webhook_payloads
 from webdata_nb.contract.events import Profile
-from webdata_nb.contract.notices import Facts, Notice
+from webdata_nb.contract.webhook_payloads import Facts, Notice
 from webdata_nb.service.errors import NoSuchDelivery, WrongState
 from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.queries import queries
@@ -71,7 +71,7 @@ def ended(connection: sqlite3.Connection, job: Job, now: float) -> None:
     """Write the notice of a job's end, in the transaction that ended it."""
     if (plan := _plan(job)) is None:
         return
-    notice = notices.ended(plan.profile, _facts(job), datetime.fromtimestamp(now, UTC))
+    notice = webhook_payloads.ended(plan.profile, _facts(job), datetime.fromtimestamp(now, UTC))
     connection.execute(_Q["add_delivery"], _values(job, plan, notice, part="ended", now=now))
 
 
@@ -82,7 +82,7 @@ def paged(connection: sqlite3.Connection, job: Job, first: int, now: float) -> N
         return
     values = {"job_id": job.id, "start": first, "stop": job.published}
     for row in connection.execute(_Q["listed"], values).fetchall():
-        notice = notices.page(
+        notice = webhook_payloads.page(
             _facts(job),
             datetime.fromtimestamp(now, UTC),
             url=row["url"],

@@ -15,11 +15,13 @@ import orjson
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import OWN
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, Vault
 from webdata_nb.service.errors import Conflict, LeaseLost, NoSuchJob, SecretsLost, WrongState
 from webdata_nb.service.store import batches, outbox
 from webdata_nb.service.store.batches import of_lease
+from webdata_nb.service.store.credit_reservations import Book, settle_job
 from webdata_nb.service.store.database import Database
-from webdata_nb.service.store.holds import Book, settle_job
+from webdata_nb.service.store.key_rotation import Secrets
 from webdata_nb.service.store.queries import queries
 from webdata_nb.service.store.records import (
     NOTHING,
@@ -36,9 +38,7 @@ from webdata_nb.service.store.records import (
     Unindexed,
     Window,
 )
-from webdata_nb.service.store.sealing import joined, parted
-from webdata_nb.service.store.secrets import Secrets
-from webdata_nb.service.vault import KEY_FILE, KeyFile, Vault
+from webdata_nb.service.store.sealed_fields import joined, parted
 
 IDEMPOTENCY_S: Final = 24 * 3600.0
 # Jobs that made no progress in so many attempts run one at a time.

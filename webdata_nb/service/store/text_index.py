@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.store.failures import is_damaged, translated
+from webdata_nb.service.store.sqlite_errors import is_damaged, translated
 
 log = logging.getLogger(__name__)
 

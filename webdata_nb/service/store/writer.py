@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from webdata_nb.service.store.failures import is_busy
+from webdata_nb.service.store.sqlite_errors import is_busy
 
 T = TypeVar("T")
 _GROUP: Final = 64  # changes that share one fsync at most

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.codings import Decoder, content_codings
+from webdata_nb.service.web.content_codings import Decoder, content_codings
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse

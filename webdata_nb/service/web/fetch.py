@@ -17,9 +17,10 @@ from yarl import URL
 
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.addresses import is_address
-from webdata_nb.service.web.codings import ACCEPTED
-from webdata_nb.service.web.resolve import Lookup, Resolver
-from webdata_nb.service.web.transfer import (
+from webdata_nb.service.web.ca_bundle import tls_context
+from webdata_nb.service.web.content_codings import ACCEPTED
+from webdata_nb.service.web.redirects import Visit
+from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     AllowHop,
     Fetched,
@@ -27,16 +28,15 @@ from webdata_nb.service.web.transfer import (
     Limits,
     Redirect,
 )
-from webdata_nb.service.web.trust import tls_context
+from webdata_nb.service.web.resolver import Lookup, Resolver
 from webdata_nb.service.web.urls import Parts, canonical, parts
-from webdata_nb.service.web.visit import Visit
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from aiohttp.connector import AddrInfoType
 
-    from webdata_nb.service.web.guard import EgressPolicy
+    from webdata_nb.service.web.egress_policy import EgressPolicy
 
 __all__ = ["AllowHop", "FetchRequest", "Fetched", "Fetcher", "Limits", "Redirect"]
 
@@ -69,7 +69,7 @@ class Fetcher:
 
     Examples
     --------
-    >>> from webdata_nb.service.web.guard import EgressPolicy
+    >>> from webdata_nb.service.web.egress_policy import EgressPolicy
     >>> async def title_page(url: str) -> bytes:
     ...     async with Fetcher(EgressPolicy("team"), user_agent="example/1.0") as fetcher:
     ...         return (await fetcher.fetch(FetchRequest(url))).body

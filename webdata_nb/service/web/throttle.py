@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.operations import waiting_for
+from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.politeness import (
     FRESH,
     GO,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from webdata_nb.contract.notices import Notice
+from webdata_nb.contract.webhook_payloads import Notice
 from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
 from webdata_nb.service.store.outbox import Delivery, Due, Outbox
 from webdata_nb.service.store.records import Job

@@ -18,12 +18,12 @@ from webdata_nb.contract.events import (
     EVENT_ID_HEADER,
     SIGNATURE_HEADERS,
 )
-from webdata_nb.contract.notices import Notice
 from webdata_nb.contract.signature import sign
+from webdata_nb.contract.webhook_payloads import Notice
 from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
 from webdata_nb.service.settings import DIRECT, Upstream
+from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.guard import EgressPolicy
 from webdata_nb.service.webhooks.schedule import Outcome, Rules
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -12,10 +12,11 @@ import orjson
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.crawl import run as crawl
+from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.errors import BadInput, JobFailed
 from webdata_nb.service.extract import Extractions, Extractor, model_access
-from webdata_nb.service.search import run as search
+from webdata_nb.service.runtime.fair_scheduler import current_account
+from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
 from webdata_nb.service.search.chain import Link
@@ -24,9 +25,8 @@ from webdata_nb.service.search.providers.endpoint import identity
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.store.spool import Spool
-from webdata_nb.service.tenancy import current_account
+from webdata_nb.service.work.egress import Way, Ways
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
-from webdata_nb.service.work.ways import Way, Ways
 
 # Sessions whose providers are kept open between their searches.
 _KEPT: Final = 32

@@ -6,7 +6,7 @@ import logging
 from typing import Any, Final, Literal
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.logs import event, reason
+from webdata_nb.service.observability.logs import event, reason
 from webdata_nb.service.store.records import Job
 
 _FAILED: Final = frozenset({JobStatus.FAILED})

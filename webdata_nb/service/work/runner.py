@@ -11,14 +11,14 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.logs import JOB_ID
+from webdata_nb.service.observability.logs import JOB_ID
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.base import Store
 from webdata_nb.service.store.records import Job, Lease, Look
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.tenancy import on_behalf_of
 from webdata_nb.service.work import job_log
-from webdata_nb.service.work.context import Assignment, LeasedJob
 from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.job_context import Assignment, LeasedJob
 from webdata_nb.service.work.worker import LEASE_S, Engine, work
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.contract.wording import plain_message
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.store.records import Job
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from webdata_nb.service.errors import JobFailed, JobStalled
-from webdata_nb.service.operations import Operations, recorded
+from webdata_nb.service.observability.operations import Operations, recorded
 from webdata_nb.service.settings import STALL_S
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch

@@ -24,7 +24,7 @@ from webdata_nb.service.errors import (
 )
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import NOTHING, Batch, Look
-from webdata_nb.service.work.context import LeasedJob
+from webdata_nb.service.work.job_context import LeasedJob
 
 log = logging.getLogger(__name__)
 

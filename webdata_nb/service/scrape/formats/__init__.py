@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.service.content.structured_data import structured_data
 from webdata_nb.service.scrape.formats.headings import headings
 from webdata_nb.service.scrape.formats.html import html
 from webdata_nb.service.scrape.formats.images import images
 from webdata_nb.service.scrape.formats.links import links
 from webdata_nb.service.scrape.formats.markdown import markdown
 from webdata_nb.service.scrape.formats.raw_html import raw_html
-from webdata_nb.service.scrape.formats.structured_data import structured_data
 from webdata_nb.service.scrape.formats.tables import TABLES, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.content import Content
+    from webdata_nb.service.content.parsed_page import Reading
 
 WHOLE: dict[str, Callable[[Reading], Any]] = {
     "raw_html": raw_html,

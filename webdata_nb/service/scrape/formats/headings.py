@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.scrape.parser import Element, text_of
+from webdata_nb.service.content.parser import Element, text_of
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.content import Content
+    from webdata_nb.service.content.parsed_page import Reading
 
 
 def headings(reading: Reading, content: Content) -> list[dict[str, Any]]:  # noqa: ARG001 - every format takes both

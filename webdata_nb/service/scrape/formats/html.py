@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.parser import (
+from webdata_nb.service.content.parser import (
     comments_of,
     elements_of,
     rewrite_links,
@@ -13,9 +13,9 @@ from webdata_nb.service.scrape.parser import (
 )
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.parser import Element
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.content import Content
+    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.parser import Element
 
 # fmt: off
 _URLS = frozenset({

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.scrape.parser import Element, collapse, text_of
+from webdata_nb.service.content.parser import Element, collapse, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.content import Content
+    from webdata_nb.service.content.parsed_page import Reading
 
 CAPTION_LIMIT = 1000
 """Characters of a caption that are kept."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.content import Content
+    from webdata_nb.service.content.parsed_page import Reading
 
 
 def links(reading: Reading, content: Content) -> list[str]:

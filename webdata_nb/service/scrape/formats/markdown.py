@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.scrape.breaks import prepare_breaks
-from webdata_nb.service.scrape.emphasis import mark_emphasis
-from webdata_nb.service.scrape.fences import prepare_fences
-from webdata_nb.service.scrape.formats.images import plain_source
-from webdata_nb.service.scrape.numbering import prepare_numbers
-from webdata_nb.service.scrape.parser import (
+from webdata_nb.service.content.parser import (
     Element,
     Text,
     above,
@@ -25,16 +20,21 @@ from webdata_nb.service.scrape.parser import (
     to_markdown,
     unwrap,
 )
-from webdata_nb.service.scrape.tables import prepare_tables
-from webdata_nb.service.scrape.tags import HEADINGS, LINK, LISTS, NOT_TEXT
-from webdata_nb.service.scrape.tidying import tidy
+from webdata_nb.service.content.tags import HEADINGS, LINK, LISTS, NOT_TEXT
+from webdata_nb.service.markdown.code_blocks import prepare_fences
+from webdata_nb.service.markdown.emphasis import mark_emphasis
+from webdata_nb.service.markdown.line_breaks import prepare_breaks
+from webdata_nb.service.markdown.list_numbers import prepare_numbers
+from webdata_nb.service.markdown.postprocess import tidy
+from webdata_nb.service.markdown.tables import prepare_tables
+from webdata_nb.service.scrape.formats.images import plain_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from webdata_nb.service.scrape.content import Content
-    from webdata_nb.service.scrape.links import Anchors, Links
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.content import Content
+    from webdata_nb.service.content.links import Anchors, Links
+    from webdata_nb.service.content.parsed_page import Reading
 
 _LONGEST_LABEL = 100
 _TITLES = frozenset({*HEADINGS, "summary", "dt"})

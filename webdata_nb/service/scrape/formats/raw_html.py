@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from webdata_nb.service.web.charset import to_text
 
 if TYPE_CHECKING:
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.parsed_page import Reading
 
 
 def raw_html(reading: Reading) -> str:

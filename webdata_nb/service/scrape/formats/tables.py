@@ -9,7 +9,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.scrape.grid import (
+from webdata_nb.service.content.parser import Element, Text, above, collapse, text_of
+from webdata_nb.service.content.table_grid import (
     LARGEST_GRID,
     children,
     is_huge,
@@ -19,13 +20,12 @@ from webdata_nb.service.scrape.grid import (
     rows_reached,
     span,
 )
-from webdata_nb.service.scrape.parser import Element, Text, above, collapse, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.service.scrape.grid import Row
-    from webdata_nb.service.scrape.reading import Reading
+    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.table_grid import Row
 
 TABLES: Final = "tables"
 """The name under which `scrape` gives them; no request may ask for it."""

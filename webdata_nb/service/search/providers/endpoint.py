@@ -14,7 +14,7 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.search.pace import Pace
+from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import Api, Exchange, Reply, problem_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
@@ -24,10 +24,10 @@ from webdata_nb.service.search.providers.base import (
     QueryRefused,
     QueueFull,
 )
-from webdata_nb.service.tenancy import FairSemaphore
+from webdata_nb.service.search.rate_limit import Pace
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
+from webdata_nb.service.web.request import Fetched, Limits
 from webdata_nb.service.web.retry_after import parse_retry_after
-from webdata_nb.service.web.transfer import Fetched, Limits
 
 # A page of results: seconds for the whole exchange, and for the wait until one's turn.
 DEADLINE_S: Final = 10.0

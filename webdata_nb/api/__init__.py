@@ -1,0 +1,97 @@
+"""The functions that users call: each runs a job at a service and returns its rows as a frame."""
+
+from __future__ import annotations
+
+from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
+from webdata_nb.api.crawl import acrawl_df, crawl_df
+from webdata_nb.api.creatives import acreatives_df, creatives_df
+from webdata_nb.api.estimates import estimate, history_df
+from webdata_nb.api.plotting import plot_crawl, plot_ranks
+from webdata_nb.api.retry import aretry_failed, retry_failed
+from webdata_nb.api.scrape import ascrape_df, scrape_df
+from webdata_nb.api.search import asearch_df, search_df
+from webdata_nb.api.session_methods import Session, connect
+from webdata_nb.api.start import (
+    acrawl_job,
+    aexport_df,
+    ajob,
+    asearch_job,
+    crawl_job,
+    export_df,
+    job,
+    search_job,
+)
+from webdata_nb.api.table_display import gallery, show
+from webdata_nb.api.url_outcome import Why, awhy, why
+from webdata_nb.calls.batches import FrameStream
+from webdata_nb.calls.budget import Estimate
+from webdata_nb.jobs.job import Job
+from webdata_nb.jobs.listings import (
+    aengines_df,
+    ajobs_df,
+    ausage_df,
+    aweights_df,
+    engines_df,
+    jobs_df,
+    usage_df,
+    weights_df,
+)
+from webdata_nb.recording.context import record, replay
+from webdata_nb.stream import Stream
+from webdata_nb.tables.compare import diff
+from webdata_nb.tables.derive import headings_df, images_df, links_df, tables
+from webdata_nb.tables.exports import to_parquet
+
+__all__ = [
+    "Estimate",
+    "FrameStream",
+    "Job",
+    "Session",
+    "Stream",
+    "Why",
+    "aadvertisers_df",
+    "acrawl_df",
+    "acrawl_job",
+    "acreatives_df",
+    "advertisers_df",
+    "aengines_df",
+    "aexport_df",
+    "ajob",
+    "ajobs_df",
+    "aretry_failed",
+    "ascrape_df",
+    "asearch_df",
+    "asearch_job",
+    "ausage_df",
+    "aweights_df",
+    "awhy",
+    "connect",
+    "crawl_df",
+    "crawl_job",
+    "creatives_df",
+    "diff",
+    "engines_df",
+    "estimate",
+    "export_df",
+    "gallery",
+    "headings_df",
+    "history_df",
+    "images_df",
+    "job",
+    "jobs_df",
+    "links_df",
+    "plot_crawl",
+    "plot_ranks",
+    "record",
+    "replay",
+    "retry_failed",
+    "scrape_df",
+    "search_df",
+    "search_job",
+    "show",
+    "tables",
+    "to_parquet",
+    "usage_df",
+    "weights_df",
+    "why",
+]

@@ -1,0 +1,172 @@
+"""A call that is only talked about: what it may cost, and what was answered before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
+
+from webdata_nb.bridge import PORTAL
+from webdata_nb.cache import snapshots
+from webdata_nb.cache.result_cache import Memory
+from webdata_nb.calls import budget
+from webdata_nb.calls.budget import Estimate
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.inputs import Input, combined
+from webdata_nb.requests.job_spec import Ask
+from webdata_nb.tables import frame, stacked
+from webdata_nb.tables.stacked import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+P = ParamSpec("P")
+
+_CALL: Final = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
+_SPREAD: Final = frozenset(
+    {"progress", "stale_if_error", "on_incomplete", "on_cancel", "on_error", "executor", "budget"}
+    | {"out", "stream", "batch_rows"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a function's arguments become questions."""
+
+    make: Callable[..., Ask]
+    lists: Mapping[str, str]
+    fixed: Mapping[str, Any]
+
+
+_KINDS: Final = {
+    "search_df": Kind(
+        Ask.search, {name: name for name in ("query", "engine", "language", "country")}, {}
+    ),
+    "crawl_df": Kind(Ask.crawl, {"url": "start_url"}, {}),
+    "creatives_df": Kind(
+        Ask.creatives, {name: name for name in ("advertiser", "region", "date_range")}, {}
+    ),
+    "scrape_df": Kind(Ask.crawl, {"url": "start_url"}, {"max_pages": 1, "max_depth": 1}),
+}
+
+
+def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Estimate:
+    """Return what a call may cost at most, without making it.
+
+    Asks the service for its catalog of weights, and nobody where the cache has every answer.
+
+    Parameters
+    ----------
+    function
+        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, or an async twin.
+    *args, **kwargs
+        The arguments of the call.
+
+    Returns
+    -------
+    Estimate
+        `credits` where every page succeeds (failed pages cost nothing), None where the call has
+        no bound; `parts` by operation; `inputs`, and how many of them are `cached`.
+
+    Raises
+    ------
+    InvalidArgument
+        Another function, or an argument that is not allowed.
+    WebdataError
+        What a connection may meet.
+
+    Examples
+    --------
+    >>> estimate(crawl_df, start_url, max_pages=50).credits
+    50.0
+    """
+    inputs, call = _asked(function, args, kwargs)
+    return PORTAL.run(budget.estimated([each.ask for each in inputs], call))
+
+
+def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
+    """Return every answer that the cache has kept for a call, oldest first; sends nothing.
+
+    Parameters
+    ----------
+    function
+        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, or an async twin.
+    *args, **kwargs
+        The arguments of the call; lists give the history of every combination.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `taken_at` (datetime64[us, UTC]), then the columns of the call.
+
+    Raises
+    ------
+    InvalidArgument
+        Another function, or an argument that is not allowed.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> history_df(search_df, "aurora forecast", formats=[])["taken_at"].nunique()
+    1
+    """
+    inputs, call = _asked(function, args, kwargs)
+    kept = [(each, found) for each in inputs for found in _snapshots(each, call)]
+    kept.sort(key=lambda one: one[1].at)
+    tables = [_taken(each, found) for each, found in kept] or [_empty(inputs[0])]
+    op = inputs[0].ask.op
+    attrs = {"kind": f"{op} history", "snapshots": len(kept), "subject": inputs[0].ask.subject}
+    return frame.build(stacked.concat(tables), attrs=attrs, dtype_backend=call.dtype_backend)
+
+
+def _asked(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[list[Input], Call]:
+    """Return what a call would ask, and how."""
+    name = str(getattr(function, "__name__", "")).removeprefix("a")
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise InvalidArgument(f"the function must be one of {', '.join(_KINDS)}")
+    given = _bound(function, args, kwargs)
+    how = {each: given.pop(each) for each in _CALL if each in given}
+    call = Call.of(**{"cache": True, **how})
+    for each in _SPREAD & given.keys():
+        del given[each]
+    if "urls" in given:
+        urls = given.pop("urls")
+        given["url"] = [urls] if isinstance(urls, str) else urls
+    given |= kind.fixed
+    several = combined(kind.make, given, kind.lists)
+    return several or [Input({}, kind.make(**given))], call
+
+
+def _bound(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> dict[str, Any]:
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidArgument(str(error)) from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _snapshots(each: Input, call: Call) -> list[snapshots.Snapshot]:
+    memory = Memory.of_ask(each.ask, call)
+    return snapshots.history(memory.root, memory.question, columns=each.ask.shown)
+
+
+def _taken(each: Input, found: snapshots.Snapshot) -> pa.Table:
+    table = found.table
+    if each.labels:
+        table = stacked.stack(each.ask.op, each.ask.shown, [Part(each.labels, table, found.at)])
+    return stacked.with_time("taken_at", table, found.at)
+
+
+def _empty(each: Input) -> pa.Table:
+    table = stacked.stack(each.ask.op, each.ask.shown, [Part(each.labels, None, None)])
+    plain = table if each.labels else table.select(list(each.ask.shown))
+    return stacked.with_time("taken_at", plain, None)

@@ -1,0 +1,93 @@
+"""Figures of a crawl and of ranks over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webdata_nb.display import plots
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.requests import arguments
+from webdata_nb.tables import series
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+def plot_crawl(df: pd.DataFrame) -> Figure:
+    """Draw a crawl: the folders of the site, and its pages by clicks from the start.
+
+    Each folder is a box as high as it has pages, with a stripe that says how they were answered;
+    on the right, how many pages are how many clicks away. Needs the extra `plot`.
+
+    Parameters
+    ----------
+    df
+        A frame of `crawl_df`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+
+    Raises
+    ------
+    InvalidArgument
+        `df` is no frame of a crawl.
+    MissingExtra
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> figure = plot_crawl(crawl_df(start_url, max_pages=5))
+    >>> len(figure.axes)
+    2
+    """
+    pages = [
+        plots.Page(path, depth, plots.status_of(code, success=success))
+        for path, depth, code, success in series.pages(df)
+    ]
+    return plots.site(pages, series.subject(df) or "Crawl")
+
+
+def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
+    """Draw the rank of each result over the snapshots of a search; rank 1 is at the top.
+
+    A result that comes is marked where it enters, one that goes where it was seen last. The same
+    result in another spelling (`www.`, `http`) is one line, as for `serp_diff`. Needs the extra
+    `plot`.
+
+    Parameters
+    ----------
+    history
+        What `history_df(search_df, query, ...)` returns, of one search.
+    max_lines
+        Results in colour: those whose best rank was best. The others are grey.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it when it is the last value of a cell; `savefig` writes it to a file.
+
+    Raises
+    ------
+    InvalidArgument
+        `history` is no history of a search, is one of several searches, or has no result.
+    MissingExtra
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> df = search_df("aurora forecast", formats=[])
+    >>> figure = plot_ranks(history_df(search_df, "aurora forecast", formats=[]))
+    >>> figure.axes[0].get_ylabel()
+    'rank'
+    """
+    most = arguments.whole("max_lines", max_lines, least=1)
+    snapshots = series.snapshots(history)
+    tracks = plots.tracks_of([told for _, told in snapshots])
+    if not tracks:
+        raise InvalidArgument("the history has no result: run the search first")
+    subject = series.subject(history) or "search"
+    title = f"{subject}: ranks in {len(snapshots)} snapshot{'s' * (len(snapshots) != 1)}"
+    return plots.ranks([at for at, _ in snapshots], tracks, title, most=most)

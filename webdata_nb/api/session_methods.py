@@ -1,0 +1,148 @@
+"""A session: the table functions as methods, bound to one service."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ClassVar, Concatenate, ParamSpec, TypeVar, cast
+
+from webdata_nb import session as connections
+from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
+from webdata_nb.api.crawl import acrawl_df, crawl_df
+from webdata_nb.api.creatives import acreatives_df, creatives_df
+from webdata_nb.api.overloads import (
+    AsyncCrawlDf,
+    AsyncCreativesDf,
+    AsyncSearchDf,
+    CrawlDf,
+    CreativesDf,
+    SearchDf,
+)
+from webdata_nb.api.retry import aretry_failed, retry_failed
+from webdata_nb.api.scrape import ascrape_df, scrape_df
+from webdata_nb.api.search import asearch_df, search_df
+from webdata_nb.api.start import (
+    acrawl_job,
+    aexport_df,
+    ajob,
+    asearch_job,
+    crawl_job,
+    export_df,
+    job,
+    search_job,
+)
+from webdata_nb.api.url_outcome import awhy, why
+from webdata_nb.jobs.listings import (
+    aengines_df,
+    ajobs_df,
+    ausage_df,
+    aweights_df,
+    engines_df,
+    jobs_df,
+    usage_df,
+    weights_df,
+)
+from webdata_nb.session import Connection
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(function: Callable[P, T]) -> Callable[Concatenate[Connection, P], T]:
+    """Return `function` as a method that passes its object as `session`."""
+    untyped: Callable[..., T] = function  # `session` is one of P, which no type can say
+
+    def method(self: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return untyped(*args, session=self, **kwargs)
+
+    functools.update_wrapper(method, function)
+
+    given = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    rest = [each for each in given.parameters.values() if each.name != "session"]
+    vars(method).pop("__wrapped__")  # else inspect would look behind the method
+    vars(method)["__signature__"] = given.replace(parameters=[own, *rest])
+    return method
+
+
+class Session(Connection):
+    """One service and key, with every table function as a method.
+
+    `connect` makes it. Used as a context manager, it closes its connections at the end of the
+    block; else they are closed when the process ends.
+
+    Examples
+    --------
+    >>> with Session() as session:
+    ...     df = session.search_df("aurora forecast", formats=[])
+    >>> df.attrs["webdata"]["kind"]
+    'search'
+    """
+
+    search_df: ClassVar[SearchDf] = cast("SearchDf", _method(search_df))
+    asearch_df: ClassVar[AsyncSearchDf] = cast("AsyncSearchDf", _method(asearch_df))
+    crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
+    acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
+    scrape_df = _method(scrape_df)
+    ascrape_df = _method(ascrape_df)
+    retry_failed = _method(retry_failed)
+    aretry_failed = _method(aretry_failed)
+    creatives_df: ClassVar[CreativesDf] = cast("CreativesDf", _method(creatives_df))
+    acreatives_df: ClassVar[AsyncCreativesDf] = cast("AsyncCreativesDf", _method(acreatives_df))
+    advertisers_df = _method(advertisers_df)
+    aadvertisers_df = _method(aadvertisers_df)
+    search_job = _method(search_job)
+    asearch_job = _method(asearch_job)
+    crawl_job = _method(crawl_job)
+    acrawl_job = _method(acrawl_job)
+    job = _method(job)
+    ajob = _method(ajob)
+    export_df = _method(export_df)
+    aexport_df = _method(aexport_df)
+    engines_df = _method(engines_df)
+    aengines_df = _method(aengines_df)
+    jobs_df = _method(jobs_df)
+    ajobs_df = _method(ajobs_df)
+    weights_df = _method(weights_df)
+    aweights_df = _method(aweights_df)
+    usage_df = _method(usage_df)
+    ausage_df = _method(ausage_df)
+    why = _method(why)
+    awhy = _method(awhy)
+
+
+def connect(*, base_url: str | None = None, api_key: str | None = None) -> Session:
+    """Choose the service for later calls, and return it as a session.
+
+    Sends nothing: the first call does.
+
+    Parameters
+    ----------
+    base_url
+        Address of the service, such as `https://data.example.com`. When None, WEBDATA_BASE_URL
+        at each call; without that, the local service, which is started on demand.
+    api_key
+        The bearer key; when None, WEBDATA_API_KEY at each call. No repr, message or file shows
+        it.
+
+    Returns
+    -------
+    Session
+        With `search_df`, `crawl_df` and the others as methods. It is the default session from
+        now on.
+
+    Raises
+    ------
+    InvalidArgument
+        An address or key that cannot be right.
+
+    Examples
+    --------
+    >>> session = connect(base_url="https://data.example.com", api_key="wd-123")
+    >>> session
+    Session(base_url='https://data.example.com')
+    """
+    session = Session(base_url=base_url, api_key=api_key)
+    connections.use(session)
+    return session

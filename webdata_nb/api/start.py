@@ -1,0 +1,345 @@
+"""Starts jobs without waiting for them, and finds them again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webdata_nb.bridge import synced
+from webdata_nb.cache.job_refs import Ticket
+from webdata_nb.cache.result_cache import Memory
+from webdata_nb.client import job_wait
+from webdata_nb.contract.states import JobKind
+from webdata_nb.errors import NotFound
+from webdata_nb.jobs import runner
+from webdata_nb.jobs.job import Job, checked_id, started
+from webdata_nb.recording import recorded_jobs
+from webdata_nb.requests import arguments
+from webdata_nb.requests.blocking import blocking
+from webdata_nb.requests.call_options import Call, OnCancel, OnIncomplete
+from webdata_nb.requests.deadline import within
+from webdata_nb.requests.job_spec import Ask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from webdata_nb.client.client import Client
+    from webdata_nb.contract.fields import Engine, Format, Strategy
+    from webdata_nb.session import Connection
+    from webdata_nb.tables.frame import DtypeBackend
+
+
+async def asearch_job(
+    query: str,
+    *,
+    num_results: int | None = None,
+    engine: Engine | None = None,
+    language: str | None = None,
+    country: str | None = None,
+    safe_search: bool | None = None,
+    formats: Sequence[Format] | None = None,
+    format_options: Mapping[str, Any] | None = None,
+    only_main_content: bool | None = None,
+    mobile: bool | None = None,
+    mobile_device: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    cookies: Mapping[str, str] | None = None,
+    extract: Mapping[str, Any] | None = None,
+    webhook_url: str | None = None,
+    webhook_secret: str | None = None,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+) -> Job:
+    """Start a search and return at once, with the job in hand.
+
+    `asearch_job` is the same for async code.
+
+    Parameters
+    ----------
+    query, num_results, engine, language, country, safe_search
+        What to search for, as in `search_df`; one query.
+    formats, format_options, only_main_content, mobile, mobile_device, headers, cookies, extract
+        How result pages are visited, as in `search_df`.
+    webhook_url, webhook_secret
+        Where the service tells of the job's end, and what it signs that with, such as `url` and
+        `secret` of `receive_webhooks()`. They are kept in no file.
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the start to be answered.
+
+    Returns
+    -------
+    Job
+        It goes on at the service, whatever becomes of this process.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    WebdataError
+        What a start may meet.
+
+    Examples
+    --------
+    >>> job = search_job("aurora forecast", num_results=3, formats=[])
+    >>> len(job.df())
+    3
+    """
+    ask = Ask.search(
+        query=query,
+        num_results=num_results,
+        engine=engine,
+        language=language,
+        country=country,
+        safe_search=safe_search,
+        formats=formats,
+        format_options=format_options,
+        only_main_content=only_main_content,
+        mobile=mobile,
+        mobile_device=mobile_device,
+        headers=headers,
+        cookies=cookies,
+        extract=extract,
+        **arguments.hook(webhook_url, webhook_secret),
+    )
+    return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
+
+
+search_job = synced(asearch_job)
+
+
+async def acrawl_job(
+    url: str,
+    *,
+    max_pages: int | None = None,
+    max_depth: int | None = None,
+    concurrency: int | None = None,
+    crawl_strategy: Strategy | None = None,
+    allow_external_links: bool | None = None,
+    respect_robots_txt: bool | None = None,
+    include_paths: Sequence[str] | None = None,
+    exclude_paths: Sequence[str] | None = None,
+    scrape_options: Mapping[str, Any] | None = None,
+    filter_faceted_urls: bool | None = None,
+    sitemap: bool | None = None,
+    respect_nofollow: bool | None = None,
+    webhook_url: str | None = None,
+    webhook_secret: str | None = None,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+) -> Job:
+    """Start a crawl and return at once, with the job in hand.
+
+    `acrawl_job` is the same for async code.
+
+    Parameters
+    ----------
+    url, max_pages, max_depth, concurrency, crawl_strategy, allow_external_links
+        Where to crawl, as in `crawl_df`; one start URL.
+    respect_robots_txt, include_paths, exclude_paths, filter_faceted_urls, sitemap, respect_nofollow
+        What to leave out and to add, as in `crawl_df`.
+    scrape_options
+        How each page is read, as in `crawl_df`.
+    webhook_url, webhook_secret
+        Where the service tells of the job's end, and what it signs that with, such as `url` and
+        `secret` of `receive_webhooks()`. They are kept in no file.
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the start to be answered.
+
+    Returns
+    -------
+    Job
+        It goes on at the service, whatever becomes of this process.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed; nothing was sent.
+    WebdataError
+        What a start may meet.
+
+    Examples
+    --------
+    >>> job = crawl_job(start_url, max_pages=5)
+    >>> len(job.df())
+    5
+    """
+    ask = Ask.crawl(
+        url=url,
+        max_pages=max_pages,
+        max_depth=max_depth,
+        concurrency=concurrency,
+        crawl_strategy=crawl_strategy,
+        allow_external_links=allow_external_links,
+        respect_robots_txt=respect_robots_txt,
+        include_paths=include_paths,
+        exclude_paths=exclude_paths,
+        scrape_options=scrape_options,
+        filter_faceted_urls=filter_faceted_urls,
+        sitemap=sitemap,
+        respect_nofollow=respect_nofollow,
+        **arguments.hook(webhook_url, webhook_secret),
+    )
+    return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
+
+
+crawl_job = synced(acrawl_job)
+
+
+async def _started(ask: Ask, call: Call) -> Job:
+    memory, played = Memory.of_ask(ask, call), call.settings.replay
+    if played is not None:
+        job_id = await recorded_jobs.started(played, ask)
+    else:
+        async with call.connection.client(call.settings) as client:
+            job_id = (await within(call.timeout_s, runner.start(client, ask))).job_id
+    if call.settings.record is not None:
+        await recorded_jobs.note_start(call.settings.record, ask, job_id)
+    public = ask.public
+    ticket = Ticket(job_id, ask.op, ask.subject, memory.question.digest, ask.shown, public)
+    return await asyncio.to_thread(started, ticket, call.connection, remember=played is None)
+
+
+async def ajob(
+    job_id: str,
+    *,
+    session: Connection | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+) -> Job:
+    """Attach to a job that runs or has run, such as one that outlived its kernel.
+
+    `ajob` is the same for async code. `jobs_df()` lists what there is to attach to. A job that
+    was started on this machine shows the columns that its call would have shown, any other one
+    every column there is.
+
+    Parameters
+    ----------
+    job_id
+        The job, as receipts, `jobs_df()` and errors name it.
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the service's word on the job.
+
+    Returns
+    -------
+    Job
+        With the state that the service tells.
+
+    Raises
+    ------
+    NotFound
+        No such job for this key.
+    WebdataError
+        What a connection may meet.
+
+    Examples
+    --------
+    >>> begun = crawl_job(start_url, max_pages=5)
+    >>> job(begun.job_id).kind
+    'crawl'
+    """
+    call = Call.of(session=session, timeout=timeout)
+    named = checked_id(job_id)
+    scope = call.connection.scope(call.settings)
+    if call.settings.replay is not None:
+        played = await recorded_jobs.found(call.settings.replay, named, scope.service)
+        return started(played, call.connection, remember=False)
+    known = await asyncio.to_thread(Memory.remembered, named, call)
+    async with call.connection.client(call.settings) as client:
+        finding = _found(client, named, known)
+        kind, last = await within(call.timeout_s, finding)
+    ticket = known or Ticket.foreign(named, kind, scope.service)
+    return Job(ticket, call.connection, last)
+
+
+job = synced(ajob)
+
+
+async def _found(client: Client, job_id: str, known: Ticket | None) -> tuple[JobKind, Any]:
+    """Return a job's kind and progress, whichever of both kinds it is."""
+    kinds: tuple[JobKind, ...] = ("crawl", "search")
+    if known is not None:
+        kinds = ("search",) if known.op == "search" else ("crawl",)
+    for kind in kinds[:-1]:
+        try:
+            return kind, await _asked(client, kind, job_id)
+        except NotFound:
+            continue
+    return kinds[-1], await _asked(client, kinds[-1], job_id)
+
+
+async def _asked(client: Client, kind: JobKind, job_id: str) -> Any:
+    reply = await client.status(kind, job_id)
+    return job_wait.progress_of(kind, reply, elapsed_s=0.0)
+
+
+async def aexport_df(
+    job_id: str,
+    *,
+    session: Connection | None = None,
+    progress: bool | str | None = None,
+    cache: bool = True,
+    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    on_incomplete: OnIncomplete = "raise",
+    on_cancel: OnCancel = "raise",
+    dtype_backend: DtypeBackend = "pandas",
+    out: str | Path | None = None,
+) -> pd.DataFrame:
+    """Return the rows of a job by its id, waiting for its end where it still runs.
+
+    `aexport_df` is the same for async code. A job that is collected once is answered by the
+    cache, without a word to the service, also when the service has forgotten it.
+
+    Parameters
+    ----------
+    job_id
+        The job, as receipts, `jobs_df()` and errors name it.
+    session, progress, cache, timeout, on_incomplete, on_cancel, dtype_backend, out
+        As in `crawl_df`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As the call that started the job would return; of a job started elsewhere, every column.
+
+    Raises
+    ------
+    NotFound
+        No such job for this key.
+    Expired
+        The service no longer has the rows, and the cache never had them.
+    JobFailed, JobCancelled, JobTimeout, IncompleteResult
+        As in `crawl_df`.
+
+    Examples
+    --------
+    >>> begun = crawl_job(start_url, max_pages=5)
+    >>> len(export_df(begun.job_id))
+    5
+    """
+    call = Call.of(
+        session=session,
+        progress=progress,
+        cache=cache,
+        timeout=timeout,
+        on_incomplete=on_incomplete,
+        on_cancel=on_cancel,
+        dtype_backend=dtype_backend,
+        out=out,
+    )
+    known = await asyncio.to_thread(Memory.remembered, checked_id(job_id), call)
+    if known is None or not cache or call.settings.replay is not None:
+        found = await ajob(job_id, session=session, timeout=timeout)
+    else:
+        found = started(known, call.connection, remember=False)
+    return await found.collected(call)
+
+
+export_df = blocking(aexport_df)

@@ -1,0 +1,143 @@
+"""What a user can do with the cache: look, measure, clear.
+
+The cache holds every complete result as a Parquet file, which outlives the service's retention
+and answers the same call again. `WEBDATA_CACHE` or `WEBDATA_HOME` say where it is.
+
+Examples
+--------
+>>> from webdata_nb import cache
+>>> sorted(cache.ls().columns)
+['at', 'bytes', 'file', 'op', 'rows', 'subject']
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from webdata_nb import settings
+from webdata_nb.cache import (
+    cancel_token,
+    eviction,
+    job_refs,
+    receipt_files,
+    single_flight,
+    snapshots,
+)
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.tables import frame, schemas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["clear", "ls", "path", "size"]
+
+OPS: Final = ("search", "crawl", "creatives")
+_COLUMNS: Final[dict[str, pa.DataType]] = {
+    "op": schemas.TEXT,
+    "subject": schemas.TEXT,
+    "at": schemas.WHEN,
+    "rows": pa.int32(),
+    "bytes": pa.int64(),
+    "file": schemas.TEXT,
+}
+
+
+def path() -> Path:
+    """Return the cache directory; it need not exist yet."""
+    return settings.current().cache_dir
+
+
+def size() -> int:
+    """Return the bytes that all cached results take on disk."""
+    return sum(length for _, _, length in _present())
+
+
+def ls() -> pd.DataFrame:
+    """List the cached results, newest first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ============ ====================== ==========================================
+        column       dtype
+        ============ ====================== ==========================================
+        op           str                    search, crawl or creatives
+        subject      str                    the query, start URL or advertiser
+        at           datetime64[us, UTC]    when the result was taken
+        rows         Int32                  rows in the file
+        bytes        Int64                  size of the file
+        file         str                    its path; any Parquet reader opens it
+        ============ ====================== ==========================================
+    """
+    found = [_described(*present) for present in _present()]
+    found.sort(key=lambda row: row["at"], reverse=True)
+    return frame.build(pa.Table.from_pylist(found, schema=pa.schema(_COLUMNS)))
+
+
+def clear(op: str | None = None, *, older_than: float | None = None) -> int:
+    """Remove cached results; files that others put into the directory stay.
+
+    Parameters
+    ----------
+    op
+        Only results of `search`, `crawl` or `creatives`; of all three when None.
+    older_than
+        Only results taken more than this many seconds ago.
+
+    Returns
+    -------
+    int
+        How many files were removed.
+
+    Raises
+    ------
+    InvalidArgument
+        `op` is none of the three, or `older_than` is negative.
+    """
+    if op is not None and op not in OPS:
+        raise InvalidArgument(f"op must be one of {', '.join(OPS)}, or None for all")
+    number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
+    if older_than is not None and not (number and older_than >= 0):
+        raise InvalidArgument("older_than must be a number of seconds, 0 or more")
+    for room in (snapshots, job_refs, single_flight, cancel_token):
+        room.sweep(path())
+    return sum(
+        eviction.remove(file)
+        for file, at, _ in _present()
+        if _op(file) == (op or _op(file)) and time.time() - at.timestamp() >= (older_than or 0)
+    )
+
+
+def _present() -> Iterator[tuple[Path, datetime, int]]:
+    for file, at in snapshots.everything(path()):
+        with suppress(OSError):
+            yield file, at, file.stat().st_size + _length(receipt_files.beside(file))
+
+
+def _length(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _op(file: Path) -> str:
+    return file.parent.parent.name
+
+
+def _described(file: Path, at: datetime, length: int) -> dict[str, Any]:
+    row = {"op": _op(file), "at": at, "bytes": length, "file": str(file)}
+    with suppress(OSError, ValueError, pa.ArrowException):
+        footer = pq.read_metadata(file)
+        attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
+        row |= {"rows": footer.num_rows, "subject": attrs.get("webdata", {}).get("subject")}
+    return row

@@ -1,0 +1,374 @@
+"""Rows in batches while they arrive: a frame at a time, and no more in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.cache.result import Result, warn_of
+from webdata_nb.cache.result_cache import Memory
+from webdata_nb.calls import budget
+from webdata_nb.calls.cached_call import PASSING, stale
+from webdata_nb.calls.combined_progress import Overview
+from webdata_nb.calls.multi_input import ABREAST, Spread
+from webdata_nb.contract import limits
+from webdata_nb.display.progress_view import UNITS
+from webdata_nb.errors import (
+    AuthError,
+    IncompleteResult,
+    JobCancelled,
+    LocalServiceError,
+    WebdataError,
+)
+from webdata_nb.jobs.progress_scope import shown
+from webdata_nb.recording import cassette
+from webdata_nb.requests import arguments
+from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.inputs import Input, combined
+from webdata_nb.requests.job_spec import Ask
+from webdata_nb.stream import Stream, merged
+from webdata_nb.streams import creatives_listing, job_stream
+from webdata_nb.streams.job_stream import Flow
+from webdata_nb.streams.stream_stats import Tally
+from webdata_nb.tables import dataset, frame, receipt, rows, stacked
+from webdata_nb.tables.rows import Batch
+from webdata_nb.tables.stacked import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+BATCH_ROWS: Final = 20
+_LIVE: Final[Mapping[str, Callable[[Flow], AsyncGenerator[Batch, None]]]] = {
+    "search": job_stream.search,
+    "crawl": job_stream.crawl,
+    "creatives": creatives_listing.stream,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """How a stream is carried out: `labelled` where there are several inputs."""
+
+    call: Call
+    spread: Spread
+    size: int
+    labelled: bool
+    target: Path | str | None
+
+
+class FrameStream(Stream["pd.DataFrame"]):
+    """The frames of a call with `stream=True`, as they arrive, for `for` and for `async for`.
+
+    Nothing begins before the first frame is asked for, and each loop begins anew. Leaving a loop
+    early cancels what runs. In async code that follows shortly after a `break`;
+    `contextlib.aclosing(aiter(stream))` waits for it.
+
+    Attributes
+    ----------
+    receipt : dict or None
+        What `df.attrs["webdata"]` tells of a whole call, as it was when the last loop ended,
+        however that was; None before.
+
+    Examples
+    --------
+    >>> stream = crawl_df(start_url, max_pages=5, stream=True, batch_rows=2, cache=False)
+    >>> [len(batch) for batch in stream]
+    [2, 2, 1]
+    >>> stream.receipt["counts"]["rows"]
+    5
+    """
+
+    def __init__(self, inputs: Sequence[Input], streaming: Streaming) -> None:
+        super().__init__(self._frames)
+        self._inputs = inputs
+        self._streaming = streaming
+        self._receipt: dict[str, Any] | None = None
+
+    @property
+    def receipt(self) -> dict[str, Any] | None:
+        """What `df.attrs["webdata"]` tells of a whole call; None before the end of a loop."""
+        return self._receipt
+
+    async def _frames(self) -> AsyncGenerator[pd.DataFrame, None]:
+        reading = _Reading(self._inputs, self._streaming)
+        self._receipt = None
+        try:
+            async with aclosing(reading.frames()) as frames:
+                async for framed in frames:
+                    yield framed
+        finally:
+            self._receipt = reading.receipt()
+
+
+async def streamed(
+    make: Callable[..., Ask],
+    given: Mapping[str, Any],
+    multiplying: Mapping[str, str],
+    *,
+    call: Call,
+    spread: Spread,
+    out: str | Path | None,
+    size: int | None,
+) -> FrameStream:
+    """Return the stream of one input, or of every combination of what was given in lists.
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed, or that has no meaning for a stream; nothing was sent.
+    OverBudget
+        It may cost more than the call allows.
+    """
+    arguments.only_with("executor", spread.executor, "stream=False")
+    several = combined(make, given, multiplying)
+    inputs = several or [Input({}, make(**given))]
+    most = BATCH_ROWS if size is None else arguments.whole("batch_rows", size, least=1)
+    arguments.at_most("batch_rows", most, limits.PER_PAGE[1])
+    target = arguments.folder_path(out)
+    await budget.check([each.ask for each in inputs], call, spread.budget)
+    labelled = several is not None
+    return FrameStream(inputs, Streaming(call, spread, most, labelled, target))
+
+
+class _Reading:
+    """One loop over a stream.
+
+    Crawls come one after the other, since each is long; the rest side by side.
+    """
+
+    def __init__(self, inputs: Sequence[Input], streaming: Streaming) -> None:
+        self._streaming = streaming
+        self._call = streaming.call
+        self._halt = asyncio.Event()
+        self._began = datetime.now(UTC)
+        service = self._call.connection.scope(self._call.settings).service
+        self._service = service
+        self._tallies = [Tally(each, service) for each in inputs]
+        self._op = inputs[0].ask.op
+
+    async def frames(self) -> AsyncGenerator[pd.DataFrame, None]:
+        """Give every frame.
+
+        Raises
+        ------
+        JobFailed, JobCancelled, JobTimeout, IncompleteResult
+            After the last batch: how a job ended. With several inputs and `on_error="row"` it is
+            a row of its own instead.
+        """
+        if len(self._tallies) == 1 or self._op == "crawl":
+            for tally in self._tallies:
+                async with aclosing(self._of_input(tally, self._call)) as frames:
+                    async for framed in frames:
+                        yield framed
+            return
+        settings = replace(self._call.settings, progress=False)
+        quiet = replace(self._call, settings=settings)
+        what = f"{self._op} of {len(self._tallies)} inputs"
+        unit = UNITS[self._op]
+        async with shown(what, None, self._call, unit=unit, instead=self._stop) as listener:
+            overview = Overview(listener, [tally.each.ask.total for tally in self._tallies])
+            sources = [
+                partial(self._overseen, overview, number, quiet)
+                for number in range(len(self._tallies))
+            ]
+            async with aclosing(merged(sources, ABREAST)) as frames:
+                async for framed in frames:
+                    yield framed
+
+    async def _overseen(
+        self, overview: Overview, number: int, call: Call
+    ) -> AsyncGenerator[pd.DataFrame, None]:
+        tally = self._tallies[number]
+        seen = replace(call, also=partial(overview.seen, number))
+        async with aclosing(self._of_input(tally, seen)) as frames:
+            async for framed in frames:
+                yield framed
+        overview.ended(number, tally.rows if tally.error is None else None)
+
+    async def _stop(self) -> None:
+        """Do what a click on Cancel is for.
+
+        The task may be the reader's own: it is told by the jobs' ends, not by a cancellation.
+        """
+        self._halt.set()
+        ids = [tally.job_id for tally in self._tallies if tally.under_way]
+        if ids:
+            async with self._call.connection.client(self._call.settings) as client:
+                await asyncio.gather(*map(client.cancel_quietly, ids))
+
+    async def _of_input(self, tally: Tally, call: Call) -> AsyncGenerator[pd.DataFrame, None]:
+        if self._halt.is_set():
+            return
+        tally.begin()
+        try:
+            async with aclosing(self._recorded(tally, call)) as parts:
+                async for part in parts:
+                    yield await asyncio.to_thread(self._framed, tally, part)
+        except WebdataError as error:
+            tally.error = f"{type(error).__name__}: {error}"
+            if self._ends_all(error):
+                raise
+            yield self._failed(tally)
+        finally:
+            tally.end()
+
+    def _ends_all(self, error: WebdataError) -> bool:
+        stopped = isinstance(error, JobCancelled) and self._halt.is_set()
+        fatal = stopped or isinstance(error, AuthError | LocalServiceError)
+        return fatal or not self._streaming.labelled or self._streaming.spread.on_error == "raise"
+
+    # ----------------------------------------------------------------------------- where rows are
+
+    async def _recorded(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+        """Give the rows, from a recording or into one where there is one."""
+        ask = tally.each.ask
+        asked = cassette.question(ask.op, ask.params(local=True))
+        if (folder := call.settings.replay) is not None:
+            played = await asyncio.to_thread(cassette.get, folder, asked, ask.subject, ask.shown)
+            for part in self._of_result(tally, Result.played(*played)):
+                yield part
+            return
+        folder = call.settings.record
+        taped: list[pa.Table] = [_empty(ask)]
+        async with aclosing(self._known_or_asked(tally, call)) as parts:
+            async for part in parts:
+                if folder is not None:
+                    taped.append(part.table)
+                yield part
+        whole = tally.ended is None or tally.ended.trouble() is None
+        if folder is not None and whole:
+            table = stacked.concat(taped)
+            told = tally.attrs() or {}
+            await asyncio.to_thread(cassette.put, folder, asked, ask.subject, table, told)
+
+    async def _known_or_asked(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+        """Give the rows that the cache has, or what the service says."""
+        ask = tally.each.ask
+        memory = Memory.of_ask(ask, call)
+        known: set[object] = set()
+        if ask.only_new:
+            before = await asyncio.to_thread(memory.last, ("creative_id",))
+            known = set() if before is None else set(before.table["creative_id"].to_pylist())
+        elif (found := await asyncio.to_thread(memory.find, ask.shown)) is not None:
+            for part in self._of_result(tally, Result.kept(found)):
+                yield part
+            return
+        try:
+            async with aclosing(self._asked(tally, call)) as parts:
+                async for part in parts:
+                    yield _without(_selected(part, ask), known)
+        except PASSING as error:
+            if tally.rows:
+                raise
+            result = await stale(ask, memory, error)
+            for part in self._of_result(tally, result):
+                yield part
+
+    def _of_result(self, tally: Tally, result: Result) -> list[Batch]:
+        tally.kept = result.attrs
+        return self._slices(result.table)
+
+    def _slices(self, table: pa.Table) -> list[Batch]:
+        firsts = range(0, table.num_rows, self._streaming.size)
+        return [Batch(table.slice(first, self._streaming.size), {}) for first in firsts]
+
+    async def _asked(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+        ask = tally.each.ask
+        what = f"{ask.op} {receipt.short(ask.subject)}"
+        async with (
+            shown(what, ask.total, call, unit=UNITS[ask.op], instead=self._stop) as listener,
+            call.connection.client(call.settings) as client,
+        ):
+            size = self._streaming.size
+            made = _LIVE[ask.op](Flow(client, ask, call, size, listener, tally, self._halt))
+            async with aclosing(made) as parts:
+                async for part in parts:
+                    yield part
+            if tally.ended is not None:
+                listener.ended(tally.ended.outcome.status)
+        _judge(tally, call)
+
+    # ------------------------------------------------------------------------------- what is made
+
+    def _framed(self, tally: Tally, part: Batch) -> pd.DataFrame:
+        streaming, ask = self._streaming, tally.each.ask
+        attrs = {
+            "kind": ask.op,
+            "job_id": tally.job_id or (tally.kept or {}).get("job_id"),
+            "service": self._service,
+            "request": ask.public,
+            "batch": tally.batches,
+            "first_row": tally.rows,
+            "cache": (tally.kept or {}).get("cache", "off"),
+        }
+        table = part.table
+        if streaming.labelled:
+            labelled = Part(tally.each.labels, table, datetime.now(UTC))
+            table = stacked.stack(ask.op, ask.shown, [labelled])
+        if streaming.target is not None:
+            name, number = tally.partition, tally.batches
+            dataset.write_part(streaming.target, name, number, table, attrs)
+        tally.add(part.table)
+        backend = self._call.dtype_backend
+        return frame.build(table, attrs=attrs, dtype_backend=backend, objects=part.objects)
+
+    def _failed(self, tally: Tally) -> pd.DataFrame:
+        ask = tally.each.ask
+        words = Part(tally.each.labels, None, datetime.now(UTC), tally.error)
+        table = stacked.stack(ask.op, ask.shown, [words])
+        return frame.build(table, dtype_backend=self._call.dtype_backend)
+
+    def receipt(self) -> dict[str, Any] | None:
+        """Return the receipt of what was read."""
+        if not self._streaming.labelled:
+            return self._tallies[0].attrs()
+        return receipt.of_runs(
+            self._op,
+            [tally.run() for tally in self._tallies],
+            request=self._tallies[0].each.ask.public,
+            service=self._service,
+            rows=sum(tally.rows for tally in self._tallies),
+            started_at=self._began,
+            finished_at=datetime.now(UTC),
+        )
+
+
+def _selected(part: Batch, ask: Ask) -> Batch:
+    return Batch(part.table.select(list(ask.shown)), part.objects)
+
+
+def _empty(ask: Ask) -> pa.Table:
+    return rows.joined(ask.op, ()).table.select(list(ask.shown))
+
+
+def _without(part: Batch, known: set[object]) -> Batch:
+    """Leave out the creatives that an earlier answer had."""
+    if not known:
+        return part
+    kept = [each not in known for each in part.table["creative_id"].to_pylist()]
+    return Batch(part.table.filter(kept), {})
+
+
+def _judge(tally: Tally, call: Call) -> None:
+    """Raise or warn where the job did not end well; its rows were handed over."""
+    if tally.ended is None or (trouble := tally.ended.trouble()) is None:
+        if tally.ended is not None and tally.rows == 0:
+            warnings.warn(receipt.why_empty(tally.ended.outcome), stacklevel=2)
+        elif told := tally.attrs():
+            warn_of(told)
+        return
+    if isinstance(trouble, JobCancelled) and call.on_cancel == "partial":
+        return
+    if isinstance(trouble, IncompleteResult) and call.on_incomplete != "raise":
+        if call.on_incomplete == "warn":
+            warnings.warn(f"incomplete result: {trouble}", stacklevel=2)
+        return
+    raise trouble

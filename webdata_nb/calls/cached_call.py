@@ -1,0 +1,144 @@
+"""Answers one call: from the cache or from the service, as a frame with its receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.cache.fetched import Fetched
+from webdata_nb.cache.result import Result, delivered
+from webdata_nb.cache.result_cache import Memory
+from webdata_nb.calls.fetch import fetch
+from webdata_nb.display.progress_view import UNITS
+from webdata_nb.errors import (
+    BadAnswer,
+    ConnectionFailed,
+    IncompleteResult,
+    JobFailed,
+    LocalServiceError,
+    QuotaExhausted,
+    RateLimited,
+    ServiceFault,
+    WebdataError,
+)
+from webdata_nb.jobs.progress_scope import shown
+from webdata_nb.recording import cassette
+from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.job_spec import Ask
+from webdata_nb.tables import receipt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What may be over at the next call: an older answer may stand in for these.
+PASSING: Final = (
+    BadAnswer,
+    ConnectionFailed,
+    IncompleteResult,
+    JobFailed,
+    LocalServiceError,
+    QuotaExhausted,
+    RateLimited,
+    ServiceFault,
+)
+
+
+async def answer(ask: Ask, call: Call) -> pd.DataFrame:
+    """Return the frame that `ask` stands for.
+
+    Raises
+    ------
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    JobFailed, JobCancelled, IncompleteResult
+        The job did not give all its rows; what arrived is on the error.
+    WebdataError
+        Whatever the connection met.
+    """
+    return await delivered(await gained(ask, call), call)
+
+
+async def gained(ask: Ask, call: Call) -> Result:
+    """Return the rows that `ask` stands for: replayed, from the cache or from the service."""
+    asked = cassette.question(ask.op, ask.params(local=True))
+    if (folder := call.settings.replay) is not None:
+        played = await asyncio.to_thread(cassette.get, folder, asked, ask.subject, ask.shown)
+        return Result.played(*played)
+    result = await _gained(ask, call)
+    if (folder := call.settings.record) is not None and result.whole:
+        keep = partial(cassette.put, cached=result.receipt_of)
+        await asyncio.to_thread(keep, folder, asked, ask.subject, result.table, result.attrs)
+    return result
+
+
+async def _gained(ask: Ask, call: Call) -> Result:
+    memory = Memory.of_ask(ask, call)
+    if ask.only_new:
+        return await _news(ask, call, memory)
+    if not call.cache and not call.settings.offline:
+        return await _asked(ask, call, memory)  # the cache has no say in it
+    asked_at = datetime.now(UTC)
+    found = await asyncio.to_thread(memory.find, ask.shown)
+    if found is not None:
+        return Result.kept(found)
+    async with memory.turn():
+        found = await asyncio.to_thread(memory.find, ask.shown, since=asked_at)
+        if found is not None:
+            return Result.kept(found)
+        return await _asked(ask, call, memory)
+
+
+async def _news(ask: Ask, call: Call, memory: Memory) -> Result:
+    """Ask anew, and leave out the creatives of the answer before; it stays the next one's past."""
+    async with memory.turn():
+        before = await asyncio.to_thread(memory.last, ("creative_id",))
+        result = await _asked(ask, call, memory)
+    return await asyncio.to_thread(result.without, before)
+
+
+async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:
+    """Ask the service; an older answer stands in for an error where the call allows it."""
+    began = datetime.now(UTC)
+    try:
+        fetched = await _fetched(ask, call, memory)
+    except PASSING as error:
+        return await stale(ask, memory, error)
+    if isinstance(trouble := fetched.trouble(), PASSING):
+        with suppress(WebdataError):
+            return await stale(ask, memory, trouble)
+    fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=ask.public, began=began)
+    # Without a file to write, a few short rows are not worth a thread.
+    return fresh() if ask.brief and not call.cache else await asyncio.to_thread(fresh)
+
+
+async def stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
+    """Return the older answer that stands in for an error; raises the error where there is none."""
+    found = await asyncio.to_thread(memory.stale, ask.shown)
+    if found is None:
+        raise error
+    age = (datetime.now(UTC) - found.at).total_seconds()
+    warnings.warn(
+        f"{ask.op} {receipt.short(ask.subject)}: an answer that is {age:.0f} s old stands in for "
+        f"{type(error).__name__}: {error}",
+        stacklevel=2,
+    )
+    return Result.kept(found, "stale")
+
+
+async def _fetched(ask: Ask, call: Call, memory: Memory) -> Fetched:
+    subject = receipt.short(ask.subject)
+    unit = UNITS[ask.op]
+    async with shown(f"{ask.op} {subject}", ask.total, call, unit=unit) as listener:
+
+        def started(job_id: str) -> None:
+            listener.job_id = job_id
+            memory.started(ask, job_id)
+
+        async with call.connection.client(call.settings, seen_s=call.seen_s) as client:
+            fetched = await fetch(client, ask, call, listener, started)
+        listener.ended(fetched.outcome.status)
+        return fetched

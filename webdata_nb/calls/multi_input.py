@@ -1,0 +1,279 @@
+"""Several inputs in one call: run side by side, answered by one tidy frame in a fixed order."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from webdata_nb.cache.cancel_token import Demand
+from webdata_nb.cache.result import Result, delivered
+from webdata_nb.calls import budget, executor
+from webdata_nb.calls.cached_call import answer, gained
+from webdata_nb.calls.combined_progress import Overview
+from webdata_nb.calls.executor import Outcome, Run
+from webdata_nb.display.progress_view import UNITS
+from webdata_nb.errors import (
+    AuthError,
+    IncompleteResult,
+    InvalidArgument,
+    JobCancelled,
+    LocalServiceError,
+    WebdataError,
+)
+from webdata_nb.jobs.progress_scope import shown
+from webdata_nb.requests import arguments
+from webdata_nb.requests.blocking import salvage
+from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.inputs import Input, combined
+from webdata_nb.requests.job_spec import Ask
+from webdata_nb.tables import receipt, stacked
+from webdata_nb.tables.stacked import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnError = Literal["row", "raise"]
+# Inputs under way at a time; the service's own cap is the limiter's matter.
+ABREAST: Final = 16
+# A service that dies is started again by the next input that looks for it.
+_SEEN_S: Final = 1.0
+_ABSENT: Final = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How several inputs are carried out; `row_each`: an input without rows gets one as well."""
+
+    on_error: OnError = "row"
+    executor: Executor | None = None
+    budget: float | None = None
+    row_each: bool = False
+
+    @classmethod
+    def of(
+        cls, *, on_error: object = "row", executor: object = None, budget: float | None = None
+    ) -> Spread:
+        """Check the arguments as a user gave them."""
+        arguments.one_of("on_error", on_error, get_args(OnError))
+        if executor is not None and not isinstance(executor, Executor):
+            raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
+        chosen: Any = on_error
+        return cls(chosen, executor, arguments.amount("budget", budget))
+
+
+async def answers(
+    make: Callable[..., Ask],
+    given: Mapping[str, Any],
+    multiplying: Mapping[str, str],
+    *,
+    call: Call,
+    spread: Spread,
+) -> pd.DataFrame:
+    """Return the frame of one input, or of every combination of what was given in lists.
+
+    `multiplying` maps each argument that may be a list to the column that tells it apart; the
+    first one is always shown.
+    """
+    inputs = combined(make, given, multiplying)
+    asks = [make(**given)] if inputs is None else [each.ask for each in inputs]
+    await budget.check(asks, call, spread.budget)
+    if inputs is None:
+        return await answer(asks[0], call)
+    return await together(inputs, call, spread)
+
+
+async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.DataFrame:
+    """Run every input and return their rows as one frame."""
+    began = datetime.now(UTC)
+    outcomes, interrupted = await _outcomes(inputs, call, spread)
+    parts = [_part(each, got, call) for each, got in zip(inputs, outcomes, strict=True)]
+    if spread.row_each:
+        parts = [_with_a_row(part, got) for part, got in zip(parts, outcomes, strict=True)]
+    result = await asyncio.to_thread(_stacked, inputs, parts, outcomes, call, began)
+    if not interrupted and not spread.row_each:
+        _warn_of_empty(inputs, outcomes)
+        _warn_of_little(outcomes)
+    framed = await delivered(result, call)
+    if interrupted:
+        salvage(framed)
+    return framed
+
+
+# ------------------------------------------------------------------------------------- running
+
+
+async def _outcomes(
+    inputs: Sequence[Input], call: Call, spread: Spread
+) -> tuple[list[Outcome | None], bool]:
+    if spread.executor is None:
+        return await _gathered(inputs, call, _here, spread)
+    demand = await asyncio.to_thread(Demand.raised, call.settings.cache_dir)
+    try:
+        handed = executor.spread(spread.executor, _here, demand)
+        return await _gathered(inputs, call, handed, spread)
+    finally:
+        demand.met()
+
+
+async def _gathered(
+    inputs: Sequence[Input], call: Call, run: Run, spread: Spread
+) -> tuple[list[Outcome | None], bool]:
+    """Return each input's outcome, None where an interrupt came first."""
+    ask = inputs[0].ask
+    # Each input keeps still; the bar of the whole call adds them up.
+    settings = replace(call.settings, progress=False)
+    quiet = replace(call, out=None, settings=settings, seen_s=_SEEN_S)
+    what = f"{ask.op} of {len(inputs)} inputs"
+    places = asyncio.Semaphore(ABREAST if spread.executor is None else len(inputs))
+
+    async with shown(what, None, call, unit=UNITS[ask.op]) as listener:
+        overview = Overview(listener, [each.ask.total for each in inputs])
+
+        async def one(number: int, each: Input) -> Outcome:
+            # Another process could not tell, and another thread must not.
+            also = None if spread.executor is not None else partial(overview.seen, number)
+            async with places:
+                outcome = await run(each.ask, replace(quiet, also=also))
+            rows = outcome.table.num_rows if isinstance(outcome, Result) else None
+            overview.ended(number, rows)
+            await _raise_what_ends_all(outcome, call, spread)
+            return outcome
+
+        tasks = [asyncio.create_task(one(*each)) for each in enumerate(inputs)]
+        try:
+            return list(await asyncio.gather(*tasks)), False
+        except BaseException as error:
+            await _ended(tasks)
+            stopped = isinstance(error, asyncio.CancelledError) and call.on_cancel == "partial"
+            if not stopped:
+                raise
+            listener.ended("cancelled")
+            return [_result_of(task) for task in tasks], True
+
+
+async def _ended(tasks: Sequence[asyncio.Task[Outcome]]) -> None:
+    for task in tasks:
+        # Once only: a second cancellation would cut short what the first one began.
+        if not task.cancelling():
+            task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _result_of(task: asyncio.Task[Outcome]) -> Outcome | None:
+    return None if task.cancelled() or task.exception() is not None else task.result()
+
+
+async def _raise_what_ends_all(outcome: Outcome, call: Call, spread: Spread) -> None:
+    """Raise where the others need not be tried: by wish, or since they would meet the same."""
+    if isinstance(outcome, AuthError | LocalServiceError):
+        raise outcome
+    if spread.on_error == "row":
+        return
+    if isinstance(outcome, WebdataError):
+        raise outcome
+    await delivered(outcome, replace(call, out=None))  # raises as a single call would
+
+
+async def _here(ask: Ask, call: Call) -> Outcome:
+    try:
+        result = await gained(ask, call)
+    except WebdataError as error:
+        return error
+    trouble = None if result.fetched is None else result.fetched.trouble()
+    if trouble is not None and result.table.num_rows == 0 and not isinstance(trouble, JobCancelled):
+        return trouble
+    return result
+
+
+# ------------------------------------------------------------------------------------- stacking
+
+
+def _part(each: Input, outcome: Outcome | None, call: Call) -> Part:
+    if outcome is None:
+        return Part(each.labels, None, None)
+    if isinstance(outcome, WebdataError):
+        return Part(each.labels, None, datetime.now(UTC), _words(outcome))
+    trouble = None if outcome.fetched is None else outcome.fetched.trouble()
+    at = datetime.fromisoformat(outcome.attrs["timings"]["finished_at"])
+    return Part(each.labels, outcome.table, at, _complaint(trouble, call))
+
+
+def _with_a_row(part: Part, outcome: Outcome | None) -> Part:
+    """Give an input that ended without a row an error that says why; one row is enough."""
+    if part.table is None or not isinstance(outcome, Result):
+        return part
+    if part.table.num_rows:
+        return replace(part, table=part.table.slice(0, 1), error=None)
+    return part if part.error else replace(part, error=receipt.why_no_row(outcome.attrs))
+
+
+def _complaint(trouble: WebdataError | None, call: Call) -> str | None:
+    """Return what a row is to say about an input whose rows are not all there."""
+    if trouble is None or (isinstance(trouble, JobCancelled) and call.on_cancel == "partial"):
+        return None
+    if isinstance(trouble, IncompleteResult) and call.on_incomplete != "raise":
+        if call.on_incomplete == "warn":
+            warnings.warn(f"incomplete result: {trouble}", stacklevel=2)
+        return None
+    return _words(trouble)
+
+
+def _words(error: WebdataError) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _stacked(
+    inputs: Sequence[Input],
+    parts: Sequence[Part],
+    outcomes: Sequence[Outcome | None],
+    call: Call,
+    began: datetime,
+) -> Result:
+    ask = inputs[0].ask
+    table = stacked.stack(ask.op, ask.shown, parts)
+    runs = [
+        receipt.Run(
+            labels=dict(part.labels),
+            attrs=outcome.attrs if isinstance(outcome, Result) else None,
+            error=part.error,
+        )
+        for part, outcome in zip(parts, outcomes, strict=True)
+    ]
+    attrs = receipt.of_runs(
+        ask.op,
+        runs,
+        request=ask.public,
+        service=call.connection.scope(call.settings).service,
+        rows=table.num_rows,
+        started_at=began,
+        finished_at=datetime.now(UTC),
+    )
+    return Result(table, attrs)
+
+
+def _warn_of_empty(inputs: Sequence[Input], outcomes: Sequence[Outcome | None]) -> None:
+    empty = [
+        each.ask.subject
+        for each, got in zip(inputs, outcomes, strict=True)
+        if isinstance(got, Result) and got.table.num_rows == 0
+    ]
+    if empty:
+        warnings.warn(
+            f"{len(empty)} of {len(inputs)} inputs gave no rows, such as "
+            f"{receipt.short(empty[0]) or _ABSENT}",
+            stacklevel=2,
+        )
+
+
+def _warn_of_little(outcomes: Sequence[Outcome | None]) -> None:
+    """Warn once of crawls whose rows may not be what was wanted."""
+    told = [got.attrs for got in outcomes if isinstance(got, Result) and got.attrs.get("warning")]
+    if told:
+        first = f"{told[0]['subject']}: {told[0]['warning']}"
+        warnings.warn(f"{len(told)} of {len(outcomes)} inputs, such as {first}", stacklevel=2)

@@ -1,0 +1,66 @@
+"""Follows a job's event stream, and opens it again where it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from webdata_nb import errors
+from webdata_nb.client import sse
+from webdata_nb.client.http import Call
+from webdata_nb.client.transport import Transport
+from webdata_nb.contract.events import Done, Event
+
+IDLE_S: Final = 45.0
+REOPENED: Final = 3
+_REOPEN_S: Final = 0.2
+
+
+async def follow(
+    transport: Transport, path: str, last_event_id: str | None = None
+) -> AsyncGenerator[Event, None]:
+    """Give the events of a stream up to its `Done`.
+
+    A stream that breaks, ends early or sends nothing at all for 45 s is opened again behind its
+    last event; three times in a row without a new event, and it is given up.
+
+    Raises
+    ------
+    NotSupported
+        The answer is no event stream.
+    ConnectionFailed
+        It broke too often.
+    """
+    failures = 0
+    while failures <= REOPENED:
+        await asyncio.sleep(_REOPEN_S * failures)
+        failures += 1
+        decoder = sse.Decoder(last_event_id)
+        async with contextlib.aclosing(_once(transport, path, decoder)) as events:
+            async for event in events:
+                failures = 0
+                yield event
+                if isinstance(event, Done):
+                    return
+        last_event_id = decoder.last_event_id
+    raise errors.ConnectionFailed(f"the event stream {path} keeps breaking off")
+
+
+async def _once(
+    transport: Transport, path: str, decoder: sse.Decoder
+) -> AsyncGenerator[Event, None]:
+    """Give the events of one connection, until it ends or breaks."""
+    headers = {"accept": sse.MEDIA_TYPE, "cache-control": "no-store"}
+    if decoder.last_event_id is not None:
+        headers["last-event-id"] = decoder.last_event_id
+    call = Call("GET", path, headers=headers, timeout_s=IDLE_S)
+    async with transport.stream(call) as (answer, pieces):
+        if not answer.headers.get("content-type", "").startswith(sse.MEDIA_TYPE):
+            raise errors.NotSupported(f"{path} is no event stream", status=answer.status)
+        with contextlib.suppress(errors.ConnectionFailed):
+            async for piece in pieces:
+                for message in decoder.feed(piece):
+                    if (event := sse.event_of(message)) is not None:
+                        yield event

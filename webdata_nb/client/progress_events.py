@@ -1,0 +1,55 @@
+"""The progress of a job as a stream of events, where a service offers none as well."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+
+from webdata_nb import errors
+from webdata_nb.client.client import Client
+from webdata_nb.client.job_wait import poll_after, progress_of
+from webdata_nb.contract.events import Done, Event
+from webdata_nb.contract.states import JobKind
+
+
+async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[Event, None]:
+    """Give a job's events up to its `Done`: the service's own, or what polling tells.
+
+    Raises
+    ------
+    NotFound
+        No such job.
+    ServiceError, ConnectionFailed, BadAnswer
+        The service does not say how the job is.
+    """
+    if client.offers_events:
+        try:
+            async with contextlib.aclosing(client.events(kind, job_id)) as told:
+                async for event in told:
+                    yield event
+        except (errors.NotFound, errors.NotSupported):
+            await client.status(kind, job_id)  # raises where it is the job that is not there
+            client.offers_events = False
+        else:
+            return
+    async with contextlib.aclosing(_polled(client, kind, job_id)) as seen:
+        async for event in seen:
+            yield event
+
+
+async def _polled(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[Event, None]:
+    began, before = time.monotonic(), None
+    while True:
+        reply = await client.status(kind, job_id)
+        elapsed = time.monotonic() - began
+        progress = progress_of(kind, reply, elapsed_s=elapsed)
+        state = progress.model_copy(update={"elapsed": 0.0})
+        if state != before:
+            before = state
+            yield progress
+        if reply.status.terminal:
+            yield Done(job_id=job_id, status=reply.status, error=reply.error)
+            return
+        await asyncio.sleep(poll_after(elapsed, heavy=bool(reply.data)))

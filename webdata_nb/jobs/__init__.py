@@ -1,0 +1,1 @@
+"""Runs jobs at a service, reads their rows while they run, and shows their progress."""

@@ -1,0 +1,1 @@
+"""Checks the arguments of a call and builds its typed request."""

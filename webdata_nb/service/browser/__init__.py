@@ -1,0 +1,1 @@
+"""Renders pages in Chromium under the egress policy of the service."""

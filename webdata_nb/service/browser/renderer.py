@@ -1,0 +1,416 @@
+"""Pages as a browser shows them: what their scripts make of them, and what they look like.
+
+One Chromium serves all pages, each in a context of its own, through a loopback proxy under the
+service's egress policy. It starts with the first page, is replaced after some hundred pages or
+when it crashed, and ends with the service, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from webdata_nb.service.browser import profile_folders
+from webdata_nb.service.browser.chromium import (
+    answers,
+    failure,
+    find_program,
+    launch,
+    missing,
+    profile_of,
+    remove,
+)
+from webdata_nb.service.browser.devices import Screen, check_name, screen_of
+from webdata_nb.service.browser.render_request import Rendered, RenderRequest, Shot
+from webdata_nb.service.browser.shutdown import (
+    CLOSE_S,
+    end_browser,
+    end_driver,
+    ends_in_time,
+    process_of,
+)
+from webdata_nb.service.browser.tab import Tab
+from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
+from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
+from webdata_nb.service.web.forward_proxy import Allowance, ForwardProxy
+from webdata_nb.service.web.request import rounded
+from webdata_nb.service.web.resolver import Lookup
+from webdata_nb.service.web.subresource_throttle import Courtesy
+from webdata_nb.service.web.throttle import Throttle
+from webdata_nb.service.web.urls import server
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Chromium
+    from playwright.async_api import BrowserContext
+
+__all__ = ["Browser", "RenderRequest", "Rendered", "Shot"]
+
+PAGES_A_LIFE: Final = 200
+# How long a browser, with its driver, may take to start.
+START_S: Final = 60.0
+# What a page's end, and its browser's, may take beyond the page's time.
+END_S: Final = 6 * CLOSE_S
+_PATIENCE_S: Final = 5.0
+# A page whose browser ended is opened in the next one: the end may be another page's doing.
+_BROWSERS_A_PAGE: Final = 3
+
+
+class Browser:
+    """Renders pages; one for a process, used by `async with`.
+
+    Nothing is started before the first page.
+
+    Parameters
+    ----------
+    policy : EgressPolicy
+        What a page may reach.
+    fetcher : Fetcher
+        Fetches documents, and all that carries a job's headers or cookies; of the same policy.
+    program : Path, optional
+        The browser to use; by default the system's.
+    at_once : int, optional
+        The most pages rendered at one time; by default one a processor.
+    pages_a_life : int
+        After how many pages the browser is replaced.
+    allowance : Allowance
+        What the traffic of one page may cost.
+    lookup, upstream, ca_bundle : optional
+        As `ForwardProxy` takes them.
+    user_agent : str, optional
+        What the browser calls itself where neither a device nor a header says otherwise; by
+        default its own name.
+    throttle : Throttle, optional
+        Knows when a host may be asked for a page's files; without one, at any time.
+
+    Examples
+    --------
+    >>> from webdata_nb.service.web.egress_policy import EgressPolicy
+    >>> async def portrait(url: str) -> bytes | None:
+    ...     policy = EgressPolicy("team")
+    ...     async with (
+    ...         Fetcher(policy, user_agent="example/1.0") as fetcher,
+    ...         Browser(policy, fetcher) as browser,
+    ...     ):
+    ...         return (await browser.render(RenderRequest(url, screenshot=Shot()))).screenshot
+    """
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        fetcher: Fetcher,
+        *,
+        program: Path | None = None,
+        at_once: int | None = None,
+        pages_a_life: int = PAGES_A_LIFE,
+        allowance: Allowance = Allowance(),  # noqa: B008 - frozen, so one default serves all
+        lookup: Lookup | None = None,
+        upstream: str | None = None,
+        ca_bundle: Path | None = None,
+        user_agent: str | None = None,
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._fetcher, self._throttle = fetcher, throttle
+        self._defaults = {} if user_agent is None else {"user_agent": user_agent}
+        self._program = program
+        self._slots = FairSemaphore(at_once or os.cpu_count() or 1)
+        self._pages_a_life = pages_a_life
+        self._allowance = allowance
+        self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(
+            policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
+        )
+        self._current: asyncio.Task[_Life] | None = None
+        self._lives: set[_Life] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._presets: Mapping[str, Any] | None = None
+        self._own_program: Path | None = None  # where Playwright would have installed one
+        self._reading = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(profile_folders.remove_stale)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            # A browser that is just starting is waited for: half started, it could not be ended.
+            await asyncio.gather(current, return_exceptions=True)
+        for life in tuple(self._lives):
+            await self._end(life)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    async def check_device(self, name: str) -> None:
+        """Check the name of a device preset, without a browser; for requests before they start.
+
+        Without Playwright no name is known to be wrong, and each page says what is missing.
+
+        Raises
+        ------
+        BadInput
+            When there is no such device; names those that are spelt most like it.
+        """
+        with contextlib.suppress(ScrapeError):
+            check_name(name, await self._known_presets())
+
+    async def check_installed(self) -> None:
+        """Look for the browser without starting it; for requests before they start.
+
+        Raises
+        ------
+        ScrapeError
+            Of kind ``browser_missing``, when Playwright or a Chromium is not there.
+        """
+        try:
+            import playwright.async_api  # noqa: F401, PLC0415 - an optional extra
+        except ImportError:
+            raise missing() from None
+        program = self._program or await asyncio.to_thread(find_program)
+        if program is None:
+            await self._known_presets()
+            program = self._own_program
+        if program is None or not program.is_file():
+            raise missing()
+
+    async def screen(self, mobile_device: str | None = None, *, mobile: bool = False) -> Screen:
+        """Give the screen, and the user agent, that a page is rendered with.
+
+        Raises
+        ------
+        BadInput
+            When there is no such device.
+        ScrapeError
+            Of kind ``browser_missing``, when a device is asked for and Playwright is not there.
+        """
+        preset = mobile or mobile_device is not None
+        presets = await self._known_presets() if preset else {}
+        return screen_of(mobile_device, presets, mobile=mobile)
+
+    async def render(self, request: RenderRequest) -> Rendered:
+        """Open one page and return what became of it.
+
+        Raises
+        ------
+        ScrapeError
+            Of kind ``browser_missing`` or ``render``.
+        FetchError
+            When the document did not arrive.
+        Refused
+            When the policy forbids the document's address, or one that the page moved on to.
+        BadInput
+            When there is no such device.
+        """
+        progress = _Progress()
+        try:
+            with waiting_for("the browser", request.timeout_s + END_S):
+                async with asyncio.timeout(request.timeout_s) as deadline:
+                    return await self._render(request, progress)
+        except TimeoutError:
+            if deadline.expired():
+                had_s = rounded(request.timeout_s)
+                late = f"{progress.what} took longer than the page's {had_s} s"
+                raise ScrapeError("render", late) from None
+            raise
+
+    async def _render(self, request: RenderRequest, progress: _Progress) -> Rendered:
+        screen = await self.screen(request.mobile_device, mobile=request.mobile)
+        document = request.document or await self._fetch(request, screen)
+        for left in reversed(range(_BROWSERS_A_PAGE)):
+            progress.what = "waiting for a free browser"
+            async with self._slots, self._living() as life:
+                try:
+                    return await self._render_in(life, request, document, screen, progress)
+                except ScrapeError as error:
+                    # A browser that was killed, or that another page brought down.
+                    if error.kind != "render" or await answers(life.chromium):
+                        raise
+                    life.worn = True
+                    if not left:
+                        raise ScrapeError("render", "the browser crashed over this page") from error
+        raise AssertionError("unreachable")
+
+    async def _render_in(
+        self,
+        life: _Life,
+        request: RenderRequest,
+        document: Fetched,
+        screen: Screen,
+        progress: _Progress,
+    ) -> Rendered:
+        with life.proxy.admit(self._allowance, self._courtesy(request, document)) as granted:
+            options = {**self._defaults, **request.context_options(screen)}
+            proxy = {
+                "server": life.proxy.url,
+                "username": granted.username,
+                "password": granted.password,
+            }
+            async with self._context(life, {**options, "proxy": proxy}) as context:
+                tab = Tab(context, request, document, granted, progress.say)
+                return await tab.render(self._fetcher)
+
+    def _courtesy(self, request: RenderRequest, document: Fetched) -> Courtesy | None:
+        if self._throttle is None:
+            return None
+        return Courtesy(
+            self._throttle,
+            server(document.final_url),
+            delay_s=request.delay_s,
+            patience_s=min(_PATIENCE_S, request.timeout_s / 4),
+        )
+
+    async def _fetch(self, request: RenderRequest, screen: Screen) -> Fetched:
+        agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
+        if any(name.lower() == "user-agent" for name in request.headers):
+            agent = {}
+        return await self._fetcher.fetch(
+            FetchRequest(
+                request.url,
+                headers={**agent, **request.headers},
+                cookies=request.cookies,
+                timeout_s=request.timeout_s,
+            )
+        )
+
+    async def _known_presets(self) -> Mapping[str, Any]:
+        """Read the presets once; Playwright's driver knows them, and needs no browser for it."""
+        async with self._reading:
+            if self._presets is None:
+                try:
+                    from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra
+                except ImportError:
+                    raise missing() from None
+                try:
+                    async with asyncio.timeout(START_S), async_playwright() as playwright:
+                        self._presets = dict(playwright.devices)
+                        self._own_program = Path(playwright.chromium.executable_path)
+                except TimeoutError:
+                    raise _no_start("the browser's driver") from None
+            return self._presets
+
+    @contextlib.asynccontextmanager
+    async def _context(
+        self, life: _Life, options: Mapping[str, Any]
+    ) -> AsyncIterator[BrowserContext]:
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
+        context: BrowserContext | None = None
+        try:
+            context = await life.chromium.new_context(**options)
+            yield context
+        except Error as error:
+            raise failure(error, life.chromium) from error
+        finally:
+            # A browser that makes or closes no context in time is replaced.
+            if context is None or not await ends_in_time(context.close()):
+                life.worn = True
+
+    @contextlib.asynccontextmanager
+    async def _living(self) -> AsyncIterator[_Life]:
+        """Count a page in the present browser's life; whoever leaves a worn one last ends it."""
+        life = await self._present()
+        life.pages += 1
+        life.active += 1
+        life.worn = life.worn or life.pages >= self._pages_a_life
+        try:
+            yield life
+        finally:
+            life.active -= 1
+            if not life.active and not life.usable:
+                await self._end(life)
+
+    async def _present(self) -> _Life:
+        if self._current is None or not _serves(self._current):
+            self._current = asyncio.create_task(self._start())
+        # The next page needs the browser, also when this one's time is up while it starts.
+        return await asyncio.shield(self._current)
+
+    async def _start(self) -> _Life:
+        try:
+            async with asyncio.timeout(START_S):
+                return await self._started()
+        except TimeoutError:
+            raise _no_start("the browser") from None
+
+    async def _started(self) -> _Life:
+        try:
+            from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
+        except ImportError:
+            raise missing() from None
+        async with contextlib.AsyncExitStack() as stack:
+            proxy = await stack.enter_async_context(self._new_proxy())
+            after = await stack.enter_async_context(contextlib.AsyncExitStack())
+            artifacts = profile_folders.make()
+            after.push_async_callback(remove, artifacts)
+            playwright = await async_playwright().start()
+            stack.push_async_callback(end_driver, playwright)
+            chromium = await launch(
+                playwright,
+                self._program,
+                proxy_url=proxy.url,
+                artifacts=artifacts,
+                fingerprint=proxy.fingerprint,
+            )
+            profile, pid = await profile_of(chromium), await process_of(chromium)
+            stack.push_async_callback(end_browser, chromium, pid, profile)
+            if profile is not None:
+                profile_folders.note_profile(artifacts, profile)
+                after.push_async_callback(remove, profile)
+            life = _Life(chromium, proxy, stack.pop_all())
+        self._lives.add(life)
+        return life
+
+    async def _end(self, life: _Life) -> None:
+        if life in self._lives:
+            self._lives.discard(life)
+            # Ended to the last step also when the page that ends it is given up meanwhile.
+            task = asyncio.create_task(life.end.aclose())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            await asyncio.shield(task)
+
+
+class _Life:
+    """One Chromium with its driver and its proxy, from start to end."""
+
+    def __init__(
+        self, chromium: Chromium, proxy: ForwardProxy, end: contextlib.AsyncExitStack
+    ) -> None:
+        self.chromium, self.proxy, self.end = chromium, proxy, end
+        self.pages = self.active = 0
+        self.worn = False
+
+    @property
+    def usable(self) -> bool:
+        return not self.worn and self.chromium.is_connected()
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a page is waiting for, for the message when its time is up."""
+
+    what: str = "fetching the page"
+
+    def say(self, what: str) -> None:
+        self.what = what
+
+
+def _serves(task: asyncio.Task[_Life]) -> bool:
+    if not task.done():
+        return True
+    return not task.cancelled() and task.exception() is None and task.result().usable
+
+
+def _no_start(what: str) -> ScrapeError:
+    return ScrapeError("render", f"{what} did not start within {START_S:.0f} s")

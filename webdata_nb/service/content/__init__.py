@@ -1,0 +1,1 @@
+"""Parses a page and finds its main content, links and metadata."""

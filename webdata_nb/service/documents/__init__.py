@@ -1,0 +1,1 @@
+"""Reads documents that are not HTML: PDF, feeds, sitemaps and plain text."""

@@ -1,0 +1,331 @@
+"""Fields of a schema filled from the sources of a page, each value with where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from webdata_nb.service.extract.declared import Declared, Grid, Stated
+from webdata_nb.service.extract.field_names import kind_word, readings, squeezed
+from webdata_nb.service.extract.item_matching import (
+    MOST_ITEMS,
+    best_first,
+    families,
+    fields_told,
+    row_properties,
+    unlisted,
+)
+from webdata_nb.service.extract.node_graph import Graph, Node
+from webdata_nb.service.extract.root_node import look_up, of_kind, twins
+from webdata_nb.service.extract.validation import allowed, escaped
+from webdata_nb.service.extract.vocabulary import NEUTRAL, OF_THE_PAGE, PAGES
+
+if TYPE_CHECKING:
+    from webdata_nb.service.extract.coerce import Coercion
+    from webdata_nb.service.extract.schema import Shape
+
+MOST_FILLED: Final = 20_000
+"""Fields, those of array items included, that are looked for on one page."""
+_MOST_BESIDE: Final = 100
+_MOST_PAGES: Final = 5
+_LISTS: Final = frozenset({"keywords"})
+"""Properties whose text schema.org defines as a list delimited by commas."""
+_LINKS: Final = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A filled value, with the provenance and the gaps below it; None where nothing was found."""
+
+    value: Any = None
+    provenance: dict[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+class Filling:
+    """Fills the fields of one page.
+
+    Parameters
+    ----------
+    graph
+        The page's nodes.
+    declared
+        What it says outside of them.
+    coercion
+        Turns values into what is asked for.
+    root
+        The node that the schema is about, None when there is none.
+    """
+
+    def __init__(
+        self, graph: Graph, declared: Declared, coercion: Coercion, root: Node | None
+    ) -> None:
+        self._graph = graph
+        self._declared = declared
+        self._coercion = coercion
+        self._left = MOST_FILLED
+        self._beside = [] if root is None else twins(graph, root)
+        pages = (node for node in graph.nodes if node.main and node.is_a(*PAGES))
+        self._pages = [node for node in islice(pages, _MOST_PAGES) if node is not root]
+        self._kinds: dict[str, list[Node]] = {}
+
+    def object(
+        self, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
+    ) -> Part:
+        """Fill an object from a node and, where it stands for the page, from all else."""
+        values: dict[str, Any] = {}
+        provenance: dict[str, str] = {}
+        missing: list[str] = []
+        for name, inner in shape.properties.items():
+            part = self._field(name, inner, node, f"{pointer}/{escaped(name)}", origin, page=page)
+            values[name] = part.value
+            provenance |= part.provenance
+            missing += part.missing
+        return Part(values if provenance else None, provenance, tuple(missing))
+
+    def _field(
+        self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
+    ) -> Part:
+        self._left -= 1
+        for called in dict.fromkeys((name, shape.title) if shape.title else (name,)):
+            for stated in self._sources(called, shape, node, origin, page=page):
+                part = self._make(called, shape, stated, pointer) if self._left > 0 else Part()
+                if part.value is not None:
+                    return part
+            part = self._special(called, shape, node, pointer, origin, page=page)
+            if part.value is not None:
+                return part
+        return Part(missing=tuple(_leaves(shape, pointer)))
+
+    def _sources(
+        self, name: str, shape: Shape, node: Node | None, origin: str, *, page: bool
+    ) -> Iterator[Stated]:
+        whole = shape.kind in {"object", "array"} and bool(kind_word(name))
+        if shape.kind in {"object", "array"} and squeezed(name) in NEUTRAL:
+            return
+        if node is not None:
+            yield from self._of_node(name, node, origin, whole=whole)
+        if not page:
+            return
+        if not whole:
+            yield from self._of_kind(name, node)
+        for twin in self._beside:
+            yield from self._of_node(name, twin, twin.label, whole=whole)
+        for other in self._pages:
+            found = self._of_node(name, other, other.label, whole=whole)
+            yield from (each for each in found if each.name in OF_THE_PAGE)
+        if shape.kind != "object" and not whole:
+            yield from self._declared.about(name)
+            yield from self._declared.labelled(name)
+
+    def _of_node(self, name: str, node: Node, origin: str, *, whole: bool) -> Iterator[Stated]:
+        """Return what a node says of a field; `whole` when its name may mean the node itself."""
+        for reading in readings(name):
+            if not reading.kind or (of_kind(node, reading.kind) and not whole):
+                yield from self._follow(node, reading.chain, origin)
+
+    def _of_kind(self, name: str, root: Node | None) -> Iterator[Stated]:
+        """Return what nodes say that the name of a field itself asks for: `website_name`."""
+        for reading in readings(name):
+            if reading.kind:
+                nodes = self._of(reading.kind)
+                other = next((each for each in nodes if each.main and each is not root), None)
+                if other is not None and (root is None or not of_kind(root, reading.kind)):
+                    yield from self._follow(other, reading.chain, other.label)
+
+    def _follow(self, node: Node, chain: tuple[str, ...], origin: str) -> Iterator[Stated]:
+        """Return what a chain of properties leads to, values at one path together."""
+        together: dict[str, Stated] = {}
+        for found in look_up(node, chain):
+            at = "/".join((origin, *(escaped(step) for step in found.path if step)))
+            if len(chain) == 1:
+                _add(together, at, squeezed(found.path[-1] or chain[0]), found.values)
+                continue
+            for inner in [each for each in found.values if isinstance(each, Node)][:_MOST_BESIDE]:
+                for each in self._follow(inner, chain[1:], at):
+                    _add(together, each.origin, each.name, each.values)
+        yield from together.values()
+
+    def _make(self, name: str, shape: Shape, stated: Stated, pointer: str) -> Part:
+        if shape.kind == "array":
+            return self._array(name, shape, stated, pointer)
+        for each in _spread(stated)[:_MOST_BESIDE]:
+            part = self._one(name, shape, each, stated, pointer)
+            if part.value is not None:
+                return part
+        return Part()
+
+    def _one(self, name: str, shape: Shape, value: Any, stated: Stated, pointer: str) -> Part:
+        if shape.kind == "object":
+            node = _as_node(value)
+            if node is None:
+                return Part()
+            return self.object(shape, node, pointer, stated.origin, page=False)
+        if not isinstance(value, Node) and not _fits(name, stated.name, value, shape):
+            return Part()
+        wanted = name if _is_link(name) else stated.name
+        made = self._coercion.scalar(value, shape, name=squeezed(wanted), prose=stated.prose)
+        if made is None or (isinstance(made, str) and not _fits(name, stated.name, made, shape)):
+            return Part()
+        return Part(made, {pointer: stated.origin})
+
+    def _array(self, name: str, shape: Shape, stated: Stated, pointer: str) -> Part:
+        inner = shape.items
+        if inner is None or inner.kind == "array":
+            return Part()
+        values: list[Any] = []
+        provenance: dict[str, str] = {}
+        missing: list[str] = []
+        for each in _spread(stated, split=inner.kind in {"string", "any"})[:MOST_ITEMS]:
+            if self._left <= 0:
+                break
+            part = self._one(name, inner, each, stated, f"{pointer}/{len(values)}")
+            if part.value is not None and not (shape.unique and part.value in values):
+                values.append(part.value)
+                provenance |= part.provenance if inner.kind == "object" else {}
+                missing += part.missing
+        if not values or not allowed(values, shape):
+            return Part()
+        return Part(values, {pointer: stated.origin} | provenance, tuple(missing))
+
+    def _special(
+        self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
+    ) -> Part:
+        """Fill what no property gives: groups of fields, and lists of all nodes of a kind."""
+        if not page or self._left <= 0:
+            return Part()
+        if shape.kind == "object":
+            return self._group(name, shape, node, pointer, origin)
+        if shape.kind == "array" and shape.items is not None:
+            if shape.items.kind == "object":
+                return self._listing(name, shape, shape.items, pointer)
+            if nodes := self._nodes_of(name)[:MOST_ITEMS] if kind_word(name) else []:
+                return self._array(name, shape, Stated(nodes[0].kind, "", nodes), pointer)
+        return Part()
+
+    def _group(self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str) -> Part:
+        kind = kind_word(name)
+        if squeezed(name) in NEUTRAL or (kind and node is not None and of_kind(node, kind)):
+            return self.object(shape, node, pointer, origin, page=True)
+        others = self._of(kind) if kind else []
+        other = next((each for each in others if each.main), None)
+        if other is None:
+            return Part()
+        return self.object(shape, other, pointer, other.label, page=False)
+
+    def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> Part:
+        """Fill a list of things from all nodes of a kind, else from a table."""
+        unnamed = squeezed(name) in NEUTRAL
+        if not unnamed:
+            best = self._items(shape, inner, self._nodes_of(name), pointer)
+            kind = bool(kind_word(name))
+            return best if best.value is not None else self._table(shape, inner, pointer, kind=kind)
+        best, most = Part(), 0
+        for nodes in families(self._graph.nodes):
+            part = self._items(shape, inner, nodes, pointer)
+            if len(part.provenance) > len(best.provenance):
+                matched = fields_told(nodes, part.value or (), part.provenance, inner)
+                best, most = (part, matched) if matched else (best, most)
+        table = self._table(shape, inner, pointer, above=most)
+        return best if table.value is None else table
+
+    def _table(
+        self, shape: Shape, inner: Shape, pointer: str, *, above: int = 0, kind: bool = False
+    ) -> Part:
+        """Fill a list from the table that tells most fields, where those are more than `above`."""
+        for count, grid in best_first(self._declared.grids, inner):
+            # Labels with values are what a thing has, never things of a kind.
+            if count > above and not (grid.pairs and kind):
+                part = self._rows(shape, inner, grid, pointer)
+                if part.value is not None:
+                    return part
+        return Part()
+
+    def _nodes_of(self, name: str) -> list[Node]:
+        found = self._of(kind) if (kind := kind_word(name)) else []
+        return [each for each in found if each.main] or found
+
+    def _of(self, kind: str) -> list[Node]:
+        if kind not in self._kinds:
+            self._kinds[kind] = [each for each in self._graph.nodes if of_kind(each, kind)]
+        return self._kinds[kind]
+
+    def _items(self, shape: Shape, inner: Shape, nodes: list[Node], pointer: str) -> Part:
+        parts: list[Part] = []
+        for node in unlisted(nodes)[:MOST_ITEMS]:
+            at, origin = f"{pointer}/{len(parts)}", node.label
+            part = self.object(inner, node, at, origin, page=False)
+            if part.value is not None:
+                parts.append(part)
+        return _gathered(parts, shape)
+
+    def _rows(self, shape: Shape, inner: Shape, grid: Grid, pointer: str) -> Part:
+        if self._left <= 0:
+            return Part()
+        parts: list[Part] = []
+        for number, row in enumerate(grid.rows[:MOST_ITEMS], 1):
+            node = Node("table", properties=row_properties(grid, row))
+            at, origin = f"{pointer}/{len(parts)}", f"{grid.origin}/{number}"
+            part = self.object(inner, node, at, origin, page=False)
+            if part.value is not None:
+                parts.append(part)
+        return _gathered(parts, shape)
+
+
+def _gathered(parts: list[Part], shape: Shape) -> Part:
+    values = [part.value for part in parts]
+    if not values or not allowed(values, shape):
+        return Part()
+    provenance: dict[str, str] = {}
+    for part in parts:
+        provenance |= part.provenance
+    return Part(values, provenance, tuple(at for part in parts for at in part.missing))
+
+
+def _add(together: dict[str, Stated], at: str, name: str, values: list[Any]) -> None:
+    if at in together:
+        together[at].values.extend(values[:MOST_ITEMS])
+    else:
+        together[at] = Stated(at, name, list(values[:MOST_ITEMS]))
+
+
+def _spread(stated: Stated, *, split: bool = False) -> list[Any]:
+    """Return values with lists that are nodes opened and lists that are text taken apart."""
+    if not split or stated.name not in _LISTS:
+        return unlisted(stated.values)
+    texts = (each.split(",") if isinstance(each, str) else [each] for each in stated.values)
+    parts = (part for each in texts for part in each)
+    return [each.strip() if isinstance(each, str) else each for each in parts if each]
+
+
+def _as_node(value: Any) -> Node | None:
+    """Return a node for a text that stands in the place of one: its name, or its URL."""
+    if isinstance(value, Node):
+        return value
+    if not isinstance(value, str):
+        return None
+    names = ("url",) if value.startswith(_LINKS) else ("name", "text")
+    # It stands where the node would, so its fields have no step of their own in provenance.
+    return Node("", properties={name: ("", [value]) for name in names})
+
+
+def _is_link(name: str) -> bool:
+    return squeezed(name).endswith(("url", "link", "uri", "href"))
+
+
+def _fits(name: str, stated: str, value: Any, shape: Shape) -> bool:
+    """Tell whether a text can be what the name says: a link is no name, and no name a link."""
+    if not isinstance(value, str) or shape.kind not in {"string", "any"}:
+        return True
+    if _is_link(name):
+        return not any(map(str.isspace, value)) and ("/" in value or "." in value)
+    return not (value.startswith(_LINKS) and stated in {"author", "creator", "publisher", "brand"})
+
+
+def _leaves(shape: Shape, pointer: str) -> Iterator[str]:
+    if shape.kind != "object":
+        yield pointer
+    for name, inner in shape.properties.items():
+        yield from _leaves(inner, f"{pointer}/{escaped(name)}")

@@ -1,0 +1,109 @@
+"""Which of a page's nodes a schema is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.service.extract.field_names import kind_word, readings, squeezed, words
+from webdata_nb.service.extract.vocabulary import ASIDES, COMMON, IN_TYPE, KINDS, NEUTRAL, PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webdata_nb.service.extract.node_graph import Found, Graph, Node
+    from webdata_nb.service.extract.schema import Shape
+
+MOST_CANDIDATES: Final = 200
+MOST_TWINS: Final = 5
+
+
+def of_kind(node: Node, kind: str) -> bool:
+    """Tell whether a node is of the kind that a word names."""
+    return node.is_a(*KINDS[kind])
+
+
+def look_up(node: Node, chain: tuple[str, ...]) -> Iterator[Found]:
+    """Return what stands at the end of a chain of properties, starting from a node."""
+    reach = node.reach()
+    for name in _names(node, chain[0]):
+        yield from reach.get(name, ())
+
+
+def _names(node: Node, name: str) -> tuple[str, ...]:
+    near = (names[name] for ending, names in IN_TYPE.items() if name in names if node.is_a(ending))
+    return (*next(near, ()), name)
+
+
+def find_root(graph: Graph, shape: Shape, title: str) -> Node | None:
+    """Choose the node that a schema is about: of the kind that it names, else filling most of it.
+
+    Among nodes alike the one that the page's title names wins, then the first. A node of a kind
+    that stands on every page, such as its publisher, counts only where it alone can tell what is
+    asked for.
+    """
+    kinds = [kind for word in words(shape.title) if (kind := kind_word(word))]
+    named = [node for node in graph.nodes if any(of_kind(node, kind) for kind in kinds)]
+    candidates = named or [node for node in graph.nodes if node.main]
+    fields = [_heads(name, inner) for name, inner in shape.properties.items()]
+    best: tuple[tuple[int, ...], Node] | None = None
+    for node in candidates[:MOST_CANDIDATES]:
+        score = _score(node, fields, sure=bool(named))
+        if score is not None and (best is None or (*score, _is_named(node, title)) > best[0]):
+            best = (*score, _is_named(node, title)), node
+    return best[1] if best is not None else None
+
+
+def _heads(name: str, shape: Shape) -> dict[tuple[str, str], None]:
+    """Return the first properties of a field's readings, with the kinds that have them."""
+    if shape.kind in {"object", "array"} and squeezed(name) in NEUTRAL:
+        return {}
+    return dict.fromkeys((reading.chain[0], reading.kind) for reading in readings(name))
+
+
+def _score(
+    node: Node, fields: list[dict[tuple[str, str], None]], *, sure: bool
+) -> tuple[int, ...] | None:
+    """Count the fields that a node can fill: those that tell its kind first, then those all have.
+
+    None for a node that a schema cannot be about.
+    """
+    names = [_first_name(node, heads) for heads in fields]
+    common = sum(name in COMMON for name in names)
+    special = sum(name is not None for name in names) - common
+    aside = node.is_a(*ASIDES)
+    if not special and (not common or (aside and not sure)):
+        return None
+    return special, 0 if aside else 1 if node.is_a(*PAGES) or not node.types else 2, common
+
+
+def _first_name(node: Node, heads: dict[tuple[str, str], None]) -> str | None:
+    reach = node.reach()
+    for name, kind in heads:
+        if name in reach and (not kind or of_kind(node, kind)):
+            return name
+    return None
+
+
+def _is_named(node: Node, title: str) -> int:
+    names = (each for key in ("name", "headline") for each in node.values(key))
+    wanted = squeezed(title)
+    return int(any(isinstance(each, str) and squeezed(each) in wanted for each in names if each))
+
+
+def twins(graph: Graph, root: Node) -> list[Node]:
+    """Return the other nodes that describe the same thing as `root`, in another block or syntax."""
+    alike = [
+        node
+        for node in graph.nodes[:MOST_CANDIDATES]
+        if node.main and node is not root and set(node.types) & set(root.types)
+    ]
+    names = [squeezed(each) for each in root.values("name") if isinstance(each, str)]
+    same = [node for node in alike if _called(node) and _called(node) in names]
+    if same or any(node.origin == root.origin for node in alike):
+        return same[:MOST_TWINS]
+    origins = [node.origin for node in alike]
+    return [node for node in alike if origins.count(node.origin) == 1]
+
+
+def _called(node: Node) -> str:
+    return next((squeezed(each) for each in node.values("name") if isinstance(each, str)), "")

@@ -1,0 +1,1 @@
+"""ASGI middleware and connection limits around the routes."""

@@ -1,0 +1,1 @@
+"""Writes the content of a page as GitHub-flavoured Markdown."""

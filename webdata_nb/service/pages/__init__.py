@@ -1,0 +1,1 @@
+"""Fetches, renders and scrapes one page, with retries and a deadline."""

@@ -1,0 +1,409 @@
+"""One page, from its URL to its data: wait for the host's turn, fetch, try again, scrape."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import sleep
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from time import monotonic
+from typing import Final, Protocol
+
+from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
+from webdata_nb.service.browser.renderer import Browser, Rendered, RenderRequest
+from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.documents.sitemap import SITEMAP, Listing, listing_of
+from webdata_nb.service.errors import FetchError, PageError, ScrapeError
+from webdata_nb.service.observability.logs import Repeats
+from webdata_nb.service.pages.render_options import SCREENSHOT, Look
+from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.steps import Steps
+from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.web.fetch import Fetched, FetchRequest
+from webdata_nb.service.web.polite_fetcher import (
+    TRANSIENT_KINDS,
+    TRANSIENT_STATUS,
+    Allowance,
+    PoliteFetcher,
+    retry_after_s,
+)
+from webdata_nb.service.web.urls import parts
+
+ATTEMPTS: Final = 3
+# Of a page whose server says when to come back: as often as the page's time allows, within this.
+ATTEMPTS_ASKED: Final = 30
+BACKOFF_S: Final = 0.25
+# Bytes; a multiple of three, so that the pieces together are the Base64 of the whole.
+BASE64_A_STEP: Final = 3 * 256 * 1024
+AllowHop = Callable[[str], Awaitable[str | None]]
+
+
+class Pages(Protocol):
+    """Whatever turns bytes into data: this process, or a pool of workers."""
+
+    async def scrape(
+        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+    ) -> Scraped:
+        """Return the page's data; raises `ScrapeError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A page to visit and what is wanted of it.
+
+    `timeout_s` covers every attempt, but not the line at a host that wants its distance.
+    """
+
+    url: str
+    options: ScrapeOptions
+    timeout_s: float = 30.0
+    delay_s: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
+    outlinks: bool = True
+    look: Look = field(default_factory=Look)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a visit came to: `scraped`, or `error`, or `stopped` (why a redirect was left).
+
+    `hops` counts the redirects that were followed, those of one attempt.
+    """
+
+    url: str
+    final_url: str
+    status: int | None
+    elapsed_s: float
+    fetched_at: datetime
+    scraped: Scraped | None = None
+    error: PageError | None = None
+    stopped: str | None = None
+    rendered: bool = False
+    hops: int = 0
+
+
+def wait_before_retry(
+    attempt: int, *, status: int | None, kind: str, retry_after_s: float | None, left_s: float
+) -> float | None:
+    """Return the seconds to wait before the next attempt, or None to give up.
+
+    A server that says when to come back is asked until the page's deadline; one that does not,
+    three times. A wait that the deadline does not hold is not begun: better a clear failure now.
+    """
+    transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
+    if not transient or attempt >= (ATTEMPTS if retry_after_s is None else ATTEMPTS_ASKED):
+        return None
+    # A server that asks to come back at once is not asked without end.
+    wait = retry_after_s or BACKOFF_S * 2 ** (attempt - 1)
+    return wait if wait < left_s else None
+
+
+def http_error(status: int) -> PageError:
+    """Return the failure that an HTTP error status means for a row."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "unknown status"
+    return PageError(f"http_{status}", f"HTTP {status} {phrase}")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A page that came whole, still to be read; whoever has this need not fetch it again.
+
+    `elapsed_s` are the seconds that it took, those in line left out. `page_height` is that of the
+    whole page in CSS pixels, where the screenshot is of the full page.
+    """
+
+    url: str
+    source: Source
+    elapsed_s: float
+    rendered: bool = False
+    screenshot: bytes | None = None
+    page_height: int | None = None
+
+
+class Visitor:
+    """Visits pages politely; one for all jobs of a process."""
+
+    def __init__(self, fetcher: PoliteFetcher, pages: Pages, browser: Browser) -> None:
+        self._fetcher, self._pages, self._browser = fetcher, pages, browser
+        self._retries = Repeats()
+
+    async def visit(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Visit:
+        """Return what came of one page; only a cancellation is raised."""
+        came = await self.arrive(errand, allow_hop=allow_hop)
+        return came if isinstance(came, Visit) else await self.read(came, errand)
+
+    async def arrive(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Arrived | Visit:
+        """Do what needs the network: return the page as it came, or why there is none."""
+        with self._fetcher.allowance(errand.timeout_s) as allowance:
+            return await self._arrive_within(errand, allowance, allow_hop)
+
+    async def _arrive_within(
+        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+    ) -> Arrived | Visit:
+        try:
+            errand = await self._as_device(errand)
+            fetched = await self._fetch(errand, allowance, allow_hop)
+        except PageError as error:
+            at, took_s = datetime.now(UTC), allowance.elapsed_s
+            hops = error.hops if isinstance(error, FetchError) else 0
+            return Visit(errand.url, errand.url, None, took_s, at, error=error, hops=hops)
+        at = datetime.now(UTC)
+        if fetched.stopped is not None:
+            return _visit(errand, fetched, allowance, at, stopped=fetched.stopped)
+        if fetched.status >= HTTPStatus.BAD_REQUEST:
+            return _visit(errand, fetched, allowance, at, error=http_error(fetched.status))
+        came = Arrived(errand.url, _source(fetched, at), allowance.elapsed_s)
+        try:
+            return await self._rendered(errand, fetched, came, allowance, allow_hop)
+        except PageError as error:
+            return _visit(errand, fetched, allowance, at, error=error)
+
+    async def _rendered(
+        self,
+        errand: Errand,
+        fetched: Fetched,
+        came: Arrived,
+        allowance: Allowance,
+        allow_hop: AllowHop | None,
+    ) -> Arrived | Visit:
+        """Return a page as the browser leaves it, where it is to be rendered."""
+        rendered = await self._render(errand, fetched, allowance)
+        if rendered is None:
+            return came
+        if not _is_html(fetched):
+            # Drawn for its picture: how a browser lays text out is no part of the document.
+            return replace(
+                came,
+                elapsed_s=allowance.elapsed_s,
+                rendered=True,
+                screenshot=rendered.screenshot,
+                page_height=rendered.page_height,
+            )
+        if rendered.final_url != fetched.final_url:
+            fetched = replace(fetched, final_url=rendered.final_url)
+            stopped = await _stopped(rendered.final_url, allowance, allow_hop)
+            if stopped is not None:
+                at = came.source.fetched_at
+                return _visit(errand, fetched, allowance, at, stopped=stopped)
+        # The document as scripts left it, and in UTF-8 whatever the server's headers say.
+        source = replace(
+            came.source,
+            final_url=fetched.final_url,
+            body=rendered.html,
+            content_type=rendered.content_type,
+        )
+        return Arrived(
+            errand.url,
+            source,
+            allowance.elapsed_s,
+            rendered=True,
+            screenshot=rendered.screenshot,
+            page_height=rendered.page_height,
+        )
+
+    async def read(self, came: Arrived, errand: Errand) -> Visit:
+        """Turn a page that came into its data, which asks nobody for anything."""
+        source, begun = came.source, monotonic()
+        scraped, failure = None, None
+        try:
+            scraped = await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
+        except PageError as error:
+            failure = error
+        if scraped is not None and came.screenshot is not None:
+            picture = await in_turns(_base64(came.screenshot))
+            scraped = _with_screenshot(scraped, picture, came.page_height)
+        return Visit(
+            came.url,
+            source.final_url,
+            source.status,
+            came.elapsed_s + monotonic() - begun,
+            source.fetched_at,
+            scraped=scraped,
+            error=failure,
+            rendered=came.rendered and failure is None,
+            hops=len(source.redirects),
+        )
+
+    async def read_sitemap(self, fetched: Fetched) -> Listing:
+        """Return what a sitemap lists; what a page worker could not read is its problem."""
+        source = _source(fetched, datetime.now(UTC))
+        options = ScrapeOptions(formats=(SITEMAP,), facts=frozenset())
+        try:
+            scraped = await self._pages.scrape(source, options, outlinks=False)
+        except ScrapeError as error:
+            return Listing(problem=str(error))
+        return listing_of(scraped.formats[SITEMAP])
+
+    async def _as_device(self, errand: Errand) -> Errand:
+        """Ask for the page as the device would, whose own variant many servers send."""
+        look = errand.look
+        if not look.on_a_phone or any(name.lower() == "user-agent" for name in errand.headers):
+            return errand
+        try:
+            async with asyncio.timeout(errand.timeout_s):
+                screen = await self._browser.screen(look.mobile_device, mobile=look.mobile)
+        except TimeoutError:
+            raise ScrapeError("render", "the browser's devices could not be read in time") from None
+        if screen.user_agent is None:
+            return errand
+        return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
+
+    async def _render(
+        self, errand: Errand, fetched: Fetched, allowance: Allowance
+    ) -> Rendered | None:
+        """Have the browser load the page that was fetched, where that is needed."""
+        look = errand.look
+        if not _is_html(fetched):
+            if look.screenshot is None or not _is_text(fetched):
+                return None
+            fetched = _as_text(fetched)
+        elif not look.needed(fetched.body):
+            return None
+        request = RenderRequest(
+            errand.url,
+            wait_for=look.wait_for,
+            mobile=look.mobile,
+            mobile_device=look.mobile_device,
+            headers=errand.headers,
+            cookies=errand.cookies,
+            screenshot=look.screenshot,
+            document=fetched,
+            delay_s=errand.delay_s,
+        )
+        while True:
+            try:
+                timeout_s = max(0.001, allowance.left_s)
+                return await self._browser.render(replace(request, timeout_s=timeout_s))
+            except ScrapeError as error:
+                if error.kind != "render" or not allowance.restart_if_interrupted():
+                    raise
+
+    async def _fetch(
+        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+    ) -> Fetched:
+        """Fetch, again where that may help, within what the page is allowed."""
+        attempt = 0
+        while True:
+            attempt += 1
+            fetched, failure = await self._attempt(errand, allowance, allow_hop)
+            after = None if fetched is None else retry_after_s(fetched)
+            wait = wait_before_retry(
+                attempt,
+                status=None if fetched is None else fetched.status,
+                kind="" if failure is None else failure.kind,
+                retry_after_s=after,
+                left_s=allowance.left_s,
+            )
+            if wait is None:
+                if fetched is None:
+                    raise failure or FetchError("protocol", "no answer")
+                return fetched
+            cause = f"http_{fetched.status}" if fetched else failure.kind if failure else ""
+            self._retries.event("page_retried", host=parts(errand.url).host, cause=cause)
+            await sleep(wait)
+            allowance.restart_if_interrupted()
+
+    async def _attempt(
+        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+    ) -> tuple[Fetched | None, FetchError | None]:
+        request = FetchRequest(errand.url, headers=errand.headers, cookies=errand.cookies)
+        try:
+            fetched = await self._fetcher.fetch(
+                request, allowance, delay_s=errand.delay_s, allow_hop=allow_hop
+            )
+        except FetchError as failure:
+            return None, failure
+        return fetched, None
+
+
+def _with_screenshot(scraped: Scraped, picture: str, page_height: int | None) -> Scraped:
+    """Add a screenshot, and of a full page in the metadata whether it has the whole of it."""
+    formats = {**scraped.formats, SCREENSHOT: picture}
+    if page_height is None:
+        return replace(scraped, formats=formats)
+    shown = {
+        "screenshot_truncated": page_height > MOST_PIXELS_HIGH,
+        "page_height": page_height,
+    }
+    return replace(scraped, formats=formats, metadata={**scraped.metadata, **shown})
+
+
+async def _stopped(url: str, allowance: Allowance, allow_hop: AllowHop | None) -> str | None:
+    """Return why a page that scripts led to is left; None where it may be read."""
+    if allow_hop is None:
+        return None
+    try:
+        async with asyncio.timeout(max(0.001, allowance.left_s)):
+            return await allow_hop(url)
+    except TimeoutError:
+        raise FetchError("timeout", f"robots.txt for {url!r} did not come in time.") from None
+
+
+def _is_html(fetched: Fetched) -> bool:
+    return "html" in (fetched.header("content-type") or "text/html").lower()
+
+
+def _is_text(fetched: Fetched) -> bool:
+    kind = (fetched.header("content-type") or "").lower()
+    if kind.startswith("application/"):
+        return "json" in kind or "xml" in kind
+    return kind.startswith("text/")
+
+
+def _as_text(fetched: Fetched) -> Fetched:
+    """Return a document that is no HTML as one that a browser shows, and does not save."""
+    _, mark, charset = (fetched.header("content-type") or "").lower().partition("charset=")
+    kind = f"text/plain; charset={charset}" if mark else "text/plain"
+    kept = tuple(line for line in fetched.headers if line[0] != "content-type")
+    return replace(fetched, headers=(*kept, ("content-type", kind)))
+
+
+def _source(fetched: Fetched, at: datetime) -> Source:
+    return Source(
+        url=fetched.url,
+        final_url=fetched.final_url,
+        status=fetched.status,
+        content_type=fetched.header("content-type"),
+        body=fetched.body,
+        redirects=tuple((hop.url, hop.status) for hop in fetched.redirects),
+        fetched_at=at,
+        headers=fetched.headers,
+    )
+
+
+def _base64(data: bytes) -> Steps[str]:
+    """Write a screenshot, which may be tens of megabytes, in Base64."""
+    pieces = []
+    for start in range(0, len(data), BASE64_A_STEP):
+        pieces.append(b64encode(data[start : start + BASE64_A_STEP]).decode())
+        yield
+    return "".join(pieces)
+
+
+def _visit(
+    errand: Errand,
+    fetched: Fetched,
+    allowance: Allowance,
+    at: datetime,
+    *,
+    error: PageError | None = None,
+    stopped: str | None = None,
+) -> Visit:
+    return Visit(
+        errand.url,
+        fetched.final_url,
+        fetched.status,
+        allowance.elapsed_s,
+        at,
+        error=error,
+        stopped=stopped,
+        # The hop at which a fetch was stopped was not requested.
+        hops=len(fetched.redirects) - (fetched.stopped is not None),
+    )

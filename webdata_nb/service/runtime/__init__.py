@@ -1,0 +1,1 @@
+"""Child processes, cooperative steps and fair scheduling between accounts."""

@@ -1,0 +1,242 @@
+"""One page's way to its end: a request, its redirects, each checked anew, and a body."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from yarl import URL
+
+from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.body import WireBody
+from webdata_nb.service.web.credentials import Credentials
+from webdata_nb.service.web.failures import explain
+from webdata_nb.service.web.request import (
+    ACCEPT_PAGES,
+    Fetched,
+    FetchRequest,
+    Limits,
+    Redirect,
+    rounded,
+)
+from webdata_nb.service.web.urls import Parts, canonical, join, parts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from webdata_nb.service.web.request import AllowHop
+
+    CheckHop = Callable[[Parts], Awaitable[None]]
+
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_KEEP_METHOD: Final = frozenset((307, 308))
+_MAX_HEADER_LINES: Final = 256
+
+
+class Visit:
+    """Fetches one page.
+
+    Parameters
+    ----------
+    request : FetchRequest
+        What to fetch.
+    session : aiohttp.ClientSession
+        Set up to follow nothing and to undo no coding.
+    check_hop : callable
+        Raises `Refused` for a URL that may not be requested; called before every request.
+    limits : Limits
+        What the page may cost; the caller keeps the deadline.
+
+    Raises
+    ------
+    FetchError
+        When the URL is none, or a header or cookie may not be sent.
+    """
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        *,
+        session: aiohttp.ClientSession,
+        check_hop: CheckHop,
+        limits: Limits,
+    ) -> None:
+        self._request = request
+        self._session = session
+        self._check_hop = check_hop
+        self._limits = limits
+        self._method = request.method.upper()
+        self._data = request.body
+        self._credentials = Credentials(request.headers, request.cookies)
+        self._asked = self._url = canonical(request.url)
+        self._hops: list[Redirect] = []
+        self._been_at: set[tuple[str, str | None]] = set()
+        self._body: WireBody | None = None
+        self._started = time.perf_counter()
+
+    async def run(self, allow_hop: AllowHop | None) -> Fetched:
+        """Go from hop to hop until an answer is no redirect, or `allow_hop` says no."""
+        while True:
+            answer = await self._exchange()
+            if isinstance(answer, Fetched):
+                return answer
+            self._go_on_to(answer)
+            reason = None if allow_hop is None else await allow_hop(answer.target)
+            if reason is not None:
+                return self._fetched(answer.status, answer.headers, stopped=reason)
+
+    @property
+    def hops(self) -> int:
+        """How many redirects were met so far."""
+        return len(self._hops)
+
+    def overdue(self, timeout_s: float) -> str:
+        """Say what was missing when the time was up."""
+        host = parts(self._url).host
+        if self._body is None:
+            return f"{host} did not answer within {rounded(timeout_s)} s."
+        came = f"{self._body.received:,} bytes of the body came"
+        return f"{host} did not send the whole page within {rounded(timeout_s)} s ({came})."
+
+    async def _exchange(self) -> Fetched | _Turn:
+        """Send one request; read its answer, unless it only points elsewhere."""
+        there = parts(self._url)
+        await self._check_hop(there)
+        address = _address(there)
+        headers = self._headers(address)
+        try:
+            async with self._session.request(
+                self._method,
+                address,
+                headers=headers,
+                data=self._data,
+                allow_redirects=False,
+                max_line_size=self._limits.header_bytes,
+                max_field_size=self._limits.header_bytes,
+                max_headers=_MAX_HEADER_LINES,
+            ) as response:
+                return await self._read(response)
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise explain(exc, there.host) from exc
+
+    async def _read(self, response: aiohttp.ClientResponse) -> Fetched | _Turn:
+        headers = _header_lines(response.raw_headers, self._limits.header_bytes)
+        target = self._target(response)
+        if target is not None:
+            self._credentials.remember(response.headers.getall("Set-Cookie", ()), response.url)
+            return _Turn(response.status, headers, target)
+        if not self._request.read_body:
+            return self._fetched(response.status, headers)
+        self._body = WireBody(response, self._limits.wire_bytes, self._limits.decoded_bytes)
+        body = await self._body.read()
+        return self._fetched(response.status, headers, body)
+
+    def _headers(self, address: URL) -> dict[str, str] | None:
+        headers = self._credentials.headers_for(address)
+        mark = (self._url, headers.get("Cookie"))
+        if mark in self._been_at:
+            raise FetchError("redirects", f"The page redirects in a circle, to {self._url!r}.")
+        self._been_at.add(mark)
+        if self._request.accept != ACCEPT_PAGES and not _names(headers, "accept"):
+            headers["Accept"] = self._request.accept
+        return headers or None
+
+    def _target(self, response: aiohttp.ClientResponse) -> str | None:
+        if response.status not in _REDIRECTS or not self._request.follow_redirects:
+            return None
+        location = _location(response.raw_headers)
+        if location is None:
+            return None
+        target = join(self._url, location)
+        if target is None:
+            shown = location[:200]
+            raise FetchError("bad_url", f"The page redirects to {shown!r}, which is no web page.")
+        return target
+
+    def _go_on_to(self, turn: _Turn) -> None:
+        self._hops.append(Redirect(self._url, turn.status))
+        if len(self._hops) > self._limits.redirects:
+            most = self._limits.redirects
+            raise FetchError("redirects", f"The page redirects more than {most} times.")
+        if turn.status not in _KEEP_METHOD and self._method != "HEAD":
+            self._method, self._data = "GET", None
+        before, after = parts(self._url), parts(turn.target)
+        if (before.scheme, before.authority) != (after.scheme, after.authority):
+            self._leave_origin()
+        self._url = turn.target
+
+    def _leave_origin(self) -> None:
+        if self._data is not None:
+            raise FetchError("redirects", "The answer would take the request's body elsewhere.")
+        self._credentials.drop()
+
+    def _fetched(
+        self,
+        status: int,
+        headers: tuple[tuple[str, str], ...],
+        body: bytes = b"",
+        stopped: str | None = None,
+    ) -> Fetched:
+        return Fetched(
+            url=self._asked,
+            final_url=self._url,
+            status=status,
+            headers=headers,
+            body=body,
+            wire_bytes=0 if self._body is None else self._body.received,
+            redirects=tuple(self._hops),
+            elapsed_s=time.perf_counter() - self._started,
+            stopped=stopped,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """An answer that points elsewhere."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    target: str
+
+
+def _address(there: Parts) -> URL:
+    # Built from its parts and marked as encoded, so that no second parser reads the URL anew.
+    return URL.build(
+        scheme=there.scheme,
+        authority=there.authority,
+        path=there.path,
+        query_string=there.query or "",
+        encoded=True,
+    )
+
+
+def _names(headers: Mapping[str, str], wanted: str) -> bool:
+    return any(name.lower() == wanted for name in headers)
+
+
+def _header_lines(
+    raw: tuple[tuple[bytes, bytes], ...], most_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    if sum(len(name) + len(value) for name, value in raw) > most_bytes:
+        raise FetchError("protocol", f"The response headers are larger than {most_bytes:,} bytes.")
+    return tuple((name.decode("latin-1").lower(), _text(value)) for name, value in raw)
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _location(raw: tuple[tuple[bytes, bytes], ...]) -> str | None:
+    for name, value in raw:
+        if name.lower() == b"location":
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                # What is no UTF-8 goes back to the server byte for byte, as browsers do.
+                return "".join(chr(b) if b < 0x80 else f"%{b:02X}" for b in value)  # noqa: PLR2004 - the end of ASCII
+    return None

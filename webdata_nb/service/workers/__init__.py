@@ -1,0 +1,1 @@
+"""Runs page work in worker processes with CPU and memory limits."""

@@ -1,0 +1,1 @@
+"""Reads the rows of a job or a listing while they arrive."""
