@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
 from webdata_nb.cache.result_cache import Memory
-from webdata_nb.requests.call_options import Call
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables import receipt, rows
 
 URL = "https://site.test/"
@@ -51,12 +51,12 @@ def page(number: int) -> dict[str, object]:
 
 def keep(count: int) -> Path:
     """Put a crawl of so many rows into the cache, as the call would."""
-    ask = Ask.crawl(url=URL, max_pages=count)
-    memory = Memory.of_ask(ask, Call.of(session=None, cache=True))
+    spec = JobSpec.crawl(url=URL, max_pages=count)
+    memory = Memory.of_spec(spec, CallOptions.of(session=None, cache=True))
     now = datetime.now(UTC)
     outcome = receipt.Outcome("crawl", URL, "completed", "job", count, 0, count)
     attrs = receipt.attrs(
-        outcome, request=ask.public, service="local", started_at=now, finished_at=now
+        outcome, request=spec.public, service="local", started_at=now, finished_at=now
     )
     path = memory.keep(rows.to_table("crawl", [page(n) for n in range(count)]), attrs, now)
     assert path is not None

@@ -9,7 +9,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.jobs.listings import listed
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ async def aadvertisers_df(
     most = arguments.whole("limit", limit, least=1)
     if most > limits.ADVERTISERS[1]:
         raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}")
-    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     wanted = query.strip()
 
     async def ask(client: Client) -> Sequence[Reply]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb.calls.batches import FrameStream, streamed
-from webdata_nb.calls.multi_input import OnError, Spread, answers
+from webdata_nb.calls.multi_input import FanOutOptions, OnError, answers
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call, OnCancel, OnIncomplete
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
+from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -224,8 +224,8 @@ async def _acrawl_df(
         "sitemap": sitemap,
         "respect_nofollow": respect_nofollow,
     }
-    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
-    call = Call.of(
+    fan_out = FanOutOptions.of(on_error=on_error, executor=executor, budget=budget)
+    call = CallOptions.of(
         session=session,
         progress=progress,
         cache=cache,
@@ -241,9 +241,9 @@ async def _acrawl_df(
     )
     if not stream:
         arguments.only_with("batch_rows", batch_rows, "stream=True")
-        return await answers(Ask.crawl, given, _LISTS, call=call, spread=spread)
+        return await answers(JobSpec.crawl, given, _LISTS, call=call, fan_out=fan_out)
     return await streamed(
-        Ask.crawl, given, _LISTS, call=call, spread=spread, out=out, size=batch_rows
+        JobSpec.crawl, given, _LISTS, call=call, fan_out=fan_out, out=out, size=batch_rows
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from webdata_nb.calls.batches import FrameStream, streamed
-from webdata_nb.calls.multi_input import OnError, Spread, answers
+from webdata_nb.calls.multi_input import FanOutOptions, OnError, answers
 from webdata_nb.contract import limits
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call, OnCancel, OnIncomplete
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
+from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +202,7 @@ async def _acreatives_df(
         "ocr": ocr,
         "timeout_ms": timeout_ms,
     }
-    call = Call.of(
+    call = CallOptions.of(
         session=session,
         progress=progress,
         cache=cache,
@@ -216,12 +216,12 @@ async def _acreatives_df(
         dtype_backend=dtype_backend,
         out=None if arguments.flag("stream", stream) else out,
     )
-    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
+    fan_out = FanOutOptions.of(on_error=on_error, executor=executor, budget=budget)
     if not stream:
-        return await answers(Ask.creatives, given, _LISTS, call=call, spread=spread)
+        return await answers(JobSpec.creatives, given, _LISTS, call=call, fan_out=fan_out)
     size = limits.CREATIVES_LIMIT_DEFAULT if limit is None else limit
     return await streamed(
-        Ask.creatives, given, _LISTS, call=call, spread=spread, out=out, size=size
+        JobSpec.creatives, given, _LISTS, call=call, fan_out=fan_out, out=out, size=size
     )
 
 

@@ -13,9 +13,9 @@ from webdata_nb.cache.result_cache import Memory
 from webdata_nb.calls import budget
 from webdata_nb.calls.budget import Estimate
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input, combined
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables import frame, stacked
 from webdata_nb.tables.stacked import Part
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 _CALL: Final = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
-_SPREAD: Final = frozenset(
+_FAN_OUT: Final = frozenset(
     {"progress", "stale_if_error", "on_incomplete", "on_cancel", "on_error", "executor", "budget"}
     | {"out", "stream", "batch_rows"}
 )
@@ -36,20 +36,20 @@ _SPREAD: Final = frozenset(
 class Kind:
     """How a function's arguments become questions."""
 
-    make: Callable[..., Ask]
+    make: Callable[..., JobSpec]
     lists: Mapping[str, str]
     fixed: Mapping[str, Any]
 
 
 _KINDS: Final = {
     "search_df": Kind(
-        Ask.search, {name: name for name in ("query", "engine", "language", "country")}, {}
+        JobSpec.search, {name: name for name in ("query", "engine", "language", "country")}, {}
     ),
-    "crawl_df": Kind(Ask.crawl, {"url": "start_url"}, {}),
+    "crawl_df": Kind(JobSpec.crawl, {"url": "start_url"}, {}),
     "creatives_df": Kind(
-        Ask.creatives, {name: name for name in ("advertiser", "region", "date_range")}, {}
+        JobSpec.creatives, {name: name for name in ("advertiser", "region", "date_range")}, {}
     ),
-    "scrape_df": Kind(Ask.crawl, {"url": "start_url"}, {"max_pages": 1, "max_depth": 1}),
+    "scrape_df": Kind(JobSpec.crawl, {"url": "start_url"}, {"max_pages": 1, "max_depth": 1}),
 }
 
 
@@ -84,7 +84,7 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     50.0
     """
     inputs, call = _asked(function, args, kwargs)
-    return PORTAL.run(budget.estimated([each.ask for each in inputs], call))
+    return PORTAL.run(budget.estimated([each.spec for each in inputs], call))
 
 
 def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
@@ -117,14 +117,14 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     kept = [(each, found) for each in inputs for found in _snapshots(each, call)]
     kept.sort(key=lambda one: one[1].at)
     tables = [_taken(each, found) for each, found in kept] or [_empty(inputs[0])]
-    op = inputs[0].ask.op
-    attrs = {"kind": f"{op} history", "snapshots": len(kept), "subject": inputs[0].ask.subject}
+    op = inputs[0].spec.op
+    attrs = {"kind": f"{op} history", "snapshots": len(kept), "subject": inputs[0].spec.subject}
     return frame.build(stacked.concat(tables), attrs=attrs, dtype_backend=call.dtype_backend)
 
 
 def _asked(
     function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> tuple[list[Input], Call]:
+) -> tuple[list[Input], CallOptions]:
     """Return what a call would ask, and how."""
     name = str(getattr(function, "__name__", "")).removeprefix("a")
     kind = _KINDS.get(name)
@@ -132,8 +132,8 @@ def _asked(
         raise InvalidArgument(f"the function must be one of {', '.join(_KINDS)}")
     given = _bound(function, args, kwargs)
     how = {each: given.pop(each) for each in _CALL if each in given}
-    call = Call.of(**{"cache": True, **how})
-    for each in _SPREAD & given.keys():
+    call = CallOptions.of(**{"cache": True, **how})
+    for each in _FAN_OUT & given.keys():
         del given[each]
     if "urls" in given:
         urls = given.pop("urls")
@@ -154,19 +154,19 @@ def _bound(
     return dict(bound.arguments)
 
 
-def _snapshots(each: Input, call: Call) -> list[snapshots.Snapshot]:
-    memory = Memory.of_ask(each.ask, call)
-    return snapshots.history(memory.root, memory.question, columns=each.ask.shown)
+def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
+    memory = Memory.of_spec(each.spec, call)
+    return snapshots.history(memory.root, memory.question, columns=each.spec.columns)
 
 
 def _taken(each: Input, found: snapshots.Snapshot) -> pa.Table:
     table = found.table
     if each.labels:
-        table = stacked.stack(each.ask.op, each.ask.shown, [Part(each.labels, table, found.at)])
+        table = stacked.stack(each.spec.op, each.spec.columns, [Part(each.labels, table, found.at)])
     return stacked.with_time("taken_at", table, found.at)
 
 
 def _empty(each: Input) -> pa.Table:
-    table = stacked.stack(each.ask.op, each.ask.shown, [Part(each.labels, None, None)])
-    plain = table if each.labels else table.select(list(each.ask.shown))
+    table = stacked.stack(each.spec.op, each.spec.columns, [Part(each.labels, None, None)])
+    plain = table if each.labels else table.select(list(each.spec.columns))
     return stacked.with_time("taken_at", plain, None)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.api.scrape import pages
 from webdata_nb.calls import budget as credit
-from webdata_nb.calls.multi_input import Spread, together
+from webdata_nb.calls.multi_input import FanOutOptions, together
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables import frame, merge_retried, receipt
 
 if TYPE_CHECKING:
@@ -93,13 +93,13 @@ async def aretry_failed(
     if not places:
         return df.copy(deep=False)
     backend: frame.DtypeBackend = "pyarrow" if frame.arrow_backed(df) else "pandas"
-    call = Call.of(
+    call = CallOptions.of(
         session=session, progress=progress, cache=True, timeout=timeout, dtype_backend=backend
     )
-    spread = Spread.of(executor=executor, budget=budget)
+    fan_out = FanOutOptions.of(executor=executor, budget=budget)
     private = {"headers": headers, "cookies": cookies}
     known = {name: value for name, value in private.items() if value is not None}
-    made = await _Retry(df, told, known, call, spread).run(places)
+    made = await _Retry(df, told, known, call, fan_out).run(places)
     return await asyncio.to_thread(_with_receipt, made, told, df, places)
 
 
@@ -114,8 +114,8 @@ class _Retry:
         df: pd.DataFrame,
         told: Mapping[str, Any],
         private: Mapping[str, Any],
-        call: Call,
-        spread: Spread,
+        call: CallOptions,
+        fan_out: FanOutOptions,
     ) -> None:
         self._df = df
         self._kind: str = told["kind"]
@@ -123,7 +123,7 @@ class _Retry:
         self._labels: list[str] = list(told.get("labels", ()))
         self._private = private
         self._call = call
-        self._spread = spread
+        self._fan_out = fan_out
 
     async def run(self, places: Sequence[int]) -> pd.DataFrame:
         urls = merge_retried.texts(self._df, "url", places)
@@ -145,14 +145,14 @@ class _Retry:
     async def _check(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
         """Stop before anything is sent where pages and inputs together cost too much."""
         options = {**self._options(), "max_pages": 1, "max_depth": 1}
-        asks = [Ask.crawl(url=url, **options) for url in urls]
-        asks += [each.ask for each in inputs]
-        await credit.check(asks, self._call, self._spread.budget)
+        specs = [JobSpec.crawl(url=url, **options) for url in urls]
+        specs += [each.spec for each in inputs]
+        await credit.check(specs, self._call, self._fan_out.budget)
 
     async def _pages(self, paged: Sequence[tuple[int, str]]) -> pd.DataFrame:
         places = [place for place, _ in paged]
-        spread = Spread(executor=self._spread.executor)
-        patch = await pages([url for _, url in paged], self._options(), self._call, spread)
+        fan_out = FanOutOptions(executor=self._fan_out.executor)
+        patch = await pages([url for _, url in paged], self._options(), self._call, fan_out)
         if "scraped" in self._df.columns:
             patch["scraped"] = patch["success"]
         kept = _KEPT - {"scraped"}
@@ -177,20 +177,20 @@ class _Retry:
         given = {_LABELS.get(name, name): value for name, value in labels.items()}
         request = {name: value for name, value in self._request.items() if name not in given}
         if self._kind == "search":
-            return Input(labels, Ask.search(**request, **given, **self._private))
+            return Input(labels, JobSpec.search(**request, **given, **self._private))
         if self._kind == "creatives":
             for name in ("advertiser_id", "url"):
                 request.pop(name, None)
             whole: dict[str, Any] = {**request, **given}
-            return Input(labels, Ask.creatives(**whole))
+            return Input(labels, JobSpec.creatives(**whole))
         request.pop("url", None)
         request["scrape_options"] = {**request.get("scrape_options", {}), **self._private}
-        return Input(labels, Ask.crawl(**request, **given))
+        return Input(labels, JobSpec.crawl(**request, **given))
 
     async def _inputs(
         self, made: pd.DataFrame, whole: Sequence[int], inputs: Sequence[Input]
     ) -> pd.DataFrame:
-        again = await together(inputs, self._call, Spread(executor=self._spread.executor))
+        again = await together(inputs, self._call, FanOutOptions(executor=self._fan_out.executor))
         pieces = {}
         for place, each in zip(whole, inputs, strict=True):
             pieces[place] = merge_retried.chosen(again, each.labels)

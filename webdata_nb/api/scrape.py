@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.calls import budget as credit
-from webdata_nb.calls.multi_input import OnError, Spread, together
+from webdata_nb.calls.multi_input import FanOutOptions, OnError, together
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call, OnCancel
+from webdata_nb.requests.call_options import CallOptions, OnCancel
 from webdata_nb.requests.inputs import combined
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -94,7 +94,7 @@ async def ascrape_df(
     listed = arguments.listed("urls", [urls] if isinstance(urls, str) else urls)
     if listed is None:
         raise InvalidArgument("urls must be a URL or a list of URLs")
-    call = Call.of(
+    call = CallOptions.of(
         session=session,
         progress=progress,
         cache=cache,
@@ -107,19 +107,19 @@ async def ascrape_df(
         dtype_backend=dtype_backend,
         out=out,
     )
-    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
+    fan_out = FanOutOptions.of(on_error=on_error, executor=executor, budget=budget)
     options = {"scrape_options": scrape_options, "respect_robots_txt": respect_robots_txt}
-    return await pages(listed, options, call, spread)
+    return await pages(listed, options, call, fan_out)
 
 
 scrape_df = blocking(ascrape_df)
 
 
 async def pages(
-    urls: Sequence[str], options: Mapping[str, Any], call: Call, spread: Spread
+    urls: Sequence[str], options: Mapping[str, Any], call: CallOptions, fan_out: FanOutOptions
 ) -> pd.DataFrame:
     """Return one row for each URL, in their order."""
     given = {"url": list(urls), "max_pages": 1, "max_depth": 1, **options}
-    inputs = combined(Ask.crawl, given, {"url": "start_url"}) or []
-    await credit.check([each.ask for each in inputs], call, spread.budget)
-    return await together(inputs, call, replace(spread, row_each=True))
+    inputs = combined(JobSpec.crawl, given, {"url": "start_url"}) or []
+    await credit.check([each.spec for each in inputs], call, fan_out.budget)
+    return await together(inputs, call, replace(fan_out, row_each=True))

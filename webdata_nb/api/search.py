@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb.calls.batches import FrameStream, streamed
-from webdata_nb.calls.multi_input import OnError, Spread, answers
+from webdata_nb.calls.multi_input import FanOutOptions, OnError, answers
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call, OnCancel, OnIncomplete
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
+from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -219,7 +219,7 @@ async def _asearch_df(
         "cookies": cookies,
         "extract": extract,
     }
-    call = Call.of(
+    call = CallOptions.of(
         session=session,
         progress=progress,
         cache=cache,
@@ -233,12 +233,12 @@ async def _asearch_df(
         dtype_backend=dtype_backend,
         out=None if arguments.flag("stream", stream) else out,
     )
-    spread = Spread.of(on_error=on_error, executor=executor, budget=budget)
+    fan_out = FanOutOptions.of(on_error=on_error, executor=executor, budget=budget)
     if not stream:
         arguments.only_with("batch_rows", batch_rows, "stream=True")
-        return await answers(Ask.search, given, _LISTS, call=call, spread=spread)
+        return await answers(JobSpec.search, given, _LISTS, call=call, fan_out=fan_out)
     return await streamed(
-        Ask.search, given, _LISTS, call=call, spread=spread, out=out, size=batch_rows
+        JobSpec.search, given, _LISTS, call=call, fan_out=fan_out, out=out, size=batch_rows
     )
 
 

@@ -17,9 +17,9 @@ from webdata_nb.jobs.job import Job, checked_id, started
 from webdata_nb.recording import recorded_jobs
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call, OnCancel, OnIncomplete
+from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
 from webdata_nb.requests.deadline import within
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ async def asearch_job(
     >>> len(job.df())
     3
     """
-    ask = Ask.search(
+    spec = JobSpec.search(
         query=query,
         num_results=num_results,
         engine=engine,
@@ -106,7 +106,7 @@ async def asearch_job(
         extract=extract,
         **arguments.hook(webhook_url, webhook_secret),
     )
-    return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
+    return await _started(spec, CallOptions.of(session=session, timeout=timeout, cache=True))
 
 
 search_job = synced(asearch_job)
@@ -170,7 +170,7 @@ async def acrawl_job(
     >>> len(job.df())
     5
     """
-    ask = Ask.crawl(
+    spec = JobSpec.crawl(
         url=url,
         max_pages=max_pages,
         max_depth=max_depth,
@@ -186,23 +186,23 @@ async def acrawl_job(
         respect_nofollow=respect_nofollow,
         **arguments.hook(webhook_url, webhook_secret),
     )
-    return await _started(ask, Call.of(session=session, timeout=timeout, cache=True))
+    return await _started(spec, CallOptions.of(session=session, timeout=timeout, cache=True))
 
 
 crawl_job = synced(acrawl_job)
 
 
-async def _started(ask: Ask, call: Call) -> Job:
-    memory, played = Memory.of_ask(ask, call), call.settings.replay
+async def _started(spec: JobSpec, call: CallOptions) -> Job:
+    memory, played = Memory.of_spec(spec, call), call.settings.replay
     if played is not None:
-        job_id = await recorded_jobs.started(played, ask)
+        job_id = await recorded_jobs.started(played, spec)
     else:
         async with call.connection.client(call.settings) as client:
-            job_id = (await within(call.timeout_s, runner.start(client, ask))).job_id
+            job_id = (await within(call.timeout_s, runner.start(client, spec))).job_id
     if call.settings.record is not None:
-        await recorded_jobs.note_start(call.settings.record, ask, job_id)
-    public = ask.public
-    ticket = Ticket(job_id, ask.op, ask.subject, memory.question.digest, ask.shown, public)
+        await recorded_jobs.note_start(call.settings.record, spec, job_id)
+    public = spec.public
+    ticket = Ticket(job_id, spec.op, spec.subject, memory.question.digest, spec.columns, public)
     return await asyncio.to_thread(started, ticket, call.connection, remember=played is None)
 
 
@@ -245,7 +245,7 @@ async def ajob(
     >>> job(begun.job_id).kind
     'crawl'
     """
-    call = Call.of(session=session, timeout=timeout)
+    call = CallOptions.of(session=session, timeout=timeout)
     named = checked_id(job_id)
     scope = call.connection.scope(call.settings)
     if call.settings.replay is not None:
@@ -324,7 +324,7 @@ async def aexport_df(
     >>> len(export_df(begun.job_id))
     5
     """
-    call = Call.of(
+    call = CallOptions.of(
         session=session,
         progress=progress,
         cache=cache,

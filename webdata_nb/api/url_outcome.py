@@ -16,7 +16,7 @@ from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.jobs.job import Job, checked_id
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ async def awhy(
         raise InvalidArgument(f"url {error}") from None
     if not wanted:
         raise InvalidArgument("url must be a string")
-    call = Call.of(session=crawl.connection if isinstance(crawl, Job) else session, timeout=timeout)
+    call = CallOptions.of(
+        session=crawl.connection if isinstance(crawl, Job) else session, timeout=timeout
+    )
     subjects = await asyncio.to_thread(_subjects, crawl, call)
     answers = [await _answer(subject, wanted, call) for subject in subjects]
     return max(answers, key=lambda each: (each.is_row, each.outcome is not None))
@@ -141,14 +143,14 @@ class _Subject:
         return receipt_files.read(Path(self.file)) if self.file else None
 
 
-async def _answer(subject: _Subject, url: str, call: Call) -> Why:
+async def _answer(subject: _Subject, url: str, call: CallOptions) -> Why:
     kept = await asyncio.to_thread(subject.receipt)
     if kept is not None:
         return _told(url, *receipt_files.find(kept, url))
     return await _asked(subject, url, call)
 
 
-def _subjects(crawl: object, call: Call) -> list[_Subject]:
+def _subjects(crawl: object, call: CallOptions) -> list[_Subject]:
     """Return the crawls that are meant: a frame of several inputs has several."""
     if isinstance(crawl, Job | str):
         return [_of_id(crawl.job_id if isinstance(crawl, Job) else checked_id(crawl), call)]
@@ -163,12 +165,12 @@ def _subjects(crawl: object, call: Call) -> list[_Subject]:
     return [_Subject(told.get("job_id"), told.get("file"))]
 
 
-def _of_id(job_id: str, call: Call) -> _Subject:
+def _of_id(job_id: str, call: CallOptions) -> _Subject:
     ticket = Memory.remembered(job_id, call)
     return _Subject(job_id, None if ticket is None else ticket.file)
 
 
-async def _asked(subject: _Subject, url: str, call: Call) -> Why:
+async def _asked(subject: _Subject, url: str, call: CallOptions) -> Why:
     if call.settings.offline or subject.job_id is None:
         raise OfflineError(
             "the cache has no receipt of this crawl, and the service cannot be asked: run the "

@@ -15,7 +15,7 @@ from webdata_nb.cache.result_cache import Memory
 from webdata_nb.cache.snapshots import Snapshot
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, WebdataError
 from webdata_nb.requests.blocking import salvage
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.tables import arrow_memory, exports, frame, receipt, rows
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _without(table: pa.Table, before: Snapshot | None) -> pa.Table:
     return table.filter([each not in known for each in table["creative_id"].to_pylist()])
 
 
-async def delivered(result: Result, call: Call) -> pd.DataFrame:
+async def delivered(result: Result, call: CallOptions) -> pd.DataFrame:
     """Return the frame of a result, after writing it where `out` wants it.
 
     Raises
@@ -124,12 +124,12 @@ async def delivered(result: Result, call: Call) -> pd.DataFrame:
     return framed
 
 
-async def as_frame(result: Result, call: Call) -> pd.DataFrame:
+async def as_frame(result: Result, call: CallOptions) -> pd.DataFrame:
     """Return the frame of a result, whatever became of its job."""
     return await asyncio.to_thread(_framed, result, call)
 
 
-def _framed(result: Result, call: Call) -> pd.DataFrame:
+def _framed(result: Result, call: CallOptions) -> pd.DataFrame:
     made = frame.build(
         result.table,
         attrs=result.attrs,
@@ -141,7 +141,7 @@ def _framed(result: Result, call: Call) -> pd.DataFrame:
     return made
 
 
-def _judge(fetched: Fetched, framed: pd.DataFrame, call: Call) -> None:
+def _judge(fetched: Fetched, framed: pd.DataFrame, call: CallOptions) -> None:
     """Raise or warn where a job did not end well; what arrived is on the error."""
     if fetched.interrupted:
         salvage(framed)
@@ -159,7 +159,7 @@ def warn_of(told: Mapping[str, Any]) -> None:
         warnings.warn(f"{told['kind']} {told['subject']}: {told['warning']}", stacklevel=2)
 
 
-def _complain(trouble: WebdataError, framed: pd.DataFrame, call: Call) -> None:
+def _complain(trouble: WebdataError, framed: pd.DataFrame, call: CallOptions) -> None:
     if isinstance(trouble, JobCancelled) and call.on_cancel == "partial":
         return
     if isinstance(trouble, JobError):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from webdata_nb.contract.replies import ReceiptEntry
-    from webdata_nb.requests.call_options import Call
-    from webdata_nb.requests.job_spec import Ask
+    from webdata_nb.requests.call_options import CallOptions
+    from webdata_nb.requests.job_spec import JobSpec
     from webdata_nb.session import Scope
 
 # The provider that searches the pages crawled here, and the mark that a crawl leaves for it.
@@ -42,22 +42,22 @@ class Memory:
     root: Path
     question: Question
     scope: Scope
-    call: Call
+    call: CallOptions
 
     @classmethod
-    def of(cls, question: Question, call: Call) -> Memory:
+    def of(cls, question: Question, call: CallOptions) -> Memory:
         """Return the memory of a call about a question that is known."""
         return cls(call.settings.cache_dir, question, call.connection.scope(call.settings), call)
 
     @classmethod
-    def of_ask(cls, ask: Ask, call: Call) -> Memory:
-        """Return the memory of a call that asks `ask`, secret parameters included."""
+    def of_spec(cls, spec: JobSpec, call: CallOptions) -> Memory:
+        """Return the memory of a call that asks `spec`, secret parameters included."""
         scope = call.connection.scope(call.settings)
         question = Question.of(
-            ask.op,
+            spec.op,
             base_url=scope.service,
             identity=scope.identity,
-            params=ask.params(local=scope.local),
+            params=spec.params(local=scope.local),
         )
         return cls(call.settings.cache_dir, question, scope, call)
 
@@ -142,19 +142,19 @@ class Memory:
         crawled = snapshots.marked(self.root, _CRAWLED) if self.scope.local else None
         return crawled is not None and crawled >= found.at
 
-    def started(self, ask: Ask, job_id: str) -> None:
+    def started(self, spec: JobSpec, job_id: str) -> None:
         """Remember a job that was just started, so that it can be attached to again."""
         if self.call.cache:
-            public = ask.public
+            public = spec.public
             digest = self.question.digest
-            self.note(Ticket(job_id, ask.op, ask.subject, digest, ask.shown, public))
+            self.note(Ticket(job_id, spec.op, spec.subject, digest, spec.columns, public))
 
     def ticket(self, job_id: str) -> Ticket | None:
         """Return what is remembered of a job."""
         return job_refs.find(self.root, self.scope.service, self.scope.identity, job_id)
 
     @staticmethod
-    def remembered(job_id: str, call: Call) -> Ticket | None:
+    def remembered(job_id: str, call: CallOptions) -> Ticket | None:
         """Return what is remembered of a job that was started with the service of `call`."""
         scope = call.connection.scope(call.settings)
         return job_refs.find(call.settings.cache_dir, scope.service, scope.identity, job_id)

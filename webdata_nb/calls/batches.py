@@ -17,7 +17,7 @@ from webdata_nb.cache.result_cache import Memory
 from webdata_nb.calls import budget
 from webdata_nb.calls.cached_call import PASSING, stale
 from webdata_nb.calls.combined_progress import Overview
-from webdata_nb.calls.multi_input import ABREAST, Spread
+from webdata_nb.calls.multi_input import MAX_CONCURRENT_INPUTS, FanOutOptions
 from webdata_nb.contract import limits
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -30,9 +30,9 @@ from webdata_nb.errors import (
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input, combined
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.stream import Stream, merged
 from webdata_nb.streams import creatives_listing, job_stream
 from webdata_nb.streams.job_stream import Flow
@@ -57,8 +57,8 @@ _LIVE: Final[Mapping[str, Callable[[Flow], AsyncGenerator[Batch, None]]]] = {
 class Streaming:
     """How a stream is carried out: `labelled` where there are several inputs."""
 
-    call: Call
-    spread: Spread
+    call: CallOptions
+    fan_out: FanOutOptions
     size: int
     labelled: bool
     target: Path | str | None
@@ -109,12 +109,12 @@ class FrameStream(Stream["pd.DataFrame"]):
 
 
 async def streamed(
-    make: Callable[..., Ask],
+    make: Callable[..., JobSpec],
     given: Mapping[str, Any],
     multiplying: Mapping[str, str],
     *,
-    call: Call,
-    spread: Spread,
+    call: CallOptions,
+    fan_out: FanOutOptions,
     out: str | Path | None,
     size: int | None,
 ) -> FrameStream:
@@ -127,15 +127,15 @@ async def streamed(
     OverBudget
         It may cost more than the call allows.
     """
-    arguments.only_with("executor", spread.executor, "stream=False")
+    arguments.only_with("executor", fan_out.executor, "stream=False")
     several = combined(make, given, multiplying)
     inputs = several or [Input({}, make(**given))]
     most = BATCH_ROWS if size is None else arguments.whole("batch_rows", size, least=1)
     arguments.at_most("batch_rows", most, limits.PER_PAGE[1])
     target = arguments.folder_path(out)
-    await budget.check([each.ask for each in inputs], call, spread.budget)
+    await budget.check([each.spec for each in inputs], call, fan_out.budget)
     labelled = several is not None
-    return FrameStream(inputs, Streaming(call, spread, most, labelled, target))
+    return FrameStream(inputs, Streaming(call, fan_out, most, labelled, target))
 
 
 class _Reading:
@@ -152,7 +152,7 @@ class _Reading:
         service = self._call.connection.scope(self._call.settings).service
         self._service = service
         self._tallies = [Tally(each, service) for each in inputs]
-        self._op = inputs[0].ask.op
+        self._op = inputs[0].spec.op
 
     async def frames(self) -> AsyncGenerator[pd.DataFrame, None]:
         """Give every frame.
@@ -174,17 +174,17 @@ class _Reading:
         what = f"{self._op} of {len(self._tallies)} inputs"
         unit = UNITS[self._op]
         async with shown(what, None, self._call, unit=unit, instead=self._stop) as listener:
-            overview = Overview(listener, [tally.each.ask.total for tally in self._tallies])
+            overview = Overview(listener, [tally.each.spec.total for tally in self._tallies])
             sources = [
                 partial(self._overseen, overview, number, quiet)
                 for number in range(len(self._tallies))
             ]
-            async with aclosing(merged(sources, ABREAST)) as frames:
+            async with aclosing(merged(sources, MAX_CONCURRENT_INPUTS)) as frames:
                 async for framed in frames:
                     yield framed
 
     async def _overseen(
-        self, overview: Overview, number: int, call: Call
+        self, overview: Overview, number: int, call: CallOptions
     ) -> AsyncGenerator[pd.DataFrame, None]:
         tally = self._tallies[number]
         seen = replace(call, also=partial(overview.seen, number))
@@ -204,7 +204,9 @@ class _Reading:
             async with self._call.connection.client(self._call.settings) as client:
                 await asyncio.gather(*map(client.cancel_quietly, ids))
 
-    async def _of_input(self, tally: Tally, call: Call) -> AsyncGenerator[pd.DataFrame, None]:
+    async def _of_input(
+        self, tally: Tally, call: CallOptions
+    ) -> AsyncGenerator[pd.DataFrame, None]:
         if self._halt.is_set():
             return
         tally.begin()
@@ -223,21 +225,23 @@ class _Reading:
     def _ends_all(self, error: WebdataError) -> bool:
         stopped = isinstance(error, JobCancelled) and self._halt.is_set()
         fatal = stopped or isinstance(error, AuthError | LocalServiceError)
-        return fatal or not self._streaming.labelled or self._streaming.spread.on_error == "raise"
+        return fatal or not self._streaming.labelled or self._streaming.fan_out.on_error == "raise"
 
     # ----------------------------------------------------------------------------- where rows are
 
-    async def _recorded(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+    async def _recorded(self, tally: Tally, call: CallOptions) -> AsyncGenerator[Batch, None]:
         """Give the rows, from a recording or into one where there is one."""
-        ask = tally.each.ask
-        asked = cassette.question(ask.op, ask.params(local=True))
+        spec = tally.each.spec
+        asked = cassette.question(spec.op, spec.params(local=True))
         if (folder := call.settings.replay) is not None:
-            played = await asyncio.to_thread(cassette.get, folder, asked, ask.subject, ask.shown)
+            played = await asyncio.to_thread(
+                cassette.get, folder, asked, spec.subject, spec.columns
+            )
             for part in self._of_result(tally, Result.played(*played)):
                 yield part
             return
         folder = call.settings.record
-        taped: list[pa.Table] = [_empty(ask)]
+        taped: list[pa.Table] = [_empty(spec)]
         async with aclosing(self._known_or_asked(tally, call)) as parts:
             async for part in parts:
                 if folder is not None:
@@ -247,28 +251,28 @@ class _Reading:
         if folder is not None and whole:
             table = stacked.concat(taped)
             told = tally.attrs() or {}
-            await asyncio.to_thread(cassette.put, folder, asked, ask.subject, table, told)
+            await asyncio.to_thread(cassette.put, folder, asked, spec.subject, table, told)
 
-    async def _known_or_asked(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
+    async def _known_or_asked(self, tally: Tally, call: CallOptions) -> AsyncGenerator[Batch, None]:
         """Give the rows that the cache has, or what the service says."""
-        ask = tally.each.ask
-        memory = Memory.of_ask(ask, call)
+        spec = tally.each.spec
+        memory = Memory.of_spec(spec, call)
         known: set[object] = set()
-        if ask.only_new:
+        if spec.only_new:
             before = await asyncio.to_thread(memory.last, ("creative_id",))
             known = set() if before is None else set(before.table["creative_id"].to_pylist())
-        elif (found := await asyncio.to_thread(memory.find, ask.shown)) is not None:
+        elif (found := await asyncio.to_thread(memory.find, spec.columns)) is not None:
             for part in self._of_result(tally, Result.kept(found)):
                 yield part
             return
         try:
             async with aclosing(self._asked(tally, call)) as parts:
                 async for part in parts:
-                    yield _without(_selected(part, ask), known)
+                    yield _without(_selected(part, spec), known)
         except PASSING as error:
             if tally.rows:
                 raise
-            result = await stale(ask, memory, error)
+            result = await stale(spec, memory, error)
             for part in self._of_result(tally, result):
                 yield part
 
@@ -280,15 +284,15 @@ class _Reading:
         firsts = range(0, table.num_rows, self._streaming.size)
         return [Batch(table.slice(first, self._streaming.size), {}) for first in firsts]
 
-    async def _asked(self, tally: Tally, call: Call) -> AsyncGenerator[Batch, None]:
-        ask = tally.each.ask
-        what = f"{ask.op} {receipt.short(ask.subject)}"
+    async def _asked(self, tally: Tally, call: CallOptions) -> AsyncGenerator[Batch, None]:
+        spec = tally.each.spec
+        what = f"{spec.op} {receipt.short(spec.subject)}"
         async with (
-            shown(what, ask.total, call, unit=UNITS[ask.op], instead=self._stop) as listener,
+            shown(what, spec.total, call, unit=UNITS[spec.op], instead=self._stop) as listener,
             call.connection.client(call.settings) as client,
         ):
             size = self._streaming.size
-            made = _LIVE[ask.op](Flow(client, ask, call, size, listener, tally, self._halt))
+            made = _LIVE[spec.op](Flow(client, spec, call, size, listener, tally, self._halt))
             async with aclosing(made) as parts:
                 async for part in parts:
                     yield part
@@ -299,12 +303,12 @@ class _Reading:
     # ------------------------------------------------------------------------------- what is made
 
     def _framed(self, tally: Tally, part: Batch) -> pd.DataFrame:
-        streaming, ask = self._streaming, tally.each.ask
+        streaming, spec = self._streaming, tally.each.spec
         attrs = {
-            "kind": ask.op,
+            "kind": spec.op,
             "job_id": tally.job_id or (tally.kept or {}).get("job_id"),
             "service": self._service,
-            "request": ask.public,
+            "request": spec.public,
             "batch": tally.batches,
             "first_row": tally.rows,
             "cache": (tally.kept or {}).get("cache", "off"),
@@ -312,7 +316,7 @@ class _Reading:
         table = part.table
         if streaming.labelled:
             labelled = Part(tally.each.labels, table, datetime.now(UTC))
-            table = stacked.stack(ask.op, ask.shown, [labelled])
+            table = stacked.stack(spec.op, spec.columns, [labelled])
         if streaming.target is not None:
             name, number = tally.partition, tally.batches
             dataset.write_part(streaming.target, name, number, table, attrs)
@@ -321,9 +325,9 @@ class _Reading:
         return frame.build(table, attrs=attrs, dtype_backend=backend, objects=part.objects)
 
     def _failed(self, tally: Tally) -> pd.DataFrame:
-        ask = tally.each.ask
+        spec = tally.each.spec
         words = Part(tally.each.labels, None, datetime.now(UTC), tally.error)
-        table = stacked.stack(ask.op, ask.shown, [words])
+        table = stacked.stack(spec.op, spec.columns, [words])
         return frame.build(table, dtype_backend=self._call.dtype_backend)
 
     def receipt(self) -> dict[str, Any] | None:
@@ -333,7 +337,7 @@ class _Reading:
         return receipt.of_runs(
             self._op,
             [tally.run() for tally in self._tallies],
-            request=self._tallies[0].each.ask.public,
+            request=self._tallies[0].each.spec.public,
             service=self._service,
             rows=sum(tally.rows for tally in self._tallies),
             started_at=self._began,
@@ -341,12 +345,12 @@ class _Reading:
         )
 
 
-def _selected(part: Batch, ask: Ask) -> Batch:
-    return Batch(part.table.select(list(ask.shown)), part.objects)
+def _selected(part: Batch, spec: JobSpec) -> Batch:
+    return Batch(part.table.select(list(spec.columns)), part.objects)
 
 
-def _empty(ask: Ask) -> pa.Table:
-    return rows.joined(ask.op, ()).table.select(list(ask.shown))
+def _empty(spec: JobSpec) -> pa.Table:
+    return rows.joined(spec.op, ()).table.select(list(spec.columns))
 
 
 def _without(part: Batch, known: set[object]) -> Batch:
@@ -357,7 +361,7 @@ def _without(part: Batch, known: set[object]) -> Batch:
     return Batch(part.table.filter(kept), {})
 
 
-def _judge(tally: Tally, call: Call) -> None:
+def _judge(tally: Tally, call: CallOptions) -> None:
     """Raise or warn where the job did not end well; its rows were handed over."""
     if tally.ended is None or (trouble := tally.ended.trouble()) is None:
         if tally.ended is not None and tally.rows == 0:

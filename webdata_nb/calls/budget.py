@@ -16,8 +16,8 @@ from webdata_nb.contract.requests import (
 )
 from webdata_nb.errors import InvalidArgument, OverBudget
 from webdata_nb.jobs.listings import recorded
-from webdata_nb.requests.call_options import Call
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.job_spec import JobSpec
 
 # Files that the service downloads of one creative at most, beside its preview.
 FILES_EACH: Final = limits.CREATIVE_FILES
@@ -53,15 +53,15 @@ class Estimate:
         return f"at most {self.credits:g} credits ({parts or 'nothing to ask for'}{cached})"
 
 
-def units(ask: Ask, *, local: bool) -> Units | None:
+def units(spec: JobSpec, *, local: bool) -> Units | None:
     """Return how many units of each operation a request may use; None without a bound."""
-    request = ask.request
+    request = spec.request
     if isinstance(request, SearchRequest):
         return _of_search(request)
     if isinstance(request, CrawlRequest):
         return _of_crawl(request, local=local)
-    if isinstance(request, CreativesRequest) and ask.max_rows is not None:
-        return _of_creatives(request, ask.max_rows)
+    if isinstance(request, CreativesRequest) and spec.max_rows is not None:
+        return _of_creatives(request, spec.max_rows)
     return None
 
 
@@ -106,10 +106,10 @@ def _of_creatives(request: CreativesRequest, rows: int) -> Units:
 
 
 def priced(
-    asks: Sequence[Ask], weights: Weights, *, cached: int = 0, local: bool = False
+    specs: Sequence[JobSpec], weights: Weights, *, cached: int = 0, local: bool = False
 ) -> Estimate:
     """Return what the given requests may cost together; an unknown operation costs nothing."""
-    used = [units(ask, local=local) for ask in asks]
+    used = [units(spec, local=local) for spec in specs]
     parts: dict[str, float] = {}
     for each in used:
         for operation, count in (each or {}).items():
@@ -118,10 +118,10 @@ def priced(
                 name = "/".join(operation)
                 parts[name] = parts.get(name, 0.0) + cost
     bounded = all(each is not None for each in used)
-    return Estimate(sum(parts.values()) if bounded else None, parts, len(asks) + cached, cached)
+    return Estimate(sum(parts.values()) if bounded else None, parts, len(specs) + cached, cached)
 
 
-async def check(asks: Sequence[Ask], call: Call, budget: float | None) -> None:
+async def check(specs: Sequence[JobSpec], call: CallOptions, budget: float | None) -> None:
     """Stop a call that may cost more than `budget` credits.
 
     Raises
@@ -133,7 +133,7 @@ async def check(asks: Sequence[Ask], call: Call, budget: float | None) -> None:
     """
     if budget is None or call.settings.replay is not None:  # what is replayed costs nothing
         return
-    estimate = await estimated(asks, call)
+    estimate = await estimated(specs, call)
     if estimate.credits is None:
         raise InvalidArgument("budget needs a bound: give max_rows as well")
     if estimate.credits > budget:
@@ -144,24 +144,24 @@ async def check(asks: Sequence[Ask], call: Call, budget: float | None) -> None:
         )
 
 
-async def estimated(asks: Sequence[Ask], call: Call) -> Estimate:
+async def estimated(specs: Sequence[JobSpec], call: CallOptions) -> Estimate:
     """Return what a call may cost; what the cache answers is free, and then nobody is asked."""
-    asked = await asyncio.to_thread(_unanswered, asks, call)
+    asked = await asyncio.to_thread(_unanswered, specs, call)
     if not asked:
-        return priced([], {}, cached=len(asks))
+        return priced([], {}, cached=len(specs))
     catalog, _ = await recorded("weights", {}, call, lambda client: client.weights())
     names = ("platform", "operation", "weight")
     told = zip(*(catalog[name].to_pylist() for name in names), strict=True)
     weights = {(platform, operation): weight for platform, operation, weight in told}
     local = call.connection.scope(call.settings).local
-    return priced(asked, weights, cached=len(asks) - len(asked), local=local)
+    return priced(asked, weights, cached=len(specs) - len(asked), local=local)
 
 
-def _unanswered(asks: Sequence[Ask], call: Call) -> list[Ask]:
+def _unanswered(specs: Sequence[JobSpec], call: CallOptions) -> list[JobSpec]:
     """Return the requests that the service would have to answer, each question once."""
-    left: dict[str, Ask] = {}
-    for ask in asks:
-        memory = Memory.of_ask(ask, call)
+    left: dict[str, JobSpec] = {}
+    for spec in specs:
+        memory = Memory.of_spec(spec, call)
         if not memory.has_answer():
-            left.setdefault(memory.question.digest if call.cache else str(len(left)), ask)
+            left.setdefault(memory.question.digest if call.cache else str(len(left)), spec)
     return list(left.values())

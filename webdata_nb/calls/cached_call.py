@@ -27,8 +27,8 @@ from webdata_nb.errors import (
 )
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import cassette
-from webdata_nb.requests.call_options import Call
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables import receipt
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ PASSING: Final = (
 )
 
 
-async def answer(ask: Ask, call: Call) -> pd.DataFrame:
-    """Return the frame that `ask` stands for.
+async def answer(spec: JobSpec, call: CallOptions) -> pd.DataFrame:
+    """Return the frame that `spec` stands for.
 
     Raises
     ------
@@ -59,86 +59,88 @@ async def answer(ask: Ask, call: Call) -> pd.DataFrame:
     WebdataError
         Whatever the connection met.
     """
-    return await delivered(await gained(ask, call), call)
+    return await delivered(await gained(spec, call), call)
 
 
-async def gained(ask: Ask, call: Call) -> Result:
-    """Return the rows that `ask` stands for: replayed, from the cache or from the service."""
-    asked = cassette.question(ask.op, ask.params(local=True))
+async def gained(spec: JobSpec, call: CallOptions) -> Result:
+    """Return the rows that `spec` stands for: replayed, from the cache or from the service."""
+    asked = cassette.question(spec.op, spec.params(local=True))
     if (folder := call.settings.replay) is not None:
-        played = await asyncio.to_thread(cassette.get, folder, asked, ask.subject, ask.shown)
+        played = await asyncio.to_thread(cassette.get, folder, asked, spec.subject, spec.columns)
         return Result.played(*played)
-    result = await _gained(ask, call)
+    result = await _gained(spec, call)
     if (folder := call.settings.record) is not None and result.whole:
         keep = partial(cassette.put, cached=result.receipt_of)
-        await asyncio.to_thread(keep, folder, asked, ask.subject, result.table, result.attrs)
+        await asyncio.to_thread(keep, folder, asked, spec.subject, result.table, result.attrs)
     return result
 
 
-async def _gained(ask: Ask, call: Call) -> Result:
-    memory = Memory.of_ask(ask, call)
-    if ask.only_new:
-        return await _news(ask, call, memory)
+async def _gained(spec: JobSpec, call: CallOptions) -> Result:
+    memory = Memory.of_spec(spec, call)
+    if spec.only_new:
+        return await _news(spec, call, memory)
     if not call.cache and not call.settings.offline:
-        return await _asked(ask, call, memory)  # the cache has no say in it
+        return await _asked(spec, call, memory)  # the cache has no say in it
     asked_at = datetime.now(UTC)
-    found = await asyncio.to_thread(memory.find, ask.shown)
+    found = await asyncio.to_thread(memory.find, spec.columns)
     if found is not None:
         return Result.kept(found)
     async with memory.turn():
-        found = await asyncio.to_thread(memory.find, ask.shown, since=asked_at)
+        found = await asyncio.to_thread(memory.find, spec.columns, since=asked_at)
         if found is not None:
             return Result.kept(found)
-        return await _asked(ask, call, memory)
+        return await _asked(spec, call, memory)
 
 
-async def _news(ask: Ask, call: Call, memory: Memory) -> Result:
+async def _news(spec: JobSpec, call: CallOptions, memory: Memory) -> Result:
     """Ask anew, and leave out the creatives of the answer before; it stays the next one's past."""
     async with memory.turn():
         before = await asyncio.to_thread(memory.last, ("creative_id",))
-        result = await _asked(ask, call, memory)
+        result = await _asked(spec, call, memory)
     return await asyncio.to_thread(result.without, before)
 
 
-async def _asked(ask: Ask, call: Call, memory: Memory) -> Result:
+async def _asked(spec: JobSpec, call: CallOptions, memory: Memory) -> Result:
     """Ask the service; an older answer stands in for an error where the call allows it."""
     began = datetime.now(UTC)
     try:
-        fetched = await _fetched(ask, call, memory)
+        fetched = await _fetched(spec, call, memory)
     except PASSING as error:
-        return await stale(ask, memory, error)
+        return await stale(spec, memory, error)
     if isinstance(trouble := fetched.trouble(), PASSING):
         with suppress(WebdataError):
-            return await stale(ask, memory, trouble)
-    fresh = partial(Result.fresh, fetched, memory, shown=ask.shown, request=ask.public, began=began)
+            return await stale(spec, memory, trouble)
+    fresh = partial(
+        Result.fresh, fetched, memory, shown=spec.columns, request=spec.public, began=began
+    )
     # Without a file to write, a few short rows are not worth a thread.
-    return fresh() if ask.brief and not call.cache else await asyncio.to_thread(fresh)
+    return fresh() if spec.brief and not call.cache else await asyncio.to_thread(fresh)
 
 
-async def stale(ask: Ask, memory: Memory, error: WebdataError) -> Result:
+async def stale(spec: JobSpec, memory: Memory, error: WebdataError) -> Result:
     """Return the older answer that stands in for an error; raises the error where there is none."""
-    found = await asyncio.to_thread(memory.stale, ask.shown)
+    found = await asyncio.to_thread(memory.stale, spec.columns)
     if found is None:
         raise error
     age = (datetime.now(UTC) - found.at).total_seconds()
     warnings.warn(
-        f"{ask.op} {receipt.short(ask.subject)}: an answer that is {age:.0f} s old stands in for "
+        f"{spec.op} {receipt.short(spec.subject)}: an answer that is {age:.0f} s old stands in for "
         f"{type(error).__name__}: {error}",
         stacklevel=2,
     )
     return Result.kept(found, "stale")
 
 
-async def _fetched(ask: Ask, call: Call, memory: Memory) -> Fetched:
-    subject = receipt.short(ask.subject)
-    unit = UNITS[ask.op]
-    async with shown(f"{ask.op} {subject}", ask.total, call, unit=unit) as listener:
+async def _fetched(spec: JobSpec, call: CallOptions, memory: Memory) -> Fetched:
+    subject = receipt.short(spec.subject)
+    unit = UNITS[spec.op]
+    async with shown(f"{spec.op} {subject}", spec.total, call, unit=unit) as listener:
 
         def started(job_id: str) -> None:
             listener.job_id = job_id
-            memory.started(ask, job_id)
+            memory.started(spec, job_id)
 
         async with call.connection.client(call.settings, seen_s=call.seen_s) as client:
-            fetched = await fetch(client, ask, call, listener, started)
+            fetched = await fetch(client, spec, call, listener, started)
         listener.ended(fetched.outcome.status)
         return fetched

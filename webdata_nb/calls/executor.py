@@ -13,24 +13,24 @@ from webdata_nb.bridge import PORTAL, SETTLE_S
 from webdata_nb.cache.cancel_token import Demand
 from webdata_nb.cache.result import Result
 from webdata_nb.errors import JobCancelled, WebdataError
-from webdata_nb.requests.call_options import Call
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.job_spec import JobSpec
 
 Outcome = Result | WebdataError
-Run = Callable[[Ask, Call], Awaitable[Outcome]]
+Run = Callable[[JobSpec, CallOptions], Awaitable[Outcome]]
 
 _LOOK_S: Final = 0.1
 
 
-def spread(executor: Executor, run: Run, demand: Demand) -> Run:
+def fan_out(executor: Executor, run: Run, demand: Demand) -> Run:
     """Return what hands an input to `executor`, whose worker does as `run` while `demand` stands.
 
     Where the caller is cancelled, an input that was not begun is taken back; one that was ends its
     job at the service, and may still give the rows so far.
     """
 
-    async def handed(ask: Ask, call: Call) -> Outcome:
-        future = executor.submit(_work, run, ask, call, demand)
+    async def handed(spec: JobSpec, call: CallOptions) -> Outcome:
+        future = executor.submit(_work, run, spec, call, demand)
         waited = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(waited)
@@ -59,12 +59,12 @@ def _partial(waited: asyncio.Future[Outcome]) -> Result | None:
     return got if isinstance(got, Result) else None
 
 
-def _work(run: Run, ask: Ask, call: Call, demand: Demand) -> Outcome:
+def _work(run: Run, spec: JobSpec, call: CallOptions, demand: Demand) -> Outcome:
     """Run one input in another thread or process; whatever it returns pickles."""
     if demand.in_sight and not demand.stands:
         return JobCancelled("")
     try:
-        outcome = PORTAL.run(_while_wanted(run(ask, call), demand))
+        outcome = PORTAL.run(_while_wanted(run(spec, call), demand))
     except (KeyboardInterrupt, concurrent.futures.CancelledError):
         # Ctrl-C in a terminal reaches every process of its group. Raised, it would end the loop
         # of the process that waits, where an interrupt of its own is on its way.

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from webdata_nb.cache.fetched import Fetched
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
-    from webdata_nb.requests.call_options import Call
-    from webdata_nb.requests.job_spec import Ask
+    from webdata_nb.requests.call_options import CallOptions
+    from webdata_nb.requests.job_spec import JobSpec
 
 
 async def fetch(
     client: Client,
-    ask: Ask,
-    call: Call,
+    spec: JobSpec,
+    call: CallOptions,
     listener: Listener,
     started: Callable[[str], object],
 ) -> Fetched:
     """Return what the service gives; `started` is told the id where a job was started."""
-    if ask.op == "creatives":
-        return await creatives_listing.creatives(client, ask, call, listener)
-    return await runner.run(client, ask, call, listener.report, started)
+    if spec.op == "creatives":
+        return await creatives_listing.creatives(client, spec, call, listener)
+    return await runner.run(client, spec, call, listener.report, started)

@@ -29,9 +29,9 @@ from webdata_nb.errors import (
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import salvage
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input, combined
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables import receipt, stacked
 from webdata_nb.tables.stacked import Part
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 OnError = Literal["row", "raise"]
 # Inputs under way at a time; the service's own cap is the limiter's matter.
-ABREAST: Final = 16
+MAX_CONCURRENT_INPUTS: Final = 16
 # A service that dies is started again by the next input that looks for it.
 _SEEN_S: Final = 1.0
 _ABSENT: Final = "(none)"
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class FanOutOptions:
     """How several inputs are carried out; `row_each`: an input without rows gets one as well."""
 
     on_error: OnError = "row"
@@ -58,7 +58,7 @@ class Spread:
     @classmethod
     def of(
         cls, *, on_error: object = "row", executor: object = None, budget: float | None = None
-    ) -> Spread:
+    ) -> FanOutOptions:
         """Check the arguments as a user gave them."""
         arguments.one_of("on_error", on_error, get_args(OnError))
         if executor is not None and not isinstance(executor, Executor):
@@ -68,12 +68,12 @@ class Spread:
 
 
 async def answers(
-    make: Callable[..., Ask],
+    make: Callable[..., JobSpec],
     given: Mapping[str, Any],
     multiplying: Mapping[str, str],
     *,
-    call: Call,
-    spread: Spread,
+    call: CallOptions,
+    fan_out: FanOutOptions,
 ) -> pd.DataFrame:
     """Return the frame of one input, or of every combination of what was given in lists.
 
@@ -81,22 +81,24 @@ async def answers(
     first one is always shown.
     """
     inputs = combined(make, given, multiplying)
-    asks = [make(**given)] if inputs is None else [each.ask for each in inputs]
-    await budget.check(asks, call, spread.budget)
+    specs = [make(**given)] if inputs is None else [each.spec for each in inputs]
+    await budget.check(specs, call, fan_out.budget)
     if inputs is None:
-        return await answer(asks[0], call)
-    return await together(inputs, call, spread)
+        return await answer(specs[0], call)
+    return await together(inputs, call, fan_out)
 
 
-async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.DataFrame:
+async def together(
+    inputs: Sequence[Input], call: CallOptions, fan_out: FanOutOptions
+) -> pd.DataFrame:
     """Run every input and return their rows as one frame."""
     began = datetime.now(UTC)
-    outcomes, interrupted = await _outcomes(inputs, call, spread)
+    outcomes, interrupted = await _outcomes(inputs, call, fan_out)
     parts = [_part(each, got, call) for each, got in zip(inputs, outcomes, strict=True)]
-    if spread.row_each:
+    if fan_out.row_each:
         parts = [_with_a_row(part, got) for part, got in zip(parts, outcomes, strict=True)]
     result = await asyncio.to_thread(_stacked, inputs, parts, outcomes, call, began)
-    if not interrupted and not spread.row_each:
+    if not interrupted and not fan_out.row_each:
         _warn_of_empty(inputs, outcomes)
         _warn_of_little(outcomes)
     framed = await delivered(result, call)
@@ -109,40 +111,40 @@ async def together(inputs: Sequence[Input], call: Call, spread: Spread) -> pd.Da
 
 
 async def _outcomes(
-    inputs: Sequence[Input], call: Call, spread: Spread
+    inputs: Sequence[Input], call: CallOptions, fan_out: FanOutOptions
 ) -> tuple[list[Outcome | None], bool]:
-    if spread.executor is None:
-        return await _gathered(inputs, call, _here, spread)
+    if fan_out.executor is None:
+        return await _gathered(inputs, call, _here, fan_out)
     demand = await asyncio.to_thread(Demand.raised, call.settings.cache_dir)
     try:
-        handed = executor.spread(spread.executor, _here, demand)
-        return await _gathered(inputs, call, handed, spread)
+        handed = executor.fan_out(fan_out.executor, _here, demand)
+        return await _gathered(inputs, call, handed, fan_out)
     finally:
         demand.met()
 
 
 async def _gathered(
-    inputs: Sequence[Input], call: Call, run: Run, spread: Spread
+    inputs: Sequence[Input], call: CallOptions, run: Run, fan_out: FanOutOptions
 ) -> tuple[list[Outcome | None], bool]:
     """Return each input's outcome, None where an interrupt came first."""
-    ask = inputs[0].ask
+    spec = inputs[0].spec
     # Each input keeps still; the bar of the whole call adds them up.
     settings = replace(call.settings, progress=False)
     quiet = replace(call, out=None, settings=settings, seen_s=_SEEN_S)
-    what = f"{ask.op} of {len(inputs)} inputs"
-    places = asyncio.Semaphore(ABREAST if spread.executor is None else len(inputs))
+    what = f"{spec.op} of {len(inputs)} inputs"
+    places = asyncio.Semaphore(MAX_CONCURRENT_INPUTS if fan_out.executor is None else len(inputs))
 
-    async with shown(what, None, call, unit=UNITS[ask.op]) as listener:
-        overview = Overview(listener, [each.ask.total for each in inputs])
+    async with shown(what, None, call, unit=UNITS[spec.op]) as listener:
+        overview = Overview(listener, [each.spec.total for each in inputs])
 
         async def one(number: int, each: Input) -> Outcome:
             # Another process could not tell, and another thread must not.
-            also = None if spread.executor is not None else partial(overview.seen, number)
+            also = None if fan_out.executor is not None else partial(overview.seen, number)
             async with places:
-                outcome = await run(each.ask, replace(quiet, also=also))
+                outcome = await run(each.spec, replace(quiet, also=also))
             rows = outcome.table.num_rows if isinstance(outcome, Result) else None
             overview.ended(number, rows)
-            await _raise_what_ends_all(outcome, call, spread)
+            await _raise_what_ends_all(outcome, call, fan_out)
             return outcome
 
         tasks = [asyncio.create_task(one(*each)) for each in enumerate(inputs)]
@@ -169,20 +171,20 @@ def _result_of(task: asyncio.Task[Outcome]) -> Outcome | None:
     return None if task.cancelled() or task.exception() is not None else task.result()
 
 
-async def _raise_what_ends_all(outcome: Outcome, call: Call, spread: Spread) -> None:
+async def _raise_what_ends_all(outcome: Outcome, call: CallOptions, fan_out: FanOutOptions) -> None:
     """Raise where the others need not be tried: by wish, or since they would meet the same."""
     if isinstance(outcome, AuthError | LocalServiceError):
         raise outcome
-    if spread.on_error == "row":
+    if fan_out.on_error == "row":
         return
     if isinstance(outcome, WebdataError):
         raise outcome
     await delivered(outcome, replace(call, out=None))  # raises as a single call would
 
 
-async def _here(ask: Ask, call: Call) -> Outcome:
+async def _here(spec: JobSpec, call: CallOptions) -> Outcome:
     try:
-        result = await gained(ask, call)
+        result = await gained(spec, call)
     except WebdataError as error:
         return error
     trouble = None if result.fetched is None else result.fetched.trouble()
@@ -194,7 +196,7 @@ async def _here(ask: Ask, call: Call) -> Outcome:
 # ------------------------------------------------------------------------------------- stacking
 
 
-def _part(each: Input, outcome: Outcome | None, call: Call) -> Part:
+def _part(each: Input, outcome: Outcome | None, call: CallOptions) -> Part:
     if outcome is None:
         return Part(each.labels, None, None)
     if isinstance(outcome, WebdataError):
@@ -213,7 +215,7 @@ def _with_a_row(part: Part, outcome: Outcome | None) -> Part:
     return part if part.error else replace(part, error=receipt.why_no_row(outcome.attrs))
 
 
-def _complaint(trouble: WebdataError | None, call: Call) -> str | None:
+def _complaint(trouble: WebdataError | None, call: CallOptions) -> str | None:
     """Return what a row is to say about an input whose rows are not all there."""
     if trouble is None or (isinstance(trouble, JobCancelled) and call.on_cancel == "partial"):
         return None
@@ -232,11 +234,11 @@ def _stacked(
     inputs: Sequence[Input],
     parts: Sequence[Part],
     outcomes: Sequence[Outcome | None],
-    call: Call,
+    call: CallOptions,
     began: datetime,
 ) -> Result:
-    ask = inputs[0].ask
-    table = stacked.stack(ask.op, ask.shown, parts)
+    spec = inputs[0].spec
+    table = stacked.stack(spec.op, spec.columns, parts)
     runs = [
         receipt.Run(
             labels=dict(part.labels),
@@ -246,9 +248,9 @@ def _stacked(
         for part, outcome in zip(parts, outcomes, strict=True)
     ]
     attrs = receipt.of_runs(
-        ask.op,
+        spec.op,
         runs,
-        request=ask.public,
+        request=spec.public,
         service=call.connection.scope(call.settings).service,
         rows=table.num_rows,
         started_at=began,
@@ -259,7 +261,7 @@ def _stacked(
 
 def _warn_of_empty(inputs: Sequence[Input], outcomes: Sequence[Outcome | None]) -> None:
     empty = [
-        each.ask.subject
+        each.spec.subject
         for each, got in zip(inputs, outcomes, strict=True)
         if isinstance(got, Result) and got.table.num_rows == 0
     ]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from webdata_nb import bridge
 from webdata_nb.display import progress as display
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 
 # The coroutine shows itself at once, before anything is sent.
 _PROMPT_S: Final = 1.0
@@ -47,7 +47,7 @@ class Watch:
             self._call.cancel()
 
 
-def possible(call: Call) -> bool:
+def possible(call: CallOptions) -> bool:
     """Whether a panel can live here: somebody watches, and this thread's loop can paint."""
     if call.settings.progress not in _LIVE or display.place() != "live":
         return False

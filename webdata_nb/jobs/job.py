@@ -30,7 +30,7 @@ from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import recorded_jobs
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call, OnCancel, OnIncomplete
+from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
 from webdata_nb.tables import exports, frame, receipt
@@ -114,7 +114,7 @@ class Job:
             `status`, `completed` and `total` rows, `failed` by kind of error, `elapsed` seconds.
         """
         if not self._last.status.terminal:
-            call = Call.of(session=self._connection)
+            call = CallOptions.of(session=self._connection)
             if call.settings.replay is not None:
                 self._note(await recorded_jobs.progress(call.settings.replay, self._ticket))
                 return self._last
@@ -146,7 +146,7 @@ class Job:
         return Stream(self._events)
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        call = Call.of(session=self._connection)
+        call = CallOptions.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             told = progress_events.events(client, self.kind, self.job_id)
             async with aclosing(told) as events:
@@ -172,12 +172,12 @@ class Job:
         progress
             As in `search_df`.
         """
-        call = Call.of(session=self._connection, timeout=timeout, progress=progress)
+        call = CallOptions.of(session=self._connection, timeout=timeout, progress=progress)
         return await self._ended(call, self._shown(call))
 
     wait = synced(await_)
 
-    async def _ended(self, call: Call, shown: AbstractAsyncContextManager[Listener]) -> str:
+    async def _ended(self, call: CallOptions, shown: AbstractAsyncContextManager[Listener]) -> str:
         if call.settings.replay is not None:
             return (await self.apoll()).status.value
         async with shown as listener:
@@ -195,7 +195,7 @@ class Job:
         self._note(self._last.model_copy(update={"status": ended}))
         return ended.value
 
-    def _shown(self, call: Call, *, name: str = "") -> AbstractAsyncContextManager[Listener]:
+    def _shown(self, call: CallOptions, *, name: str = "") -> AbstractAsyncContextManager[Listener]:
         """Show a wait: an interrupt ends it and leaves the job, the Cancel button ends the job."""
         what = receipt.short(self.subject or self.job_id)
         return shown(
@@ -209,7 +209,7 @@ class Job:
         )
 
     async def _end(self) -> None:
-        call = Call.of(session=self._connection)
+        call = CallOptions.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             await client.cancel_quietly(self.job_id)
 
@@ -235,7 +235,7 @@ class Job:
         WrongState
             The job has ended already.
         """
-        call = Call.of(session=self._connection)
+        call = CallOptions.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             await client.cancel(self.job_id)
         self._note(self._last.model_copy(update={"status": JobStatus.CANCELLED}))
@@ -256,7 +256,7 @@ class Job:
         WrongState
             The job is neither failed nor cancelled.
         """
-        call = Call.of(session=self._connection)
+        call = CallOptions.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             reply = await client.retry(self.job_id)
         ticket = replace(self._ticket, job_id=reply.started, file=None)
@@ -296,7 +296,7 @@ class Job:
         Expired
             The service no longer has the rows, and the cache never had them.
         """
-        call = Call.of(
+        call = CallOptions.of(
             session=self._connection,
             timeout=timeout,
             progress=progress,
@@ -310,7 +310,7 @@ class Job:
 
     df = blocking(adf)
 
-    async def collected(self, call: Call) -> pd.DataFrame:
+    async def collected(self, call: CallOptions) -> pd.DataFrame:
         """Return the frame as `call` wants it."""
         return await delivered(await self._collected(call), call)
 
@@ -320,7 +320,7 @@ class Job:
         JSON columns are JSON text, images bytes; the receipt is in the schema's metadata, where
         pandas looks for attrs.
         """
-        call = Call.of(session=self._connection, cache=True)
+        call = CallOptions.of(session=self._connection, cache=True)
         result = await self._collected(call)
         await delivered(replace(result, objects={}), replace(call, dtype_backend="pyarrow"))
         return frame.with_attrs(result.table, result.attrs)
@@ -371,12 +371,12 @@ class Job:
         arguments.one_of("file_format", file_format, [*_FROM_SERVICE, *_OWN])
         target = arguments.file_path("path", path)
         if file_format == "parquet" or file_format == "jsonl":  # noqa: PLR1714 - for the checker
-            call = Call.of(session=self._connection, cache=True)
+            call = CallOptions.of(session=self._connection, cache=True)
             result = await self._collected(call)
             await delivered(result, call)
             await asyncio.to_thread(exports.write, target, result.table, result.attrs, file_format)
             return target
-        call = Call.of(session=self._connection)
+        call = CallOptions.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             pieces = client.export(self.kind, self.job_id, file_format)
             async with aclosing(pieces) as arriving:
@@ -390,7 +390,7 @@ class Job:
     def __await__(self) -> Generator[Any, None, pd.DataFrame]:
         return self.adf().__await__()
 
-    async def _collected(self, call: Call) -> Result:
+    async def _collected(self, call: CallOptions) -> Result:
         """Return the rows, from a recording or into one where there is one."""
         if call.settings.replay is not None:
             return await recorded_jobs.ended(call.settings.replay, self._ticket)
@@ -399,7 +399,7 @@ class Job:
             await recorded_jobs.note_end(call.settings.record, self._ticket, result)
         return result
 
-    async def _gathered(self, call: Call) -> Result:
+    async def _gathered(self, call: CallOptions) -> Result:
         """Return the rows, from the file of an earlier collection or from the service."""
         memory = Memory.of(self._ticket.question, call)
         kept = await asyncio.to_thread(self._kept, memory)
@@ -453,7 +453,7 @@ class Job:
         if self._last.status.terminal:
             raise NotImplementedError
         try:
-            call = Call.of(session=self._connection)
+            call = CallOptions.of(session=self._connection)
         except InvalidArgument:  # of the options: a look at a job is no place to complain
             raise NotImplementedError from None
         if not possible(call):
@@ -469,7 +469,7 @@ class Job:
 def started(ticket: Ticket, connection: Connection, *, remember: bool) -> Job:
     """Return the job of a ticket that was just started."""
     if remember:
-        Memory.of(ticket.question, Call.of(session=connection)).note(ticket)
+        Memory.of(ticket.question, CallOptions.of(session=connection)).note(ticket)
     begun = Progress(
         job_id=ticket.job_id,
         type="search" if ticket.op == "search" else "crawl",

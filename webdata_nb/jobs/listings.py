@@ -12,7 +12,7 @@ from webdata_nb.contract import limits
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
 from webdata_nb.tables import frame, rows, schemas
 
@@ -81,7 +81,7 @@ async def ajobs_df(
     ['crawl']
     """
     newest = arguments.whole("limit", limit, least=1)
-    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     return await listed(
         "jobs", {"limit": newest}, call, lambda client: paging.all_jobs(client, newest=newest)
     )
@@ -133,7 +133,7 @@ async def aweights_df(
     >>> float(weights["crawl", "page"])
     1.0
     """
-    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     return await listed("weights", {}, call, lambda client: client.weights())
 
 
@@ -193,7 +193,7 @@ async def aengines_df(
     >>> engines[engines["usable"]].groupby("engine")["provider"].last()["engine_one"]
     'local'
     """
-    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     return await listed("engines", {}, call, lambda client: client.engines())
 
 
@@ -254,7 +254,7 @@ async def ausage_df(
     >>> bool(usage_df()["used"].iloc[0] >= len(df))
     True
     """
-    call = Call.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     return await listed("usage", {}, call, _usage)
 
 
@@ -268,7 +268,7 @@ async def _usage(client: Client) -> list[Reply]:
 async def listed(
     table: TableName,
     params: Mapping[str, Any],
-    call: Call,
+    call: CallOptions,
     ask: Callable[[Client], Awaitable[Sequence[Reply]]],
 ) -> pd.DataFrame:
     """Return what `ask` lists as a frame; raises what `within` and the client do."""
@@ -282,7 +282,7 @@ async def listed(
 async def recorded(
     table: TableName,
     params: Mapping[str, Any],
-    call: Call,
+    call: CallOptions,
     ask: Callable[[Client], Awaitable[Sequence[Reply]]],
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Return a listing and what it tells of itself, from a recording or into one."""

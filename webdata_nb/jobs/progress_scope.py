@@ -15,7 +15,7 @@ from typing import Any
 from webdata_nb import bridge
 from webdata_nb.display import progress as display
 from webdata_nb.errors import JobCancelled
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 
 Instead = Callable[[], Coroutine[Any, Any, object]]
 
@@ -63,7 +63,7 @@ class Stop:
 async def shown(
     description: str,
     total: int | None,
-    call: Call,
+    call: CallOptions,
     *,
     unit: str = "rows",
     instead: Instead | None = None,

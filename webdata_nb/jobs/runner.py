@@ -25,9 +25,9 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.jobs.incremental_reader import Harvest
-from webdata_nb.requests.call_options import Call
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables import rows
 from webdata_nb.tables.receipt import of_crawl, of_search
 
@@ -43,37 +43,37 @@ log = logging.getLogger("webdata_nb")
 
 async def run(
     client: Client,
-    ask: Ask,
-    call: Call,
+    spec: JobSpec,
+    call: CallOptions,
     report: job_wait.Report,
     started: Callable[[str], object],
 ) -> Fetched:
     """Run a search or a crawl to its end; `started` is told the job's id at once."""
-    kind = kind_of(ask)
+    kind = kind_of(spec)
     # A deadline is the job's, not the start's: a short one leaves no time to wait in the start.
     patient = call.timeout_s is None or call.timeout_s > _GLANCE_S
-    wait_s = PROMPT_S if ask.brief and patient else 0
-    begun = await within(call.timeout_s, start(client, ask, wait_s=wait_s))
+    wait_s = PROMPT_S if spec.brief and patient else 0
+    begun = await within(call.timeout_s, start(client, spec, wait_s=wait_s))
     started(begun.job_id)
     result = begun.result if isinstance(begun, SearchStart) else None
     if result is not None and result.status.terminal:
         report(job_wait.progress_of(kind, result, elapsed_s=0.0))
-        return await _searched(result, brief=ask.brief)
+        return await _searched(result, brief=spec.brief)
     return await follow(
-        client, kind, begun.job_id, ask.subject, call=call, report=report, brief=ask.brief
+        client, kind, begun.job_id, spec.subject, call=call, report=report, brief=spec.brief
     )
 
 
-def kind_of(ask: Ask) -> JobKind:
-    """Return the kind of job that `ask` starts."""
-    return "search" if ask.op == "search" else "crawl"
+def kind_of(spec: JobSpec) -> JobKind:
+    """Return the kind of job that `spec` starts."""
+    return "search" if spec.op == "search" else "crawl"
 
 
-async def start(client: Client, ask: Ask, *, wait_s: int = 0) -> StartReply:
-    """Start the job that `ask` stands for; a search may be answered with its result."""
-    if ask.op == "search":
-        return await client.start_search(ask.body, wait_s=wait_s)
-    return await client.start_crawl(ask.body)
+async def start(client: Client, spec: JobSpec, *, wait_s: int = 0) -> StartReply:
+    """Start the job that `spec` stands for; a search may be answered with its result."""
+    if spec.op == "search":
+        return await client.start_search(spec.body, wait_s=wait_s)
+    return await client.start_crawl(spec.body)
 
 
 async def follow(
@@ -82,7 +82,7 @@ async def follow(
     job_id: str,
     subject: str,
     *,
-    call: Call,
+    call: CallOptions,
     report: job_wait.Report,
     cancel_remote: bool = True,
     brief: bool = False,

@@ -18,28 +18,28 @@ from webdata_nb.tables import rows
 if TYPE_CHECKING:
     from webdata_nb.cache.snapshots import Question
     from webdata_nb.contract.states import JobKind
-    from webdata_nb.requests.job_spec import Ask
+    from webdata_nb.requests.job_spec import JobSpec
 
 
-def _start_of(ask: Ask) -> Question:
-    return cassette.question(ask.op, {"started": ask.params(local=True)})
+def _start_of(spec: JobSpec) -> Question:
+    return cassette.question(spec.op, {"started": spec.params(local=True)})
 
 
 def _end_of(op: JobKind, job_id: str) -> Question:
     return cassette.question(op, {"job_id": job_id})
 
 
-async def note_start(folder: Path, ask: Ask, job_id: str) -> None:
+async def note_start(folder: Path, spec: JobSpec, job_id: str) -> None:
     """Record that a job was started."""
     told = {"job_id": job_id}
-    nothing = rows.joined(ask.op, ()).table
-    await asyncio.to_thread(cassette.put, folder, _start_of(ask), ask.subject, nothing, told)
+    nothing = rows.joined(spec.op, ()).table
+    await asyncio.to_thread(cassette.put, folder, _start_of(spec), spec.subject, nothing, told)
 
 
-async def started(folder: Path, ask: Ask) -> str:
+async def started(folder: Path, spec: JobSpec) -> str:
     """Return the id of the job that was started while recording; raises `NotRecorded`."""
-    asked = _start_of(ask)
-    _, _, told = await asyncio.to_thread(cassette.get, folder, asked, ask.subject, ())
+    asked = _start_of(spec)
+    _, _, told = await asyncio.to_thread(cassette.get, folder, asked, spec.subject, ())
     return str(told["job_id"])
 
 

@@ -26,7 +26,7 @@ _BACKENDS: Final = ("pandas", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallOptions:
     """How one call is carried out."""
 
     connection: Connection
@@ -60,7 +60,7 @@ class Call:
         on_cancel: OnCancel = "raise",
         dtype_backend: DtypeBackend = "pandas",
         out: str | Path | None = None,
-    ) -> Call:
+    ) -> CallOptions:
         """Check the arguments as a user gave them.
 
         Raises

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests import arguments
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.tables.stacked import Label
 
 MOST: Final = 10_000
@@ -20,11 +20,11 @@ class Input:
     """One combination of what was given in lists: its labels, which become columns."""
 
     labels: Mapping[str, Label]
-    ask: Ask
+    spec: JobSpec
 
 
 def combined(
-    make: Callable[..., Ask], given: Mapping[str, Any], multiplying: Mapping[str, str]
+    make: Callable[..., JobSpec], given: Mapping[str, Any], multiplying: Mapping[str, str]
 ) -> list[Input] | None:
     """Return each combination of the lists among `given`, in order; None where there is none.
 

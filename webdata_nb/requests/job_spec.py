@@ -1,4 +1,4 @@
-"""What a call asks of the service: a request of the contract, and what its answer shows."""
+"""Defines the job of a call: a request of the contract and the columns of its frame."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ FOR_PAGES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What is asked of the service; it pickles.
+class JobSpec:
+    """One request to the service and the columns of its frame; picklable.
 
-    `shown` are the frame's columns. `assumed` says whether every service shares our defaults,
-    so that an argument left out and its default are one question to the cache. `total` is the
-    number of rows expected, as far as known, `max_rows` how many creatives are wanted,
-    and `only_new` leaves out those of the answer before.
+    `assumed` says whether every service has the contract's defaults, so that an omitted argument
+    and its default share one cache entry. `total` is the expected number of rows where it is known.
+    `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached answer.
     """
 
     op: TableName
     request: Strict
     subject: str
-    shown: tuple[str, ...]
+    columns: tuple[str, ...]
     total: int | None = None
     assumed: bool = False
     max_rows: int | None = None
@@ -56,26 +55,26 @@ class Ask:
         request = arguments.request(SearchRequest, **given)
         _warn_without_effect(request)
         visits = bool(request.formats)
-        shown = schemas.shown(
+        columns = schemas.shown(
             "search",
             formats=request.formats,
             extract=visits and request.extract is not None,
             metadata=visits,
         )
         # The contract states every default of a search, so they hold wherever it runs.
-        return cls("search", request, request.query, shown, request.num_results, assumed=True)
+        return cls("search", request, request.query, columns, request.num_results, assumed=True)
 
     @classmethod
     def crawl(cls, **given: Any) -> Self:
         """Return the crawl that these arguments make; raises as `arguments.request`."""
         request = arguments.request(CrawlRequest, **given)
         scraped = request.scrape_options
-        shown = schemas.shown(
+        columns = schemas.shown(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
         )
         # How many pages there are is for the site to say; a start page is always a row.
         total = 1 if request.max_pages == 1 else None
-        return cls("crawl", request, arguments.unlocked(request.url), shown, total)
+        return cls("crawl", request, arguments.unlocked(request.url), columns, total)
 
     @classmethod
     def creatives(
@@ -89,12 +88,12 @@ class Ask:
         """Return the listing that these arguments make; raises as `arguments.request`."""
         request = arguments.request(CreativesRequest, **_named(advertiser), **given)
         most = None if max_rows is None else arguments.whole("max_rows", max_rows, least=1)
-        shown = schemas.shown_creatives(_enrichment(request))
+        columns = schemas.shown_creatives(_enrichment(request))
         return cls(
             "creatives",
             request,
             request.advertiser,
-            shown,
+            columns,
             most,
             max_rows=most,
             only_new=arguments.flag("only_new", only_new),

@@ -17,7 +17,7 @@ from webdata_nb.client import paging
 from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.requests.deadline import within
-from webdata_nb.requests.job_spec import Ask
+from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.streams.cancellation import Halted, unless
 from webdata_nb.streams.creative_files import downloaded
 from webdata_nb.tables.receipt import of_creatives
@@ -26,17 +26,19 @@ from webdata_nb.tables.rows import Batch, batch, returning
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
-    from webdata_nb.requests.call_options import Call
+    from webdata_nb.requests.call_options import CallOptions
     from webdata_nb.streams.job_stream import Flow
 
 
-async def creatives(client: Client, ask: Ask, call: Call, listener: Listener) -> Fetched:
+async def creatives(
+    client: Client, spec: JobSpec, call: CallOptions, listener: Listener
+) -> Fetched:
     """Read every page, unless `max_rows` ends it sooner."""
-    memory = Memory.of_ask(ask, call)
+    memory = Memory.of_spec(spec, call)
     partial = Partial.of(memory.root, memory.question) if call.cache else None
-    listing = _Listing(ask.subject, ask.max_rows, partial)
+    listing = _Listing(spec.subject, spec.max_rows, partial)
     try:
-        await within(call.timeout_s, listing.read(client, ask.body, call, listener))
+        await within(call.timeout_s, listing.read(client, spec.body, call, listener))
     except asyncio.CancelledError:
         if call.on_cancel != "partial":
             raise
@@ -60,7 +62,7 @@ class _Listing:
         return rows[: self._max_rows]
 
     async def read(
-        self, client: Client, body: dict[str, Any], call: Call, listener: Listener
+        self, client: Client, body: dict[str, Any], call: CallOptions, listener: Listener
     ) -> None:
         """Read every page; one that cannot be read costs the rest, not what came before."""
         self._replies = await _taken_up(self._partial, refresh=call.refresh)
@@ -144,11 +146,11 @@ class _Pages:
     @property
     def full(self) -> bool:
         """Whether as many rows came as were asked for."""
-        return self._flow.ask.max_rows is not None and self.rows >= self._flow.ask.max_rows
+        return self._flow.spec.max_rows is not None and self.rows >= self._flow.spec.max_rows
 
     def counted(self, reply: CreativesReply) -> list[dict[str, Any]]:
         """Return the rows of a page that are wanted."""
-        most = self._flow.ask.max_rows
+        most = self._flow.spec.max_rows
         rows = reply.creatives[: None if most is None else most - self.rows]
         self.rows += len(rows)
         self._told.append(reply.model_copy(update={"creatives": []}))
@@ -157,7 +159,7 @@ class _Pages:
     async def read(self) -> AsyncGenerator[CreativesReply, None]:
         """Give each page; one that cannot be read costs the rest, not what came before."""
         flow = self._flow
-        memory = Memory.of_ask(flow.ask, flow.call)
+        memory = Memory.of_spec(flow.spec, flow.call)
         partial = Partial.of(memory.root, memory.question) if flow.call.cache else None
         earlier = await _taken_up(partial, refresh=flow.call.refresh)
         for reply in earlier:
@@ -194,7 +196,7 @@ class _Pages:
         flow = self._flow
         began, most = asyncio.get_running_loop().time(), flow.call.timeout_s
         pages = paging.creative_pages(
-            flow.client, flow.ask.body, max_rows=flow.ask.max_rows, read=earlier
+            flow.client, flow.spec.body, max_rows=flow.spec.max_rows, read=earlier
         )
         async with aclosing(pages):
             while True:
@@ -207,7 +209,7 @@ class _Pages:
 
     def fetched(self) -> Fetched:
         """Return how the listing ended, without its rows."""
-        outcome = of_creatives(self._told, (), advertiser=self._flow.ask.subject)
+        outcome = of_creatives(self._told, (), advertiser=self._flow.spec.subject)
         if self._interrupted:
             outcome = replace(outcome, status="cancelled")
         shortfall = None if self.full else self._shortfall

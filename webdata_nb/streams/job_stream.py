@@ -22,8 +22,8 @@ from webdata_nb.tables.receipt import Outcome, of_crawl, of_search
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
-    from webdata_nb.requests.call_options import Call
-    from webdata_nb.requests.job_spec import Ask
+    from webdata_nb.requests.call_options import CallOptions
+    from webdata_nb.requests.job_spec import JobSpec
     from webdata_nb.streams.stream_stats import Tally
     from webdata_nb.tables.rows import Batch, Row
 
@@ -37,8 +37,8 @@ class Flow:
     """What a source of rows works with; `halt` is set by a click on Cancel."""
 
     client: Client
-    ask: Ask
-    call: Call
+    spec: JobSpec
+    call: CallOptions
     size: int
     listener: Listener
     tally: Tally
@@ -72,12 +72,12 @@ async def crawl(flow: Flow) -> AsyncGenerator[Batch, None]:
         except IncompleteResult as error:
             shortfall = error
         nothing = rows.joined("crawl", ()).table
-        job.note_end(told, of_crawl(told, nothing, url=flow.ask.subject), shortfall)
+        job.note_end(told, of_crawl(told, nothing, url=flow.spec.subject), shortfall)
 
 
 async def search(flow: Flow) -> AsyncGenerator[Batch, None]:
     """Give the results of a search as their pages are read, each once, `size` at most at a time."""
-    visits = bool(getattr(flow.ask.request, "formats", None))
+    visits = bool(getattr(flow.spec.request, "formats", None))
     given: set[object] = set()
     async with _Job(flow) as job:
         while not job.ended:
@@ -129,7 +129,7 @@ class _Job:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._kind = runner.kind_of(flow.ask)
+        self._kind = runner.kind_of(flow.spec)
         self._done: Done | None = None
         self._deadline: float | None = None
         self._events: AsyncGenerator[Event, None] | None = None
@@ -148,7 +148,7 @@ class _Job:
 
     async def __aenter__(self) -> Self:
         flow = self._flow
-        begun = await within(flow.call.timeout_s, runner.start(flow.client, flow.ask))
+        begun = await within(flow.call.timeout_s, runner.start(flow.client, flow.spec))
         flow.tally.job_id = flow.listener.job_id = begun.job_id
         if flow.halt.is_set():  # the click came before there was a job to cancel
             await flow.client.cancel_quietly(self.id)
@@ -225,5 +225,5 @@ class _Job:
         reason = told.error or ""
         if self._done is not None:
             reason = self._done.error or reason
-        ended = Fetched(rows.joined(self._flow.ask.op, ()), outcome, reason, shortfall)
+        ended = Fetched(rows.joined(self._flow.spec.op, ()), outcome, reason, shortfall)
         self._flow.tally.ended = ended

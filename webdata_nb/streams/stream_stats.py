@@ -48,7 +48,7 @@ class Tally:
         self._began: datetime | None = None
         self._over: datetime | None = None
         self._extraction: dict[str, Any] = {}
-        self._listing = f"{each.ask.op}-{secrets.token_hex(6)}"
+        self._listing = f"{each.spec.op}-{secrets.token_hex(6)}"
 
     @property
     def under_way(self) -> bool:
@@ -89,7 +89,7 @@ class Tally:
             return self.kept
         told = receipt.attrs(
             self._outcome(),
-            request=self.each.ask.public,
+            request=self.each.spec.public,
             service=self._service,
             started_at=self._began,
             finished_at=self._over or datetime.now(UTC),
@@ -97,7 +97,7 @@ class Tally:
         return {**told, "cache": "off", "file": None}
 
     def _outcome(self) -> Outcome:
-        ask = self.each.ask
+        spec = self.each.spec
         counted: dict[str, Any] = {
             "rows": self.rows,
             "failed": self._failed,
@@ -108,7 +108,7 @@ class Tally:
         unfinished = JobStatus.CANCELLED if self.error is None else JobStatus.FAILED
         status = JobStatus.RUNNING if self.left else unfinished
         job_id = self.job_id or None
-        return Outcome(ask.op, ask.subject, status.value, job_id, total=None, **counted)
+        return Outcome(spec.op, spec.subject, status.value, job_id, total=None, **counted)
 
     def run(self) -> Run:
         """Return its line in the receipt of several inputs."""
