@@ -17,7 +17,7 @@ PAGES = [{"url": f"https://site.test/{number}", "markdown": "word " * 8000} for 
 # Every tenth text stays, so that none of the memory between them is at an end of the heap.
 LEFT_BEHIND = """
 from pathlib import Path
-from webdata_nb.tables import pool, rows
+from webdata_nb.tables import arrow_memory, rows
 
 def held():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()

@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 HANGING = """
 import signal, sys, threading
 from pathlib import Path
-from webdata_nb.service import app, process
+from webdata_nb.service import app
 from webdata_nb.service.creatives.files import FileStore
 
 def never(*_):

@@ -1,14 +1,4 @@
-"""What a user can do with the cache: look, measure, clear.
-
-The cache holds every complete result as a Parquet file, which outlives the service's retention
-and answers the same call again. `WEBDATA_CACHE` or `WEBDATA_HOME` say where it is.
-
-Examples
---------
->>> from webdata_nb import cache
->>> sorted(cache.ls().columns)
-['at', 'bytes', 'file', 'op', 'rows', 'subject']
-"""
+"""Lists, measures and clears the cached results."""
 
 from __future__ import annotations
 

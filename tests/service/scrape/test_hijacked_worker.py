@@ -128,7 +128,7 @@ async def test_readers_of_pictures_know_no_secrets(monkeypatch: pytest.MonkeyPat
 
 async def test_what_a_page_prints_is_no_part_of_its_answer() -> None:
     code = (
-        "import os, sys; from webdata_nb.service.scrape import worker;"
+        "import os, sys; from webdata_nb.service.workers import worker;"
         "answers = worker.answers(); os.write(1, b'printed'); print('printed too', flush=True);"
         "answers.write(b'answer'); answers.flush()"
     )

@@ -9,7 +9,7 @@ import sys
 LONG_PAGES = """
 import io
 from datetime import UTC, datetime
-from webdata_nb.service.scrape import worker
+from webdata_nb.service.workers import worker
 from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.workers.messages import encode_job
 
