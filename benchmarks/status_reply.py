@@ -45,7 +45,7 @@ from webdata_nb.service.http.connections import Connections
 from webdata_nb.service.local_lifetime import Lifetime
 from webdata_nb.service.server import Server, give_memory_back, listen
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
-from webdata_nb.service.store.records import Batch, Entry, NewJob, Seen
+from webdata_nb.service.store.records import Batch, JournalEntry, NewJob, UrlOutcome
 from webdata_nb.service.store.sqlite import SqliteStore
 
 FLOOR: Final = 0.6
@@ -89,10 +89,10 @@ async def filled(data_dir: Path) -> str:
         )
         [(_, lease)] = await store.claim("w", lease_s=60, now=now)
         entries = tuple(
-            Entry(n, f"https://site.test/{n}", True, b"{}", page=page(n), position=n)  # noqa: FBT003
+            JournalEntry(n, f"https://site.test/{n}", True, b"{}", page=page(n), position=n)  # noqa: FBT003
             for n in range(ROWS)
         )
-        seen = tuple(Seen(f"https://site.test/{n}", "fetched") for n in range(1000))
+        seen = tuple(UrlOutcome(f"https://site.test/{n}", "fetched") for n in range(1000))
         await store.commit(lease, Batch(entries=entries, seen=seen))
         await store.finish(lease, JobStatus.COMPLETED, error=None, now=now)
     return job_id

@@ -12,7 +12,15 @@ import pytest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import Conflict, LeaseLost, MissingRows, NoSuchJob, WrongState
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Batch, Entry, IdempotencyKey, Job, Lease, NewJob, Seen
+from webdata_nb.service.store.records import (
+    Batch,
+    IdempotencyKey,
+    Job,
+    JournalEntry,
+    Lease,
+    NewJob,
+    UrlOutcome,
+)
 
 ALICE, BOB = "alice", "bob"
 NOW = 1_700_000_000.0
@@ -23,9 +31,9 @@ def new_job(account_id: str = ALICE, **fields: Any) -> NewJob:
     return NewJob(id=str(uuid.uuid4()), account_id=account_id, **values)
 
 
-def entry(ordinal: int, *, page: bytes = b'{"n":1}', **fields: Any) -> Entry:
+def entry(ordinal: int, *, page: bytes = b'{"n":1}', **fields: Any) -> JournalEntry:
     values = {"success": True, "journal": b"{}", "page": page, **fields}
-    return Entry(ordinal, f"http://x/{ordinal}", **values)
+    return JournalEntry(ordinal, f"http://x/{ordinal}", **values)
 
 
 async def accounts(store: Store) -> None:
@@ -206,7 +214,7 @@ class StoreSuite:
             Batch(entries=(entry(0),)),
             Batch(updates=(entry(0, page=b'"more"'),)),
             Batch(published=((0, 0),)),
-            Batch(seen=(Seen("http://x/", "fetched"),)),
+            Batch(seen=(UrlOutcome("http://x/", "fetched"),)),
         )
         for batch in progress:
             for attempts in (1, 2, 3):
@@ -221,7 +229,7 @@ class StoreSuite:
     async def test_what_is_written_twice_is_no_progress(self, store: Store) -> None:
         await accounts(store)
         await accepted(store)
-        batch = Batch(entries=(entry(0, position=0),), seen=(Seen("http://x/", "fetched"),))
+        batch = Batch(entries=(entry(0, position=0),), seen=(UrlOutcome("http://x/", "fetched"),))
         for _ in range(2):
             job, lease = await claimed(store)
             await store.commit(lease, batch)
@@ -326,7 +334,7 @@ class StoreSuite:
             Batch(published=((0, 2),)),
             Batch(entries=(entry(5, position=3),), published=((0, 1),)),
             Batch(updates=(entry(0), entry(3))),
-            Batch(seen=(Seen("http://x/", "fetched"),), updates=(entry(8),)),
+            Batch(seen=(UrlOutcome("http://x/", "fetched"),), updates=(entry(8),)),
         ],
     )
     async def test_a_write_that_names_rows_which_are_not_there_is_refused_whole(
@@ -359,12 +367,12 @@ class StoreSuite:
         job = await accepted(store)
         _, lease = await claimed(store)
         seen = (
-            Seen("http://x/", "fetched"),
-            Seen("http://y/", "scope"),
-            Seen("http://z/", "scope"),
+            UrlOutcome("http://x/", "fetched"),
+            UrlOutcome("http://y/", "scope"),
+            UrlOutcome("http://z/", "scope"),
         )
         await store.commit(lease, Batch(seen=seen))
-        await store.commit(lease, Batch(seen=(Seen("http://y/", "fetched"),)))
+        await store.commit(lease, Batch(seen=(UrlOutcome("http://y/", "fetched"),)))
         receipt = await store.receipt(job.id, examples=1)
         assert receipt.counts == {"fetched": 1, "scope": 2}
         assert receipt.examples == {"fetched": ["http://x/"], "scope": ["http://y/"]}
@@ -380,7 +388,7 @@ class StoreSuite:
         _, old = await claimed(store)
         await claimed(store, "w2", now=NOW + 60)
         with pytest.raises(LeaseLost):
-            await store.commit(old, Batch(seen=(Seen("http://x/", "fetched"),)))
+            await store.commit(old, Batch(seen=(UrlOutcome("http://x/", "fetched"),)))
         assert (await store.receipt(job.id, examples=1)).counts == {}
 
     async def test_snapshots_are_frozen(self, store: Store) -> None:
@@ -426,7 +434,7 @@ class StoreSuite:
         for before, last in ends:
             await accepted(store)
             _, lease = await claimed(store)
-            await store.commit(lease, replace(before, seen=(Seen("http://x/", "fetched"),)))
+            await store.commit(lease, replace(before, seen=(UrlOutcome("http://x/", "fetched"),)))
             look = await store.finish(
                 lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3
             )

@@ -16,7 +16,7 @@ from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, NewJob, Seen
+from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, NewJob, UrlOutcome
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import IDEMPOTENCY_S, SqliteStore
 from webdata_nb.service.store.text_index import TextIndex
@@ -106,7 +106,7 @@ async def test_receipts_and_snapshots_go_with_the_rows(
     await store.add_account(ACCOUNT, ACCOUNT, now=NOW)
     await store.accept(NewJob("j", ACCOUNT, "crawl", "s", {}), now=NOW)
     [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
-    seen = tuple(Seen(f"http://x/{n}", "fetched") for n in range(2345))
+    seen = tuple(UrlOutcome(f"http://x/{n}", "fetched") for n in range(2345))
     await store.commit(lease, Batch(seen=seen, snapshots=(("robots", b"x"),)))
     job = await store.cancel(ACCOUNT, "j", now=NOW + 1)
     await janitor(store, index, 100).sweep()

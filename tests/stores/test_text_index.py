@@ -11,7 +11,7 @@ import pytest
 
 from tests.stores.suite import ALICE, BOB, NOW, accounts, claimed, new_job
 from webdata_nb.service.store.indexing import Indexer, plain
-from webdata_nb.service.store.records import Batch, Entry
+from webdata_nb.service.store.records import Batch, JournalEntry
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.store.text_index import Document, TextIndex
 
@@ -91,7 +91,7 @@ async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[di
     _, lease = await claimed(store, now=NOW)
     journal = orjson.dumps({"text": text} if text else {})
     entries = tuple(
-        Entry(
+        JournalEntry(
             n,
             str(row["url"]),
             success=bool(row["success"] or row.get("extract", 1) is None),
@@ -131,10 +131,12 @@ async def test_a_page_whose_extraction_failed_is_a_page_all_the_same(
 
 
 async def test_a_result_is_indexed_once_its_page_has_come(tmp_path: Path, index: TextIndex) -> None:
-    def result(n: int, text: str | None) -> Entry:
+    def result(n: int, text: str | None) -> JournalEntry:
         url, done = f"http://x/{n}", orjson.dumps({"done": text is not None})
         shown = {"url": url, "title": "t", "success": True, **({"markdown": text} if text else {})}
-        return Entry(n, url, success=True, journal=done, page=orjson.dumps(shown), position=n)
+        return JournalEntry(
+            n, url, success=True, journal=done, page=orjson.dumps(shown), position=n
+        )
 
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
@@ -166,7 +168,9 @@ async def test_a_search_that_visits_no_page_is_passed_over(
         shown = orjson.dumps({"url": "http://x/", "success": True, "markdown": "fox"})
         for _, lease in await store.claim("w", most=2, lease_s=60, now=NOW):
             rows = tuple(
-                Entry(n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n)
+                JournalEntry(
+                    n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n
+                )
                 for n in range(3)
             )
             await store.commit(lease, Batch(entries=rows))

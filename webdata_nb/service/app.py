@@ -35,7 +35,7 @@ from webdata_nb.service.observability.logs import Caller, Shape, set_up
 from webdata_nb.service.observability.metrics import Metrics, Stored
 from webdata_nb.service.routes import creatives, health, local
 from webdata_nb.service.routes.application import Application
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.response_cache import Shelf
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.search.catalog import Catalog
@@ -58,7 +58,7 @@ from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.outbox import Outbox
 from webdata_nb.service.store.queries import schema_version
-from webdata_nb.service.store.records import Look
+from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import Spool
 from webdata_nb.service.store.sqlite import SqliteStore
@@ -106,7 +106,7 @@ class Background:
         self._due = asyncio.Event()
         self._due.set()
 
-    def finished(self, ended: Look) -> None:
+    def finished(self, ended: JobSnapshot) -> None:
         """Note that a job ended."""
         job = ended.job
         self._due.set()
@@ -227,7 +227,7 @@ async def service(
             FileStore(settings.data_dir / "creatives"),
             Readers(),
         )
-        desk = Desk(
+        state = AppState(
             store,
             accounts,
             runner,
@@ -249,15 +249,15 @@ async def service(
         stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
         stack.push_async_callback(_end, asyncio.create_task(background.run()))
         stack.push_async_callback(_end, asyncio.create_task(loop_lag.watch(metrics.lagged)))
-        stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, desk.shelf)))
+        stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, state.shelf)))
         await runner.start()
         stack.push_async_callback(runner.close)
-        control = local.routes(lifetime, desk.store.active_jobs, stop, schema_version())
+        control = local.routes(lifetime, state.store.active_jobs, stop, schema_version())
         app = Application(control if settings.mode == "local" else ())
-        app.state.desk = desk
+        app.state.app_state = state
         app.state.counter = creatives.Counter(listing, ways)
         app.state.readiness = health.Readiness(store, settings.data_dir, retry)
-        gate = Compressed(_gate(app, settings.mode, desk, lifetime, settings.clients.per_account))
+        gate = Compressed(_gate(app, settings.mode, state, lifetime, settings.clients.per_account))
         templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
         yield Running(Traced(gate, templates, metrics), app.routes, metrics, _busy(store, webhooks))
 
@@ -324,9 +324,11 @@ async def _sweep(files: FileStore, shelf: Shelf) -> None:
         await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def _gate(app: ASGIApp, mode: Mode, desk: Desk, lifetime: Lifetime, per_account: int) -> ASGIApp:
+def _gate(
+    app: ASGIApp, mode: Mode, state: AppState, lifetime: Lifetime, per_account: int
+) -> ASGIApp:
     callers = (
-        local_callers(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(desk.accounts)
+        local_callers(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(state.accounts)
     )
     return Gate(app, caller_of=callers, loopback_only=mode == "local", per_account=per_account)
 

@@ -10,7 +10,7 @@ import orjson
 
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.exports.source import Rows
-from webdata_nb.service.store.records import Batch, Entry, Job, NewJob
+from webdata_nb.service.store.records import Batch, Job, JournalEntry, NewJob
 from webdata_nb.service.store.sqlite import SqliteStore
 
 ACCOUNT = "alice"
@@ -66,7 +66,9 @@ async def ended(
     await store.accept(new, now=NOW)
     [(job, lease)] = await store.claim("w", lease_s=60, now=NOW)
     for n, row in enumerate(rows):
-        entry = Entry(n, row["url"], row["success"], b"{}", page=orjson.dumps(row), position=n)
+        entry = JournalEntry(
+            n, row["url"], row["success"], b"{}", page=orjson.dumps(row), position=n
+        )
         await store.commit(lease, Batch(entries=(entry,)))
     await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW + 1)
     return await store.job(account, job.id)

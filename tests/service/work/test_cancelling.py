@@ -12,7 +12,7 @@ import pytest
 from tests.stores.suite import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Job, Lease, Look
+from webdata_nb.service.store.records import EMPTY_BATCH, Batch, Job, JobSnapshot, Lease
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
@@ -68,10 +68,10 @@ class Engine:
             await asyncio.Event().wait()
         finally:
             self.cleaned.append(context.job.id)
-        return NOTHING
+        return EMPTY_BATCH
 
 
-def nothing(_ended: Look) -> None:
+def nothing(_ended: JobSnapshot) -> None:
     pass
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.stores.suite import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Look
+from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JobSnapshot
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
@@ -31,7 +31,7 @@ class Endless:
         await self._count(name, 1)
         await self.go[name].wait()
         await self._count(name, -1)
-        return NOTHING
+        return EMPTY_BATCH
 
     async def _count(self, name: str, change: int) -> None:
         async with self.changed:
@@ -42,7 +42,7 @@ class Endless:
         async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(lambda: +self.running == +Counter(running))
 
-    def finished(self, ended: Look) -> None:
+    def finished(self, ended: JobSnapshot) -> None:
         self.ended.put_nowait(ended.job.account_id)
 
 

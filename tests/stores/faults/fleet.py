@@ -24,7 +24,14 @@ from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.check import check
 from webdata_nb.service.store.outbox import Outbox
-from webdata_nb.service.store.records import Batch, IdempotencyKey, Job, Look, Seen, Window
+from webdata_nb.service.store.records import (
+    Batch,
+    IdempotencyKey,
+    Job,
+    JobSnapshot,
+    RowRange,
+    UrlOutcome,
+)
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.schedule import Outcome
@@ -37,7 +44,7 @@ TERMS: Final = Terms("team", 10_000, 50)
 PAGE_S: Final = 1.0
 AGAIN_S: Final = 1.0
 PATIENCE_S: Final = 900.0
-ALL: Final = Window(0, 1000)
+ALL: Final = RowRange(0, 1000)
 
 
 async def again(operation: Callable[[], Awaitable[T]]) -> T:
@@ -133,7 +140,7 @@ class Fleet:
         for number in self.jobs:  # clients connect anew: what ended with the old one they read
             self.hub.changed(number)
 
-    def _finished(self, look: Look) -> None:
+    def _finished(self, look: JobSnapshot) -> None:
         self.ended[look.job.id] += 1
 
     async def kill(self) -> None:
@@ -205,7 +212,7 @@ class Fleet:
                     pass
 
     async def _look(self, job: Job) -> None:
-        """Look at the rows now and then: none disappears or changes."""
+        """JobSnapshot at the rows now and then: none disappears or changes."""
         watch, over = self.watches[job.id], False
         while not over:
             look = await again(
@@ -227,7 +234,7 @@ class Fleet:
         request = context.job.request
         crawling = context.job.kind == "crawl"
         await (_crawl if crawling else _search)(context, known, request)
-        return Batch(seen=(Seen("http://x/end", "scope"),))
+        return Batch(seen=(UrlOutcome("http://x/end", "scope"),))
 
     # what must hold
 
@@ -310,7 +317,7 @@ async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any
                 Batch(
                     entries=() if ordinal in known else (page,),
                     published=tuple(fresh),
-                    seen=(Seen(f"http://x/{ordinal}", "fetched"),),
+                    seen=(UrlOutcome(f"http://x/{ordinal}", "fetched"),),
                     snapshots=((f"robots {ordinal}", b"all"),),
                     total=pages,
                     completed=upto,

@@ -31,7 +31,7 @@ from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.base import JobContext, Spool
-from webdata_nb.service.store.records import Batch, Entry, Seen
+from webdata_nb.service.store.records import Batch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.urls import canonical, canonical_key
 
@@ -146,7 +146,7 @@ class _Crawl:
 
     def closing(self) -> Steps[Batch]:
         """Account for what the crawl knows of and left."""
-        seen: list[Seen] = []
+        seen: list[UrlOutcome] = []
         for number, each in enumerate(self._plan.leftovers()):
             if number % LEFT_A_STEP == 0:
                 yield
@@ -269,10 +269,12 @@ class _Crawl:
             charged = of_page(rendered=visit.rendered, extracted=extracted)
         journal = encode(target, result, self._text(visit))
         success = result.ending == "page"
-        entry = Entry(target.ordinal, target.url, success, journal, page, charged=charged)
+        entry = JournalEntry(target.ordinal, target.url, success, journal, page, charged=charged)
         await self._settle(target, result, entry)
 
-    async def _settle(self, target: Target, result: Result, entry: Entry | None = None) -> None:
+    async def _settle(
+        self, target: Target, result: Result, entry: JournalEntry | None = None
+    ) -> None:
         """Tell the plan, which then knows what comes next, and store what became final.
 
         Nothing is awaited between the plan's last step and the commit: commits are in the order of
@@ -299,12 +301,12 @@ class _Crawl:
             self.seeds = self._unsaved_seeds = await sitemaps.seeds(start.final_url)
         self._plan.seed(self.seeds.pages)
 
-    def _fresh_seeds(self) -> tuple[tuple[Seen, ...], tuple[tuple[str, bytes], ...]]:
+    def _fresh_seeds(self) -> tuple[tuple[UrlOutcome, ...], tuple[tuple[str, bytes], ...]]:
         """Return, once, what to store of the sitemaps: with the start page or not at all."""
         seeds, self._unsaved_seeds = self._unsaved_seeds, None
         if seeds is None:
             return (), ()
-        return tuple(Seen(url, "sitemap", why) for url, why in seeds.problems), seeds.frozen()
+        return tuple(UrlOutcome(url, "sitemap", why) for url, why in seeds.problems), seeds.frozen()
 
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:
         if scraped is None:
@@ -328,11 +330,11 @@ class _Crawl:
             return None
         return visit.scraped.text[:INDEXED_TEXT]
 
-    async def _commit(self, settled: list[Settled], entry: Entry | None = None) -> None:
+    async def _commit(self, settled: list[Settled], entry: JournalEntry | None = None) -> None:
         published = [
             (each.target.ordinal, each.position) for each in settled if each.position is not None
         ]
-        seen: list[Seen] = [one for each in settled for one in each.seen]
+        seen: list[UrlOutcome] = [one for each in settled for one in each.seen]
         faults, sitemaps = self._fresh_seeds()
         batch = Batch(
             entries=() if entry is None else (entry,),

@@ -19,7 +19,7 @@ from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.scope import Scope, site_of
 from webdata_nb.service.crawl.traps import MAX_LINKS, Traps
 from webdata_nb.service.runtime.steps import Steps, at_once
-from webdata_nb.service.store.records import Seen
+from webdata_nb.service.store.records import UrlOutcome
 
 # URLs that are judged in one step: some milliseconds.
 URLS_A_STEP: Final = 100
@@ -111,12 +111,12 @@ class Settled:
 
     target: Target
     position: int | None
-    seen: tuple[Seen, ...]
+    seen: tuple[UrlOutcome, ...]
 
 
-def _collected(every: Iterable[Seen | None]) -> Steps[list[Seen]]:
+def _collected(every: Iterable[UrlOutcome | None]) -> Steps[list[UrlOutcome]]:
     """Collect what URLs come to, with a step wherever there is a None between them."""
-    found: list[Seen] = []
+    found: list[UrlOutcome] = []
     for each in every:
         if each is None:
             yield
@@ -227,22 +227,22 @@ class Plan:
             self._settling = False
         return final
 
-    def leftovers(self) -> Iterator[Seen]:
+    def leftovers(self) -> Iterator[UrlOutcome]:
         """Account for the URLs that the crawl knows of and did not ask for."""
         return filter(None, self._leftovers())
 
-    def _leftovers(self) -> Iterator[Seen | None]:
+    def _leftovers(self) -> Iterator[UrlOutcome | None]:
         outcome = "over_requests" if self.rows < self._limits.max_pages else "over_budget"
         for candidate in self._frontier:
-            yield Seen(candidate.url, outcome)
+            yield UrlOutcome(candidate.url, outcome)
         yield from self._weigh_again()
         for candidate in self._held.values():
-            yield Seen(candidate.url, outcome)
+            yield UrlOutcome(candidate.url, outcome)
         for url in self._too_deep.values():
-            yield Seen(url, "depth")
+            yield UrlOutcome(url, "depth")
         for key, (url, detail) in self._unfollowed.items():
             if key not in self._too_deep and key not in self._held:
-                yield Seen(url, "nofollow", detail)
+                yield UrlOutcome(url, "nofollow", detail)
 
     def _draw(self) -> None:
         """Pop what may be popped without knowing more: one URL, or a strategy's whole round.
@@ -292,7 +292,7 @@ class Plan:
         if target.ordinal == 0:
             self._widen(result.final_url)
         fate = self._fate(target, result)
-        seen = [Seen(target.url, fate.outcome, fate.detail)]
+        seen = [UrlOutcome(target.url, fate.outcome, fate.detail)]
         position = None
         if fate.is_row:
             position, self.rows = self.rows, self.rows + 1
@@ -304,7 +304,7 @@ class Plan:
             self._frontier.offer(fresh)
         return Settled(target, position, tuple(seen))
 
-    def _lead_on(self, target: Target, result: Result | None) -> Iterator[Seen | None]:
+    def _lead_on(self, target: Target, result: Result | None) -> Iterator[UrlOutcome | None]:
         """Offer the links of a page, and behind those of the start page the seeds."""
         fresh: list[Candidate] = []
         if result is not None:
@@ -403,7 +403,7 @@ class Plan:
 
     def _gather(
         self, links: Iterable[str], source: Target, fresh: list[Candidate], most: int
-    ) -> Iterator[Seen | None]:
+    ) -> Iterator[UrlOutcome | None]:
         """Add what a page links to and may be read to `fresh`; account for the rest.
 
         Where a new link moves a URL that waits, `fresh` has that URL too, at the link's place.
@@ -432,7 +432,7 @@ class Plan:
             else:
                 yield from self._admit(candidate, fresh)
 
-    def _admit(self, candidate: Candidate, fresh: list[Candidate]) -> Iterator[Seen]:
+    def _admit(self, candidate: Candidate, fresh: list[Candidate]) -> Iterator[UrlOutcome]:
         """Add a URL to `fresh`, account for it, or hold it until more is known."""
         variant = None if self._facets is None else self._facets.judge(candidate.key)
         if isinstance(variant, Variant):
@@ -446,7 +446,7 @@ class Plan:
             self._settle_late(candidate.key)
             fresh.append(candidate)
 
-    def _weigh_again(self, fresh: list[Candidate] | None = None) -> Iterator[Seen | None]:
+    def _weigh_again(self, fresh: list[Candidate] | None = None) -> Iterator[UrlOutcome | None]:
         """Judge what is held by what was learnt; add what turns out to be a page to `fresh`."""
         if self._facets is None:
             return
@@ -460,7 +460,7 @@ class Plan:
                 self._settle_late(candidate.key)
                 fresh.append(candidate)
 
-    def _release(self) -> Iterator[Seen | None]:
+    def _release(self) -> Iterator[UrlOutcome | None]:
         """Nothing else is left: visit what waits, one at a time where nothing tells more."""
         fresh: list[Candidate] = []
         yield from self._weigh_again(fresh)
@@ -471,9 +471,9 @@ class Plan:
             fresh.append(candidate)
         self._frontier.offer(fresh)
 
-    def _account(self, candidate: Candidate, outcome: str, detail: str = "") -> Seen:
+    def _account(self, candidate: Candidate, outcome: str, detail: str = "") -> UrlOutcome:
         self._settle_late(candidate.key)
-        return Seen(candidate.url, outcome, detail)
+        return UrlOutcome(candidate.url, outcome, detail)
 
     def _settle_late(self, key: str) -> None:
         """Mark a URL as accounted for, whatever kept it out so far."""

@@ -12,7 +12,7 @@ import orjson
 
 from webdata_nb.service.content.source import Slice, Source
 from webdata_nb.service.pages.page_pipeline import Arrived
-from webdata_nb.service.store.records import Place
+from webdata_nb.service.store.records import SpoolLocation
 
 _SIZES: Final = struct.Struct("!II")
 # What a site sets for its visitors is no part of a page, and nothing to lie on a disk.
@@ -41,7 +41,7 @@ def encode(came: Arrived) -> tuple[bytes, bytes, bytes]:
     return sizes + head, source.body, came.screenshot or b""
 
 
-def lying(came: Arrived, record: bytes, at: Place) -> Arrived:
+def lying(came: Arrived, record: bytes, at: SpoolLocation) -> Arrived:
     """Return a page whose record is kept, or its beginning, with its body left where that lies."""
     head, size = _SIZES.unpack_from(record)
     where = Slice(at.path, at.start + _SIZES.size + head, size)

@@ -70,7 +70,7 @@ async def charged(
     Parameters
     ----------
     accounts
-        The store's accounts, such as the desk's.
+        The store's accounts.
     account_id
         Who pays.
     most

@@ -25,14 +25,14 @@ from webdata_nb.service.routes.response_cache import Question
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
-    TheDesk,
+    StateDep,
     conditional,
     examples,
     links,
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Look, Window
+from webdata_nb.service.store.records import JobSnapshot, RowRange
 
 _TAGS = ("include_tags", "exclude_tags")
 _LINKS = links(
@@ -57,7 +57,7 @@ router = strict_router("crawl", route_class=StatusRoute)
 )
 async def start_crawl(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     wanted: Annotated[CrawlRequest, examples("startCrawl")],
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
@@ -66,14 +66,14 @@ async def start_crawl(
     The job is stored before the answer is sent, and goes on after a restart of the service. Its
     rows are pages in the order in which the crawl found them.
     """
-    check_url(desk.policy, wanted.url, field="url")
+    check_url(state.policy, wanted.url, field="url")
     for name in _TAGS:
         selectors = getattr(wanted.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
     options = wanted.scrape_options
-    await check_look(desk, options, "body", "scrape_options")
-    check_extract(desk, request, options.extract, "body", "scrape_options", "extract")
-    job, _ = await start(desk, request, wanted, idempotency_key)
+    await check_look(state, options, "body", "scrape_options")
+    check_extract(state, request, options.extract, "body", "scrape_options", "extract")
+    job, _ = await start(state, request, wanted, idempotency_key)
     reply = {"success": True, "job_id": job.id, "status": "started"}
     return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
@@ -87,7 +87,7 @@ async def start_crawl(
 )
 async def get_crawl(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     *,
@@ -101,17 +101,17 @@ async def get_crawl(
     rows the reply says `result_expired`, and has none.
     """
     question = Question.of(request, account_id, job_id)
-    window = Window((page - 1) * per_page, per_page) if include_data else None
+    window = RowRange((page - 1) * per_page, per_page) if include_data else None
 
-    def envelope(look: Look) -> dict[str, Any]:
+    def envelope(look: JobSnapshot) -> dict[str, Any]:
         return _envelope(look, page, per_page)
 
     return await status_of(
-        desk, question, "crawl", window, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
+        state, question, "crawl", window, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
     )
 
 
-def _envelope(look: Look, page: int, count: int) -> dict[str, Any]:
+def _envelope(look: JobSnapshot, page: int, count: int) -> dict[str, Any]:
     job = look.job
     ended_well = job.state is JobStatus.COMPLETED
     warning = outcomes.shortcoming(look.receipt.counts) if ended_well else ""

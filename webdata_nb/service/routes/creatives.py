@@ -22,7 +22,7 @@ from webdata_nb.service.creatives.source_client import Outlets
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.charge import charged
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import (
     AdvertiserQuery,
     AdvertisersListed,
@@ -31,7 +31,7 @@ from webdata_nb.service.routes.parameters import (
 )
 from webdata_nb.service.routes.routing import (
     AccountId,
-    TheDesk,
+    StateDep,
     examples,
     refusals,
     strict_router,
@@ -65,7 +65,7 @@ _SOURCE: Final = refusals(429, 501, 502, 504)
 )
 async def list_creatives(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     counter: TheCounter,
     account_id: AccountId,
     wanted: Annotated[CreativesRequest, examples("listCreatives")],
@@ -75,9 +75,9 @@ async def list_creatives(
     It is answered at once, without a job, and charged for what succeeded.
     """
     began = time.perf_counter()
-    chosen, outlets = await _way(request, desk, counter)
+    chosen, outlets = await _way(request, state, counter)
     most, within_s = most_charges(wanted), wanted.timeout_ms / 1000
-    async with charged(desk.accounts, account_id, most, within_s=within_s) as call:
+    async with charged(state.accounts, account_id, most, within_s=within_s) as call:
         answer = await counter.listing.page(
             wanted, account_id=account_id, chosen=chosen, outlets=outlets
         )
@@ -94,7 +94,7 @@ async def list_creatives(
 )
 async def find_advertisers(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     counter: TheCounter,
     account_id: AccountId,
     *,
@@ -103,9 +103,9 @@ async def find_advertisers(
     timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT,
 ) -> Response:
     """Find the advertisers that a name or a domain may mean, best match first."""
-    chosen, outlets = await _way(request, desk, counter)
+    chosen, outlets = await _way(request, state, counter)
     once, within_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
-    async with charged(desk.accounts, account_id, once, within_s=within_s) as call:
+    async with charged(state.accounts, account_id, once, within_s=within_s) as call:
         source, found = await counter.listing.advertisers(
             query, limit=limit, chosen=chosen, outlets=outlets, timeout_ms=timeout_ms
         )
@@ -115,11 +115,11 @@ async def find_advertisers(
     return JSONResponse(reply)
 
 
-async def _way(request: Request, desk: Desk, counter: Counter) -> tuple[Creatives, Outlets]:
+async def _way(request: Request, state: AppState, counter: Counter) -> tuple[Creatives, Outlets]:
     """Return the source that the session has chosen, and the way to it."""
     lease = request.headers.get(LEASE_HEADER)
-    chosen = desk.sessions.creatives_of(lease)
-    way = await counter.ways.of(desk.sessions.context_of(lease))
+    chosen = state.sessions.creatives_of(lease)
+    way = await counter.ways.of(state.sessions.context_of(lease))
     return chosen, Outlets(way.towards(chosen.url or ""), way.fetcher)
 
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.credits.weights import CATALOG
-from webdata_nb.service.routes.routing import AccountId, TheDesk, strict_router
+from webdata_nb.service.routes.routing import AccountId, StateDep, strict_router
 from webdata_nb.service.store.accounts import Usage
 
 router = strict_router("usage")
@@ -31,9 +31,9 @@ async def list_weights() -> Response:
     summary="Credits and active work of your account (ours)",
     response_model=UsageReply,
 )
-async def get_usage(desk: TheDesk, account_id: AccountId) -> Response:
+async def get_usage(state: StateDep, account_id: AccountId) -> Response:
     """Read what the account has, holds and has used in its present billing period."""
-    found = await desk.accounts.usage(account_id, now=time.time())
+    found = await state.accounts.usage(account_id, now=time.time())
     return Response(_told(found).model_dump_json(), media_type="application/json")
 
 

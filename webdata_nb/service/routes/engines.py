@@ -9,17 +9,17 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import EngineList
 from webdata_nb.service.errors import BadInput, JobFailed
-from webdata_nb.service.routes.routing import TheDesk, strict_router
+from webdata_nb.service.routes.routing import StateDep, strict_router
 
 router = strict_router("search")
 
 
 @router.get(paths.ENGINES, summary="Whom each engine asks (ours)", response_model=EngineList)
-async def list_engines(request: Request, desk: TheDesk) -> Response:
+async def list_engines(request: Request, state: StateDep) -> Response:
     """List the providers of each engine in the order in which they are asked."""
-    session = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
+    session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     try:
-        entries = desk.engines(session)
+        entries = state.engines(session)
     except JobFailed as error:
         raise BadInput(str(error), loc=("settings", "engines")) from None
     return JSONResponse(EngineList(engines=entries).model_dump(mode="json"))

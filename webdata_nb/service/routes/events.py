@@ -13,12 +13,19 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.routes.expired import expired
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import JobId, LastEventId
 from webdata_nb.service.routes.replies import job_of
-from webdata_nb.service.routes.routing import JSON, REF, AccountId, TheDesk, refusals, strict_router
+from webdata_nb.service.routes.routing import (
+    JSON,
+    REF,
+    AccountId,
+    StateDep,
+    refusals,
+    strict_router,
+)
 from webdata_nb.service.routes.stream_position import StreamPosition
-from webdata_nb.service.store.records import Job, Listed
+from webdata_nb.service.store.records import Job, RowSummary
 from webdata_nb.service.work.events import Listener
 
 KEEPALIVE_S: Final = 15.0
@@ -110,10 +117,10 @@ _CRAWL_EVENTS: Final = (StreamEvent.PROGRESS, StreamEvent.PAGE, StreamEvent.DONE
     responses=_answers(*_CRAWL_EVENTS),
 )
 async def watch_crawl(
-    desk: TheDesk, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
+    state: StateDep, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
 ) -> Response:
     """Watch a crawl: how far it is, each row once, and its end."""
-    return await _watch(desk, account_id, job_id, "crawl", StreamPosition.parse(last_event_id))
+    return await _watch(state, account_id, job_id, "crawl", StreamPosition.parse(last_event_id))
 
 
 @router.get(
@@ -125,32 +132,32 @@ async def watch_crawl(
     responses=_answers(*StreamEvent),
 )
 async def watch_search(
-    desk: TheDesk, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
+    state: StateDep, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
 ) -> Response:
     """Watch a search: how far it is, each row when it is ranked and when it is final, its end."""
-    return await _watch(desk, account_id, job_id, "search", StreamPosition.parse(last_event_id))
+    return await _watch(state, account_id, job_id, "search", StreamPosition.parse(last_event_id))
 
 
 async def _watch(
-    desk: Desk, account_id: str, job_id: str, kind: JobKind, told: StreamPosition
+    state: AppState, account_id: str, job_id: str, kind: JobKind, told: StreamPosition
 ) -> StreamingResponse:
-    job = await job_of(desk, account_id, job_id, kind)
-    stream = _stream(desk, account_id, job.id, told)
+    job = await job_of(state, account_id, job_id, kind)
+    stream = _stream(state, account_id, job.id, told)
     return StreamingResponse(stream, media_type=_STREAM, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(
-    desk: Desk, account_id: str, job_id: str, told: StreamPosition
+    state: AppState, account_id: str, job_id: str, told: StreamPosition
 ) -> AsyncIterator[bytes]:
-    with desk.hub.listen(job_id) as listener:
+    with state.hub.listen(job_id) as listener:
         while True:
-            job = await desk.store.job(account_id, job_id)
+            job = await state.store.job(account_id, job_id)
             rows = _crawled if job.kind == "crawl" else _found
-            if expired(desk, job) is None:
-                async for events, cursor in rows(desk, job, told):
+            if expired(state, job) is None:
+                async for events, cursor in rows(state, job, told):
                     yield events
                     told = cursor
-            yield _event(StreamEvent.PROGRESS, await _progress(desk, job))
+            yield _event(StreamEvent.PROGRESS, await _progress(state, job))
             if job.state.terminal:
                 done = {"job_id": job_id, "status": job.state.value, "error": job.error}
                 yield _event(StreamEvent.DONE, done)
@@ -162,20 +169,20 @@ async def _stream(
 
 
 async def _crawled(
-    desk: Desk, job: Job, told: StreamPosition
+    state: AppState, job: Job, told: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Tell of the rows of a crawl that became visible: they are final."""
-    while rows := await desk.store.listed(job.id, start=told.announced, count=ROWS):
+    while rows := await state.store.listed(job.id, start=told.announced, count=ROWS):
         events = [_page(job.id, row, told.announce(row.position)) for row in rows]
         told = told.announce(rows[-1].position)
         yield b"".join(events), told
 
 
 async def _found(
-    desk: Desk, job: Job, told: StreamPosition
+    state: AppState, job: Job, told: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Tell of the rows of a search that were ranked, and of those that became final."""
-    rows, events = await desk.store.listed(job.id, start=0, count=ROWS), list[bytes]()
+    rows, events = await state.store.listed(job.id, start=0, count=ROWS), list[bytes]()
     for row in rows[told.announced :]:
         told = told.announce(row.position)
         ranked = {"position": row.position, "rank": row.position + 1, "url": row.url}
@@ -194,8 +201,8 @@ async def _paced(listener: Listener, next_at: float) -> None:
         await listener.wait(left_s)
 
 
-async def _progress(desk: Desk, job: Job) -> dict[str, Any]:
-    counts = (await desk.store.receipt(job.id, examples=0)).counts
+async def _progress(state: AppState, job: Job) -> dict[str, Any]:
+    counts = (await state.store.receipt(job.id, examples=0)).counts
     failed = {
         outcome.removeprefix("failed:"): count
         for outcome, count in counts.items()
@@ -213,7 +220,7 @@ async def _progress(desk: Desk, job: Job) -> dict[str, Any]:
     }
 
 
-def _page(job_id: str, row: Listed, told: StreamPosition) -> bytes:
+def _page(job_id: str, row: RowSummary, told: StreamPosition) -> bytes:
     page = {"position": row.position, "url": row.url, "success": row.success}
     return _event(StreamEvent.PAGE, {"job_id": job_id, **page}, told)
 

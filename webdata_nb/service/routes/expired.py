@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webdata_nb.service.errors import Gone
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.work.retention import expired_at, hours_of
 
@@ -29,17 +29,17 @@ class Expired:
         }
 
 
-def expired(desk: Desk, job: Job) -> Expired | None:
+def expired(state: AppState, job: Job) -> Expired | None:
     """Tell whether a job's rows are past their retention, by the clock, swept or not."""
-    at = expired_at(desk.retention, job, desk.clock())
+    at = expired_at(state.retention, job, state.clock())
     if at is None:
         return None
-    return Expired(hours_of(desk.retention, job), datetime.fromtimestamp(at, UTC))
+    return Expired(hours_of(state.retention, job), datetime.fromtimestamp(at, UTC))
 
 
-def check_kept(desk: Desk, job: Job) -> None:
+def check_kept(state: AppState, job: Job) -> None:
     """Raise `Gone` where the rows are past their retention."""
-    if (gone := expired(desk, job)) is not None:
+    if (gone := expired(state, job)) is not None:
         until = f"{gone.at:%Y-%m-%d %H:%M} UTC"
         raise Gone(
             f"the results were kept for {gone.hours:g} hours, until {until}; start a new job"

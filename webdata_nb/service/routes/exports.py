@@ -17,13 +17,13 @@ from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
 from webdata_nb.service.http.etags import etag_of, still_holds
 from webdata_nb.service.routes.expired import check_kept
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import ExportFormat, JobId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
-    TheDesk,
+    StateDep,
     conditional,
     refusals,
     strict_router,
@@ -56,13 +56,13 @@ _ANSWERS: Final = {**conditional({"content": _FILES}), **refusals(404, 410)}
 )
 async def export_search(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     format: ExportFormat,  # noqa: A002 - the contract's name
 ) -> Response:
     """Download the results of a search, complete or so far, as a file."""
-    return await _export(request, desk, await job_of(desk, account_id, job_id, "search"), format)
+    return await _export(request, state, await job_of(state, account_id, job_id, "search"), format)
 
 
 @router.get(
@@ -75,17 +75,17 @@ async def export_search(
 )
 async def export_crawl(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     format: ExportFormat,  # noqa: A002 - the contract's name
 ) -> Response:
     """Download the pages of a crawl, all or those so far, as a file."""
-    return await _export(request, desk, await job_of(desk, account_id, job_id, "crawl"), format)
+    return await _export(request, state, await job_of(state, account_id, job_id, "crawl"), format)
 
 
-async def _export(request: Request, desk: Desk, job: Job, name: str) -> Response:
-    check_kept(desk, job)
+async def _export(request: Request, state: AppState, job: Job, name: str) -> Response:
+    check_kept(state, job)
     if not job.published:
         raise NothingToExport(f"the job is {job.state.value} and has no results to export")
     write, media_type = FORMATS[name]
@@ -98,7 +98,7 @@ async def _export(request: Request, desk: Desk, job: Job, name: str) -> Response
     headers["Content-Disposition"] = f'attachment; filename="{file_name(job, name)}"'
     headers["X-Content-Type-Options"] = "nosniff"
     return StreamingResponse(
-        write(job, StoredRows(desk.store, job)), media_type=media_type, headers=headers
+        write(job, StoredRows(state.store, job)), media_type=media_type, headers=headers
     )
 
 

@@ -44,7 +44,7 @@ class Sessions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class AppState:
     """What the routes work with."""
 
     store: Store
@@ -83,19 +83,19 @@ def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
         raise BadInput(str(error), loc=("body", field)) from None
 
 
-async def check_look(desk: Desk, wanted: SearchRequest | ScrapeOptions, *loc: str) -> None:
+async def check_look(state: AppState, wanted: SearchRequest | ScrapeOptions, *loc: str) -> None:
     """Refuse what no browser would know, and what needs a browser where there is none."""
     mobile_device, wait_for = wanted.mobile_device, getattr(wanted, "wait_for", None)
     if (field := _needs_browser(wanted)) is not None:
         try:
-            await desk.check_browser()
+            await state.check_browser()
         except ScrapeError as error:
             raise BadInput(str(error), loc=(*loc, field)) from None
     if isinstance(wait_for, str):
         check_selectors((wait_for,), loc=(*loc, "wait_for"))
     if mobile_device is not None:
         try:
-            await desk.check_device(mobile_device)
+            await state.check_device(mobile_device)
         except BadInput as error:
             raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
 
@@ -114,37 +114,40 @@ def _needs_browser(wanted: SearchRequest | ScrapeOptions) -> str | None:
     return next(given, None)
 
 
-def check_extract(desk: Desk, request: Request, wanted: Extract | None, *loc: str) -> None:
+def check_extract(state: AppState, request: Request, wanted: Extract | None, *loc: str) -> None:
     """Refuse an extraction that nobody here could carry out."""
-    session = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
-    desk.check_extract(wanted, session, loc)
+    session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
+    state.check_extract(wanted, session, loc)
 
 
 async def start(
-    desk: Desk, request: Request, wanted: SearchRequest | CrawlRequest, idempotency_key: str | None
+    state: AppState,
+    request: Request,
+    wanted: SearchRequest | CrawlRequest,
+    idempotency_key: str | None,
 ) -> tuple[Job, bool]:
     """Persist a job and have it run; a start repeated under its key finds the first one.
 
     Raises `StoreUnavailable` while running jobs wait for space on the disk.
     """
-    if (trouble := desk.retry.trouble) is not None:
+    if (trouble := state.retry.trouble) is not None:
         raise trouble
     body = await request.json()  # as it was sent: defaults may change before a retry
     kind: JobKind = "crawl" if isinstance(wanted, CrawlRequest) else "search"
-    context = desk.sessions.context_of(request.headers.get(LEASE_HEADER))
+    context = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     job = NewJob(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
         kind=kind,
         subject=wanted.url if isinstance(wanted, CrawlRequest) else wanted.query,
         request=body,
-        context=await desk.webhooks.plan(wanted, context),
+        context=await state.webhooks.plan(wanted, context),
         most=tariff.most(wanted),
         key_id=key_of_caller(),
     )
     key = None if idempotency_key is None else key_of(idempotency_key, kind, body)
-    desk.runner.wake()  # first: its claim shares the job's own transaction
-    return await desk.store.accept(job, key=key, now=time.time())
+    state.runner.wake()  # first: its claim shares the job's own transaction
+    return await state.store.accept(job, key=key, now=time.time())
 
 
 def key_of(key: str, what: str, body: Mapping[str, Any] | str) -> IdempotencyKey:

@@ -18,12 +18,12 @@ from webdata_nb.contract.requests import NoParameters
 from webdata_nb.contract.states import may_retry
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, JobFailed, SecretsLost, WrongState
-from webdata_nb.service.routes.job_start import Desk, key_of, key_of_caller
+from webdata_nb.service.routes.job_start import AppState, key_of, key_of_caller
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
-    TheDesk,
+    StateDep,
     conditional,
     examples,
     refusals,
@@ -46,14 +46,14 @@ router = strict_router("jobs")
     openapi_extra=CONDITION,
 )
 async def list_jobs(
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     limit: Listed = limits.JOBS_LISTED_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
     """List the account's jobs, newest first, for as long as their records are kept."""
     before = _read_cursor(cursor)
-    jobs = await desk.store.jobs(account_id, limit=limit + 1, before=before)
+    jobs = await state.store.jobs(account_id, limit=limit + 1, before=before)
     reply: dict[str, Any] = {"success": True, "jobs": [_summary(job) for job in jobs[:limit]]}
     if len(jobs) > limit:
         reply["cursor"] = _cursor(jobs[limit - 1])
@@ -67,7 +67,7 @@ async def list_jobs(
     responses=refusals(404),
 )
 async def cancel_job(
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     _body: Annotated[NoParameters, examples("cancelJob")] = _NOTHING,
@@ -77,11 +77,11 @@ async def cancel_job(
     A job that has completed or failed cannot be cancelled any more: that is a 400.
     """
     now = time.time()
-    job = await desk.store.cancel(account_id, job_id, now=now)
+    job = await state.store.cancel(account_id, job_id, now=now)
     if job.finished_at == now:  # not one that was cancelled before
         job_log.ended(job)
-    desk.webhooks.wake()
-    await desk.runner.cancel(job.id)
+    state.webhooks.wake()
+    await state.runner.cancel(job.id)
     if job.kind == "crawl":
         return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
     return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
@@ -94,7 +94,7 @@ async def cancel_job(
     responses=refusals(404, 409, 429),
 )
 async def retry_job(
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     _body: Annotated[NoParameters, examples("retryJob")] = _NOTHING,
@@ -104,7 +104,7 @@ async def retry_job(
 
     The old job stays as it is. A job in any other state cannot be retried: that is a 400.
     """
-    old = await desk.store.job(account_id, job_id)
+    old = await state.store.job(account_id, job_id)
     if not may_retry(old.state):
         raise WrongState(
             f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
@@ -112,7 +112,7 @@ async def retry_job(
         )
     if old.locked:
         raise SecretsLost("no key of this service opens the job's secrets; start it anew")
-    new = await _again(desk, old, idempotency_key)
+    new = await _again(state, old, idempotency_key)
     if old.kind == "crawl":
         body = {"success": True, "job_id": new.id, "status": "pending"}
         return JSONResponse({**body, "original_job_id": old.id})
@@ -120,8 +120,8 @@ async def retry_job(
     return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
-async def _again(desk: Desk, old: Job, idempotency_key: str | None) -> Job:
-    if (trouble := desk.retry.trouble) is not None:
+async def _again(state: AppState, old: Job, idempotency_key: str | None) -> Job:
+    if (trouble := state.retry.trouble) is not None:
         raise trouble
     try:
         wanted = crawl_request(old) if old.kind == "crawl" else search_request(old)
@@ -137,9 +137,9 @@ async def _again(desk: Desk, old: Job, idempotency_key: str | None) -> Job:
         most=tariff.most(wanted),
         key_id=key_of_caller(),
     )
-    desk.runner.wake()  # first: its claim shares the job's own transaction
+    state.runner.wake()  # first: its claim shares the job's own transaction
     key = None if idempotency_key is None else key_of(idempotency_key, "retry", old.id)
-    job, _ = await desk.store.accept(copy, key=key, now=time.time())
+    job, _ = await state.store.accept(copy, key=key, now=time.time())
     return job
 
 

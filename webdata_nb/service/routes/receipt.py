@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import ReceiptEntry, ReceiptPage
 from webdata_nb.service.errors import BadInput, FetchError
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import (
     EntriesPerPage,
     EntryUrl,
@@ -19,12 +19,12 @@ from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
-    TheDesk,
+    StateDep,
     conditional,
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Job, Seen
+from webdata_nb.service.store.records import Job, UrlOutcome
 from webdata_nb.service.web.urls import canonical
 
 router = strict_router("crawl")
@@ -38,7 +38,7 @@ router = strict_router("crawl")
     openapi_extra=CONDITION,
 )
 async def get_crawl_receipt(
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     *,
@@ -48,31 +48,37 @@ async def get_crawl_receipt(
     url: EntryUrl = None,
 ) -> Response:
     """Read the receipt's entries, in the order of their URLs: all, of one outcome, or one URL's."""
-    job = await job_of(desk, account_id, job_id, "crawl")
+    job = await job_of(state, account_id, job_id, "crawl")
     if url is not None:
-        return await _one(desk, job, url, outcome)
-    counts = (await desk.store.receipt(job.id, examples=0)).counts
+        return await _one(state, job, url, outcome)
+    counts = (await state.store.receipt(job.id, examples=0)).counts
     total = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
     start = (page - 1) * per_page
-    found = await desk.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
+    found = await state.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
     return _reply(job, found, total=total, page=page, per_page=per_page)
 
 
-async def _one(desk: Desk, job: Job, url: str, outcome: str | None) -> Response:
+async def _one(state: AppState, job: Job, url: str, outcome: str | None) -> Response:
     """Look a URL up as it is, then in the form in which crawls write URLs."""
-    found = await desk.store.receipt_entry(job.id, url)
+    found = await state.store.receipt_entry(job.id, url)
     if found is None:
         try:
             url = canonical(url)
         except FetchError as error:
             raise BadInput(str(error), loc=("query", "url")) from None
-        found = await desk.store.receipt_entry(job.id, url)
+        found = await state.store.receipt_entry(job.id, url)
     data = [found] if found is not None and outcome in {None, found.outcome} else []
     return _reply(job, data, total=len(data), page=1, per_page=1, url=url)
 
 
 def _reply(
-    job: Job, found: list[Seen], *, total: int, page: int, per_page: int, url: str | None = None
+    job: Job,
+    found: list[UrlOutcome],
+    *,
+    total: int,
+    page: int,
+    per_page: int,
+    url: str | None = None,
 ) -> Response:
     entries = [ReceiptEntry(url=s.url, outcome=s.outcome, detail=s.detail) for s in found]
     reply = ReceiptPage(

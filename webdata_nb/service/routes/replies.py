@@ -15,89 +15,89 @@ from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.http.etags import etag_of
 from webdata_nb.service.routes.expired import expired
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.response_cache import Question, public
 from webdata_nb.service.routes.routing import StrictRoute
-from webdata_nb.service.store.records import Job, Look, Window
+from webdata_nb.service.store.records import Job, JobSnapshot, RowRange
 
 # Large enough for few writes, small enough for memory that was used a moment ago.
 _PART: Final = 96 * 1024
 
 
-async def job_of(desk: Desk, account_id: str, job_id: str, kind: JobKind) -> Job:
+async def job_of(state: AppState, account_id: str, job_id: str, kind: JobKind) -> Job:
     """Return the caller's job of this kind; everything else is one and the same 404."""
-    job = await desk.store.job(account_id, job_id)
+    job = await state.store.job(account_id, job_id)
     if job.kind != kind:
         raise NoSuchJob("no such job")
     return job
 
 
 async def look_at(
-    desk: Desk,
+    state: AppState,
     account_id: str,
     job_id: str,
     kind: JobKind,
-    window: Window | None,
+    window: RowRange | None,
     *,
     examples: int,
-) -> tuple[Look, dict[str, Any]]:
+) -> tuple[JobSnapshot, dict[str, Any]]:
     """Return the caller's job with the rows that are still kept, and what a status says of others.
 
     Without a window there are no rows; a job of the other kind is as unknown as any.
     """
 
-    def chosen(job: Job) -> Window | None:
-        return window if job.kind == kind and expired(desk, job) is None else None
+    def chosen(job: Job) -> RowRange | None:
+        return window if job.kind == kind and expired(state, job) is None else None
 
-    look = await desk.store.look(account_id, job_id, window=chosen, examples=examples)
+    look = await state.store.look(account_id, job_id, window=chosen, examples=examples)
     if look.job.kind != kind:
         raise NoSuchJob("no such job")
-    gone = expired(desk, look.job)
+    gone = expired(state, look.job)
     return look, {} if gone is None else gone.fields()
 
 
 async def status_of(
-    desk: Desk,
+    state: AppState,
     question: Question,
     kind: JobKind,
-    window: Window | None,
+    window: RowRange | None,
     *,
     examples: int,
-    envelope: Callable[[Look], dict[str, Any]],
+    envelope: Callable[[JobSnapshot], dict[str, Any]],
 ) -> Response:
     """Return the status of the caller's job, as `envelope` and the rows of `window`."""
     # Before the look: what is committed from here on is another moment.
-    moment = desk.store.moment()
+    moment = state.store.moment()
     account_id, job_id = question.account_id, question.job_id
-    look, gone = await look_at(desk, account_id, job_id, kind, window, examples=examples)
+    look, gone = await look_at(state, account_id, job_id, kind, window, examples=examples)
     reply = with_rows(envelope(look) | gone, look.rows)
     if not look.job.state.terminal:
         return reply
     etag = reply.headers["ETag"] = reply.etag()
-    if gone or not desk.shelf.wants(question, reply.length):
+    if gone or not state.shelf.wants(question, reply.length):
         return reply
     body = reply.joined()
-    desk.shelf.keep(question, look.job, body, moment, etag=etag)
+    state.shelf.keep(question, look.job, body, moment, etag=etag)
     return Response(body, media_type=reply.media_type, headers={"ETag": etag})
 
 
-async def kept(desk: Desk, question: Question) -> Response | None:
+async def kept(state: AppState, question: Question) -> Response | None:
     """Return the reply to the same question if nothing that it tells has changed since.
 
     The rows of an ended job never change; its record does, when they go or it goes.
     """
-    found = desk.shelf.get(question)
+    found = state.shelf.get(question)
     if found is None:
         return None
-    moment = desk.store.moment()
-    desk.shelf.drop(question)
+    moment = state.store.moment()
+    state.shelf.drop(question)
     if moment != found.moment:
-        job = await desk.store.job(question.account_id, found.job.id)
+        job = await state.store.job(question.account_id, found.job.id)
         if public(job) != found.job:
             return None
-    if expired(desk, found.job) is not None:
+    if expired(state, found.job) is not None:
         return None
-    desk.shelf.keep(question, found.job, found.body, moment, etag=found.etag)
+    state.shelf.keep(question, found.job, found.body, moment, etag=found.etag)
     return Response(found.body, media_type=_Rows.media_type, headers={"ETag": found.etag})
 
 
@@ -116,7 +116,7 @@ class StatusRoute(StrictRoute):
         async def again(request: Request) -> Response:
             job_id = request.path_params["job_id"]
             question = Question.of(request, request.state.account_id, job_id)
-            known = await kept(request.app.state.desk, question)
+            known = await kept(request.app.state.app_state, question)
             return await handle(request) if known is None else known
 
         return again

@@ -5,7 +5,7 @@ A module of routes makes a `router`, and each function on it is one operation::
     router = strict_router("jobs")
 
     @router.get(paths.JOBS, summary="List your jobs", response_model=JobList)
-    async def list_jobs(desk: TheDesk, account_id: AccountId, limit: Listed = 100) -> Response:
+    async def list_jobs(state: StateDep, account_id: AccountId, limit: Listed = 100) -> Response:
         ...
 
 The function's name is the operation's id in the document (`listJobs`), its docstring the
@@ -32,7 +32,7 @@ from starlette.types import Receive, Scope, Send
 from webdata_nb.contract.examples import EXAMPLES
 from webdata_nb.contract.replies import InvalidRequest, LimitReached, Refusal, Reply
 from webdata_nb.service.routes.error_responses import Invalid, field_problem, json_object
-from webdata_nb.service.routes.job_start import Desk
+from webdata_nb.service.routes.job_start import AppState
 
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"
@@ -243,16 +243,16 @@ def open_router(*tags: str) -> APIRouter:
 OPEN: Final[dict[str, Any]] = {"security": []}
 
 
-async def desk_of(request: Request) -> Desk:
+async def app_state_of(request: Request) -> AppState:
     """Return what the application's routes work with."""
-    desk: Desk = request.app.state.desk
-    return desk
+    state: AppState = request.app.state.app_state
+    return state
 
 
 async def _account_of(request: Request) -> str:
     return str(request.state.account_id)
 
 
-TheDesk = Annotated[Desk, Depends(desk_of)]
+StateDep = Annotated[AppState, Depends(app_state_of)]
 AccountId = Annotated[str, Depends(_account_of)]
 """The account that the gate found."""

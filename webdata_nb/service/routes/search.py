@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.routes.job_start import Desk, check_extract, check_look, start
+from webdata_nb.service.routes.job_start import AppState, check_extract, check_look, start
 from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
     StatusRoute,
@@ -25,18 +25,18 @@ from webdata_nb.service.routes.response_cache import Question
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
-    TheDesk,
+    StateDep,
     conditional,
     examples,
     links,
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Job, Look, Window
+from webdata_nb.service.store.records import Job, JobSnapshot, RowRange
 
 # A job may also end in another process, which tells nobody here.
 LOOK_S: Final = 1.0
-_ALL: Final = Window(0, limits.NUM_RESULTS[1])
+_ALL: Final = RowRange(0, limits.NUM_RESULTS[1])
 _LINKS: Final = links(
     {
         "getSearch": "job_id",
@@ -58,7 +58,7 @@ router = strict_router("search", route_class=StatusRoute)
 )
 async def start_search(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     wanted: Annotated[SearchRequest, examples("startSearch")],
     *,
     idempotency_key: IdempotencyKey = None,
@@ -70,16 +70,16 @@ async def start_search(
     The job is stored before the answer is sent. With `wait` the answer is held back for the job's
     end: a search that came to it is the reply's `result` (ours), else there is none.
     """
-    await check_look(desk, wanted, "body")
-    check_extract(desk, request, wanted.extract, "body", "extract")
-    job, _ = await start(desk, request, wanted, idempotency_key)
+    await check_look(state, wanted, "body")
+    check_extract(state, request, wanted.extract, "body", "extract")
+    job, _ = await start(state, request, wanted, idempotency_key)
     reply = {
         "success": True,
         "job_id": job.id,
         "status": "started",
         "message": f"Search for {job.subject!r} started",
     }
-    if wait and (result := await _result(desk, job, wait, include_data=include_data)):
+    if wait and (result := await _result(state, job, wait, include_data=include_data)):
         look, gone = result
         rows = look.rows if include_data else ()
         return with_rows(_envelope(look.job) | gone, rows, inside=reply)
@@ -95,7 +95,7 @@ async def start_search(
 )
 async def get_search(
     request: Request,
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: JobId,
     *,
@@ -108,44 +108,44 @@ async def get_search(
     """
     question = Question.of(request, account_id, job_id)
     if wait:
-        await _ended(desk, await job_of(desk, account_id, job_id, "search"), wait)
+        await _ended(state, await job_of(state, account_id, job_id, "search"), wait)
     window = _ALL if include_data else None
     return await status_of(
-        desk, question, "search", window, examples=0, envelope=lambda look: _envelope(look.job)
+        state, question, "search", window, examples=0, envelope=lambda look: _envelope(look.job)
     )
 
 
 async def _result(
-    desk: Desk, job: Job, wait_s: float, *, include_data: bool
-) -> tuple[Look, dict[str, Any]] | None:
+    state: AppState, job: Job, wait_s: float, *, include_data: bool
+) -> tuple[JobSnapshot, dict[str, Any]] | None:
     """Return what a job that was just begun came to; None where it goes on for longer."""
     deadline = time.monotonic() + wait_s
     window = _ALL if include_data else None
-    with desk.hub.listen(job.id) as listener:
+    with state.hub.listen(job.id) as listener:
         while (left_s := deadline - time.monotonic()) > 0:
             if not job.state.terminal:  # a start repeated under its key may find an old job
                 await listener.wait(min(left_s, LOOK_S))
             if (ended := listener.ended) is not None and _holds_all(ended):
                 return ended, {}
-            told = await look_at(desk, job.account_id, job.id, "search", window, examples=0)
+            told = await look_at(state, job.account_id, job.id, "search", window, examples=0)
             job = told[0].job
             if job.state.terminal:
                 return told
     return None
 
 
-def _holds_all(ended: Look) -> bool:
+def _holds_all(ended: JobSnapshot) -> bool:
     """Whether a job's end came with every row, so that none has to be read back."""
     return len(ended.rows) == ended.job.published
 
 
-async def _ended(desk: Desk, job: Job, wait_s: float) -> None:
+async def _ended(state: AppState, job: Job, wait_s: float) -> None:
     """Wait until the job has ended, or the time is up."""
     deadline = time.monotonic() + wait_s
-    with desk.hub.listen(job.id) as listener:
+    with state.hub.listen(job.id) as listener:
         while True:
             # After the listening began: an end in between must not be missed.
-            job = await desk.store.job(job.account_id, job.id)
+            job = await state.store.job(job.account_id, job.id)
             left_s = deadline - time.monotonic()
             if job.state.terminal or left_s <= 0:
                 return

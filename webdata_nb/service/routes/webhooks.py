@@ -20,7 +20,7 @@ from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.parameters import Cursor, DeliveryId, Listed, OfJob
 from webdata_nb.service.routes.routing import (
     AccountId,
-    TheDesk,
+    StateDep,
     examples,
     refusals,
     strict_router,
@@ -40,7 +40,7 @@ router = strict_router("webhooks")
     response_model=DeliveryList,
 )
 async def list_deliveries(
-    desk: TheDesk,
+    state: StateDep,
     account_id: AccountId,
     job_id: OfJob = None,
     limit: Listed = limits.JOBS_LISTED_DEFAULT,
@@ -50,7 +50,7 @@ async def list_deliveries(
 
     Of an endpoint's address, which may hold a token, the host alone is shown.
     """
-    found = await desk.webhooks.outbox.listing(
+    found = await state.webhooks.outbox.listing(
         account_id, job_id=job_id, limit=limit + 1, before=_read_cursor(cursor)
     )
     reply: dict[str, Any] = {"success": True, "deliveries": [shown(each) for each in found[:limit]]}
@@ -66,11 +66,11 @@ async def list_deliveries(
     responses=refusals(404),
 )
 async def replay_delivery(
-    desk: TheDesk, account_id: AccountId, delivery_id: DeliveryId
+    state: StateDep, account_id: AccountId, delivery_id: DeliveryId
 ) -> Response:
     """Send a delivery that was acknowledged or given up once more, as a delivery of its own."""
-    again = await desk.webhooks.outbox.replay(account_id, delivery_id, now=time.time())
-    desk.webhooks.wake()
+    again = await state.webhooks.outbox.replay(account_id, delivery_id, now=time.time())
+    state.webhooks.wake()
     return _json({"success": True, "delivery": shown(again)})
 
 
@@ -79,9 +79,9 @@ async def replay_delivery(
     summary="Count webhook deliveries of your jobs",
     response_model=WebhookStats,
 )
-async def get_webhook_stats(desk: TheDesk, account_id: AccountId) -> Response:
+async def get_webhook_stats(state: StateDep, account_id: AccountId) -> Response:
     """Count the deliveries of the account's jobs by state and by event."""
-    counts = await desk.webhooks.outbox.stats(account_id)
+    counts = await state.webhooks.outbox.stats(account_id)
     states, events = Counter[str](), Counter[str]()
     for count in counts:
         states[count.state] += count.deliveries
@@ -103,10 +103,10 @@ async def get_webhook_stats(desk: TheDesk, account_id: AccountId) -> Response:
     response_model=WebhookTested,
 )
 async def test_webhook(
-    desk: TheDesk, wanted: Annotated[WebhookTest, examples("testWebhook")]
+    state: StateDep, wanted: Annotated[WebhookTest, examples("testWebhook")]
 ) -> Response:
     """Send one delivery to an endpoint, signed as those of jobs are, and tell what it answered."""
-    webhooks = desk.webhooks
+    webhooks = state.webhooks
     await webhooks.check(wanted.webhook_url, {})
     rules = RULES[webhooks.profile]
     started = time.monotonic()

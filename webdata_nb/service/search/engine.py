@@ -22,8 +22,7 @@ from webdata_nb.service.search.catalog import Entry, standing, usable
 from webdata_nb.service.search.chain import Link, Outcome, ask, chain
 from webdata_nb.service.search.providers.base import Found, Provider, Query
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Seen
-from webdata_nb.service.store.records import Entry as Row
+from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JournalEntry, UrlOutcome
 
 SCRAPERS: Final = 5
 
@@ -80,7 +79,7 @@ class _Search:
             journal = orjson.loads(entry.journal)
             if not journal["done"]:
                 self._waiting[entry.ordinal] = Found(**journal["found"])
-        return NOTHING
+        return EMPTY_BATCH
 
     async def scrape(self) -> None:
         """Visit every result page that is still without its formats."""
@@ -117,7 +116,7 @@ class _Search:
         await self._context.commit(ranked)
         if outcome.failure is not None:
             raise JobFailed(outcome.failure)
-        return NOTHING
+        return EMPTY_BATCH
 
     def _ranked(self, outcome: Outcome) -> Batch:
         self._total = len(outcome.found)
@@ -149,7 +148,7 @@ class _Search:
         await self._context.commit(
             Batch(
                 updates=(self._row(ordinal, found, page, done=True),),
-                seen=(Seen(found.url, reason),),
+                seen=(UrlOutcome(found.url, reason),),
                 completed=self._total - len(self._waiting),
             )
         )
@@ -166,7 +165,7 @@ class _Search:
                 content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
         return {"success": "error" not in content, "scraped": True, **content}
 
-    def _row(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> Row:
+    def _row(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> JournalEntry:
         item = {
             "id": f"{self._context.job.id}-{ordinal + 1}",
             "url": found.url,
@@ -180,7 +179,7 @@ class _Search:
             "success": page["success"],
             "found": {"url": found.url, "title": found.title, "snippet": found.snippet},
         }
-        return Row(
+        return JournalEntry(
             ordinal,
             found.url,
             page["success"] or page["scraped"],

@@ -9,20 +9,20 @@ from typing import Protocol, Self
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.records import (
-    NOTHING,
-    NOWHERE,
+    EMPTY_BATCH,
+    NO_CURSORS,
     Batch,
     IdempotencyKey,
     Job,
-    Journaled,
+    JobSnapshot,
     Lease,
-    Listed,
-    Look,
     NewJob,
-    Place,
-    Seen,
-    Unindexed,
-    Window,
+    RowRange,
+    RowSummary,
+    SpoolLocation,
+    StoredEntry,
+    UnindexedRow,
+    UrlOutcome,
 )
 
 
@@ -68,9 +68,9 @@ class Store(Protocol):
         account_id: str,
         job_id: str,
         *,
-        window: Callable[[Job], Window | None],
+        window: Callable[[Job], RowRange | None],
         examples: int,
-    ) -> Look:
+    ) -> JobSnapshot:
         """Return an account's job, the rows that `window` chooses for it, and its receipt.
 
         All of it is of one moment, by one visit to the database. Raises `NoSuchJob`.
@@ -81,10 +81,10 @@ class Store(Protocol):
 
     async def receipt_page(
         self, job_id: str, *, start: int, count: int, outcome: str | None = None
-    ) -> list[Seen]:
+    ) -> list[UrlOutcome]:
         """Return what became of URLs, by URL, of all or of one outcome, from entry `start`."""
 
-    async def receipt_entry(self, job_id: str, url: str) -> Seen | None:
+    async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
         """Return what became of one URL; None where the job never saw it."""
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
@@ -133,33 +133,33 @@ class Store(Protocol):
         state: JobStatus,
         *,
         error: str | None,
-        batch: Batch = NOTHING,
+        batch: Batch = EMPTY_BATCH,
         now: float,
-    ) -> Look:
+    ) -> JobSnapshot:
         """Write a last batch and end the job in one transaction; raises `LeaseLost`.
 
         Returns the job as it ended and its receipt without examples; its rows only where the
         batch holds all of them.
         """
 
-    async def entries(self, job_id: str) -> Sequence[Journaled]:
+    async def entries(self, job_id: str) -> Sequence[StoredEntry]:
         """Return the journal in its order."""
 
     async def snapshots(self, job_id: str) -> dict[str, bytes]:
         """Return what the job froze for itself, such as robots files."""
 
     async def published(
-        self, account_id: str | None = None, *, beyond: Mapping[str, int] = NOWHERE
+        self, account_id: str | None = None, *, beyond: Mapping[str, int] = NO_CURSORS
     ) -> list[Job]:
         """Return the jobs with visible rows, of one account or of all, oldest first.
 
         Those alone that have more of them than `beyond` says of their ids.
         """
 
-    async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
+    async def listed(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
         """Return which URLs are visible from position `start`, without their content."""
 
-    async def unindexed(self, job_id: str, *, start: int, count: int) -> list[Unindexed]:
+    async def unindexed(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
         """Return visible rows with their journal, from position `start`."""
 
     async def active_jobs(self) -> int:
@@ -173,7 +173,7 @@ class JobContext(Protocol):
     def job(self) -> Job:
         """The job as claimed."""
 
-    async def entries(self) -> Sequence[Journaled]:
+    async def entries(self) -> Sequence[StoredEntry]:
         """Return what earlier attempts stored."""
 
     async def snapshots(self) -> dict[str, bytes]:
@@ -189,13 +189,13 @@ class Spool(Protocol):
     It may refuse, and it may lose what it holds: then a page is fetched again.
     """
 
-    async def keep(self, ordinal: int, *parts: bytes) -> Place | None:
+    async def keep(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
         """Keep a new record, given in parts, and say where; None where there is no room for it."""
 
     def kept(self) -> list[int]:
         """Return the ordinals of all that is kept."""
 
-    def place(self, ordinal: int) -> Place:
+    def place(self, ordinal: int) -> SpoolLocation:
         """Return where a record lies, until it is dropped."""
 
     async def take(self, ordinal: int) -> bytes | None:

@@ -14,7 +14,7 @@ import orjson
 
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.queries import queries
-from webdata_nb.service.store.records import Batch, Entry, Lease, Seen
+from webdata_nb.service.store.records import Batch, JournalEntry, Lease, UrlOutcome
 
 _Q: Final = queries()
 _Values = dict[str, Any]
@@ -67,11 +67,11 @@ def _check_lease(connection: sqlite3.Connection, lease: Lease, batch: Batch) -> 
         raise LeaseLost(lease.job_id)
 
 
-def _add(connection: sqlite3.Connection, job_id: str, entries: Sequence[Entry]) -> int:
+def _add(connection: sqlite3.Connection, job_id: str, entries: Sequence[JournalEntry]) -> int:
     return _count(connection, "put_entry", [_entry(job_id, entry) for entry in entries])
 
 
-def _update(connection: sqlite3.Connection, job_id: str, entries: Sequence[Entry]) -> None:
+def _update(connection: sqlite3.Connection, job_id: str, entries: Sequence[JournalEntry]) -> None:
     updated = _count(connection, "update_page", [_entry(job_id, entry) for entry in entries])
     if updated < len(entries):
         raise MissingRows(f"{len(entries)} stored rows were to change, {updated} were found")
@@ -113,7 +113,7 @@ def _check_order(batch: Batch, count: int) -> None:
         raise MissingRows(f"row {max(named)} was to become visible, rows before it are not yet")
 
 
-def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[Seen]) -> int:
+def _account(connection: sqlite3.Connection, job_id: str, seen: Sequence[UrlOutcome]) -> int:
     """Write what became of URLs, and count by outcome what is new."""
     by_outcome: dict[str, list[_Values]] = {}
     for each in seen:
@@ -139,7 +139,7 @@ def of_lease(lease: Lease) -> _Values:
     return {"id": lease.job_id, "worker": lease.worker, "attempt": lease.attempt}
 
 
-def _entry(job_id: str, entry: Entry) -> _Values:
+def _entry(job_id: str, entry: JournalEntry) -> _Values:
     return {
         "job_id": job_id,
         "ordinal": entry.ordinal,

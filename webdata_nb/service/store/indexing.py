@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Job, Unindexed
+from webdata_nb.service.store.records import Job, UnindexedRow
 from webdata_nb.service.store.text_index import Document, TextIndex
 
 BATCH: Final = 20
@@ -85,7 +85,7 @@ class Indexer:
         return upto
 
 
-def _documents(rows: Sequence[Unindexed]) -> list[Document]:
+def _documents(rows: Sequence[UnindexedRow]) -> list[Document]:
     return [document for row in rows if (document := _document(row))]
 
 
@@ -100,12 +100,12 @@ def _is_private(request: Mapping[str, Any]) -> bool:
     return bool(options.get("headers") or options.get("cookies"))
 
 
-def _is_settled(row: Unindexed) -> bool:
+def _is_settled(row: UnindexedRow) -> bool:
     """Whether a row is as it will stay: a search shows its results before it visits them."""
     return orjson.loads(row.journal).get("done") is not False
 
 
-def _document(row: Unindexed) -> Document | None:
+def _document(row: UnindexedRow) -> Document | None:
     page = orjson.loads(row.page)
     text = page.get("markdown")
     text = orjson.loads(row.journal).get("text") if text is None else plain(text)

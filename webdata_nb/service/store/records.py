@@ -94,7 +94,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One journal entry; `page` is the row's JSON where the entry is a row.
 
     `charged` names the operations that a row costs once it is visible, if it succeeded.
@@ -110,7 +110,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UrlOutcome:
     """What became of one URL."""
 
     url: str
@@ -122,23 +122,23 @@ class Seen:
 class Batch:
     """Everything that an engine writes in one transaction, behind the fence of its lease."""
 
-    entries: tuple[Entry, ...] = ()
-    updates: tuple[Entry, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
+    updates: tuple[JournalEntry, ...] = ()
     published: tuple[tuple[int, int], ...] = ()
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[UrlOutcome, ...] = ()
     snapshots: tuple[tuple[str, bytes], ...] = ()
     total: int | None = None
     completed: int | None = None
     outcome: Mapping[str, Any] | None = None
 
 
-NOTHING: Final = Batch()
+EMPTY_BATCH: Final = Batch()
 # No job's rows are known yet.
-NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
+NO_CURSORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RowSummary:
     """A visible row without its content; `final` once nothing of it will change."""
 
     position: int
@@ -148,7 +148,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RowRange:
     """The visible rows from position `start` that a look is to show."""
 
     start: int
@@ -156,7 +156,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class JobSnapshot:
     """A job with some of its rows and its receipt, all of one moment."""
 
     job: Job
@@ -165,7 +165,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Unindexed:
+class UnindexedRow:
     """A visible row that the text index has not seen; the index's own cursor is `position`.
 
     `page` has the URL, the title and the Markdown; `good`: its page came, whatever became of an
@@ -179,7 +179,7 @@ class Unindexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Journaled:
+class StoredEntry:
     """A journal entry read back."""
 
     ordinal: int
@@ -196,7 +196,7 @@ class IdempotencyKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SpoolLocation:
     """Where a spooled record lies: from byte `start` of the file at `path` on."""
 
     path: str

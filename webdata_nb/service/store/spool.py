@@ -22,7 +22,7 @@ from typing import Final, Self
 from zlib import crc32
 
 from webdata_nb.service.errors import LeaseLost
-from webdata_nb.service.store.records import Place
+from webdata_nb.service.store.records import SpoolLocation
 
 # Of all jobs together. Beyond it a page holds its place until it is stored.
 MOST_BYTES: Final = 32 * 1024 * 1024
@@ -116,7 +116,7 @@ class JobSpool:
         if not goes_on:
             self._spool.forget(self._folder.name)
 
-    async def keep(self, ordinal: int, *parts: bytes) -> Place | None:
+    async def keep(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
         """Write a new record where a kill leaves it; None where there is no room for it."""
         size = sum(map(len, parts))
         if not self._spool.takes(size):
@@ -136,9 +136,9 @@ class JobSpool:
         """Return the ordinals of all that is kept."""
         return list(self._sizes)
 
-    def place(self, ordinal: int) -> Place:
+    def place(self, ordinal: int) -> SpoolLocation:
         """Return where a record lies that is kept."""
-        return Place(self._path(ordinal), _HEAD.size)
+        return SpoolLocation(self._path(ordinal), _HEAD.size)
 
     async def take(self, ordinal: int) -> bytes | None:
         """Return what an earlier attempt kept; None where there is nothing whole."""

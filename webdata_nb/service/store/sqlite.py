@@ -24,19 +24,19 @@ from webdata_nb.service.store.database import Database
 from webdata_nb.service.store.key_rotation import Secrets
 from webdata_nb.service.store.queries import queries
 from webdata_nb.service.store.records import (
-    NOTHING,
-    NOWHERE,
+    EMPTY_BATCH,
+    NO_CURSORS,
     Batch,
     IdempotencyKey,
     Job,
-    Journaled,
+    JobSnapshot,
     Lease,
-    Listed,
-    Look,
     NewJob,
-    Seen,
-    Unindexed,
-    Window,
+    RowRange,
+    RowSummary,
+    StoredEntry,
+    UnindexedRow,
+    UrlOutcome,
 )
 from webdata_nb.service.store.sealed_fields import joined, parted
 
@@ -121,16 +121,16 @@ class SqliteStore(Database):
         account_id: str,
         job_id: str,
         *,
-        window: Callable[[Job], Window | None],
+        window: Callable[[Job], RowRange | None],
         examples: int,
-    ) -> Look:
+    ) -> JobSnapshot:
         """See `Store.look`."""
 
-        def ask(connection: sqlite3.Connection) -> Look:
+        def ask(connection: sqlite3.Connection) -> JobSnapshot:
             with _one_moment(connection):
                 job = _found(connection, account_id, job_id, self.vault)
                 rows = _rows(connection, job, window(job))
-                return Look(job, rows, _receipt(connection, job_id, examples))
+                return JobSnapshot(job, rows, _receipt(connection, job_id, examples))
 
         return await self.ask(ask)
 
@@ -140,14 +140,14 @@ class SqliteStore(Database):
 
     async def receipt_page(
         self, job_id: str, *, start: int, count: int, outcome: str | None = None
-    ) -> list[Seen]:
+    ) -> list[UrlOutcome]:
         """See `Store.receipt_page`."""
         name = "receipt_page" if outcome is None else "receipt_page_of_outcome"
         values: dict[str, Any] = {"job_id": job_id, "limit": count, "offset": start}
         given = values if outcome is None else {**values, "outcome": outcome}
         return [_seen(row) for row in await self.read(name, **given)]
 
-    async def receipt_entry(self, job_id: str, url: str) -> Seen | None:
+    async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
         """See `Store.receipt_entry`."""
         found = await self.read("receipt_entry", job_id=job_id, url=url)
         return _seen(found[0]) if found else None
@@ -221,9 +221,9 @@ class SqliteStore(Database):
         state: JobStatus,
         *,
         error: str | None,
-        batch: Batch = NOTHING,
+        batch: Batch = EMPTY_BATCH,
         now: float,
-    ) -> Look:
+    ) -> JobSnapshot:
         """See `Store.finish`."""
         values = {
             **of_lease(lease),
@@ -232,26 +232,26 @@ class SqliteStore(Database):
             "now": now,
         }
 
-        def change(connection: sqlite3.Connection) -> Look:
+        def change(connection: sqlite3.Connection) -> JobSnapshot:
             added = _commit(connection, lease, batch, self.vault)
             ended = connection.execute(_Q["finish"], values).fetchone()
             job = _ended(connection, ended, self.vault, now)
             rows = _whole(job, batch) if added == len(batch.entries) else ()
-            return Look(job, rows, _receipt(connection, job.id, examples=0))
+            return JobSnapshot(job, rows, _receipt(connection, job.id, examples=0))
 
         return await self.change(change)
 
-    async def entries(self, job_id: str) -> Sequence[Journaled]:
+    async def entries(self, job_id: str) -> Sequence[StoredEntry]:
         """See `Store.entries`."""
         found = await self.read("entries", job_id=job_id)
-        return [Journaled(row["ordinal"], row["position"], row["journal"]) for row in found]
+        return [StoredEntry(row["ordinal"], row["position"], row["journal"]) for row in found]
 
     async def snapshots(self, job_id: str) -> dict[str, bytes]:
         """See `Store.snapshots`."""
         return {row["name"]: row["body"] for row in await self.read("snapshots", job_id=job_id)}
 
     async def published(
-        self, account_id: str | None = None, *, beyond: Mapping[str, int] = NOWHERE
+        self, account_id: str | None = None, *, beyond: Mapping[str, int] = NO_CURSORS
     ) -> list[Job]:
         """See `Store.published`."""
 
@@ -263,19 +263,19 @@ class SqliteStore(Database):
 
         return await self.ask(ask)
 
-    async def listed(self, job_id: str, *, start: int, count: int) -> list[Listed]:
+    async def listed(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
         """See `Store.listed`."""
         found = await self.read("listed", job_id=job_id, start=start, stop=start + count)
         return [
-            Listed(row["position"], row["url"], bool(row["success"]), bool(row["final"]))
+            RowSummary(row["position"], row["url"], bool(row["success"]), bool(row["final"]))
             for row in found
         ]
 
-    async def unindexed(self, job_id: str, *, start: int, count: int) -> list[Unindexed]:
+    async def unindexed(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
         """See `Store.unindexed`."""
         found = await self.read("unindexed", job_id=job_id, start=start, stop=start + count)
         return [
-            Unindexed(row["position"], row["page"], row["journal"], bool(row["success"]))
+            UnindexedRow(row["position"], row["page"], row["journal"], bool(row["success"]))
             for row in found
         ]
 
@@ -303,7 +303,7 @@ def _found(connection: sqlite3.Connection, account_id: str, job_id: str, vault: 
     return _job(row, vault)
 
 
-def _rows(connection: sqlite3.Connection, job: Job, window: Window | None) -> tuple[bytes, ...]:
+def _rows(connection: sqlite3.Connection, job: Job, window: RowRange | None) -> tuple[bytes, ...]:
     if window is None:
         return ()
     values = {
@@ -356,8 +356,8 @@ def _commit(connection: sqlite3.Connection, lease: Lease, batch: Batch, vault: V
     return added
 
 
-def _seen(row: sqlite3.Row) -> Seen:
-    return Seen(row["url"], row["outcome"], row["detail"])
+def _seen(row: sqlite3.Row) -> UrlOutcome:
+    return UrlOutcome(row["url"], row["outcome"], row["detail"])
 
 
 def _replayed(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from webdata_nb.service.store.records import Look
+from webdata_nb.service.store.records import JobSnapshot
 
 
 class Listener:
@@ -18,7 +18,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
-        self.ended: Look | None = None
+        self.ended: JobSnapshot | None = None
 
     def wake(self) -> None:
         """Note a change."""
@@ -45,7 +45,7 @@ class Hub:
         for listener in self._listeners.get(job_id, ()):
             listener.wake()
 
-    def ended(self, look: Look) -> None:
+    def ended(self, look: JobSnapshot) -> None:
         """Wake everyone who listens to a job with what it came to."""
         for listener in self._listeners.get(look.job.id, ()):
             listener.ended = look

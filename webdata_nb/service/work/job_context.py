@@ -10,7 +10,7 @@ from math import inf
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Batch, Job, Journaled, Lease
+from webdata_nb.service.store.records import Batch, Job, Lease, StoredEntry
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work.events import Hub
 
@@ -41,7 +41,7 @@ class LeasedJob:
         """The job as claimed."""
         return self.assignment.job
 
-    async def entries(self) -> Sequence[Journaled]:
+    async def entries(self) -> Sequence[StoredEntry]:
         """See `JobContext.entries`; a first attempt finds none, and does not ask."""
         if self.job.attempt == 1:
             return ()

@@ -14,7 +14,7 @@ from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Job, Lease, Look
+from webdata_nb.service.store.records import Job, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.events import Hub
@@ -60,7 +60,7 @@ class LocalRunner:
         hub: Hub,
         engine: Engine,
         *,
-        finished: Callable[[Look], None],
+        finished: Callable[[JobSnapshot], None],
         forget: Callable[[str], None],
         retry: StoreRetry | None = None,
         clock: Callable[[], float] = time.time,

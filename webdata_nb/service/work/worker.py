@@ -23,7 +23,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
 )
 from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.records import NOTHING, Batch, Look
+from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JobSnapshot
 from webdata_nb.service.work.job_context import LeasedJob
 
 log = logging.getLogger(__name__)
@@ -43,14 +43,14 @@ Engine = Callable[[JobContext], Awaitable[Batch]]
 
 async def work(
     context: LeasedJob, engine: Engine, *, clock: Callable[[], float] = time.time
-) -> Look | None:
+) -> JobSnapshot | None:
     """Run `engine` under the lease; whatever happens, the job's state tells it.
 
     Returns the job as it ended; None where another worker, or a cancellation, ended it.
     """
     engine_task = asyncio.ensure_future(_attempt(context, engine))
     renewal = asyncio.create_task(_renew(context, engine_task, clock))
-    ended: Look | None = None
+    ended: JobSnapshot | None = None
     try:
         state, error, batch = await _outcome(context, engine_task)
         ended = await _finish(context, state, error, batch, clock)
@@ -88,10 +88,10 @@ async def _outcome(
     except (LeaseLost, StoreUnavailable, JobStalled):
         raise
     except ServiceError as failure:
-        return JobStatus.FAILED, str(failure), NOTHING
+        return JobStatus.FAILED, str(failure), EMPTY_BATCH
     except Exception:
         log.exception("job %s failed", context.job.id)
-        return JobStatus.FAILED, _BROKEN, NOTHING
+        return JobStatus.FAILED, _BROKEN, EMPTY_BATCH
 
 
 async def _finish(
@@ -100,14 +100,14 @@ async def _finish(
     error: str | None,
     batch: Batch,
     clock: Callable[[], float],
-) -> Look:
+) -> JobSnapshot:
     """Write the end of a job; where its last batch cannot be stored, that it failed."""
     lease = context.assignment.lease
 
-    async def finish() -> Look:
+    async def finish() -> JobSnapshot:
         return await context.store.finish(lease, state, error=error, batch=batch, now=clock())
 
-    async def fail() -> Look:
+    async def fail() -> JobSnapshot:
         failed = JobStatus.FAILED
         return await context.store.finish(lease, failed, error=reason, now=clock())
 
