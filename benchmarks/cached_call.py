@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
 from webdata_nb.cache.result_cache import Memory
+from webdata_nb.frames import receipt, rows
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables import receipt, rows
 
 URL = "https://site.test/"
 TEXT = "the aurora forecast of a cold night in the north and what it means for travellers"

@@ -19,7 +19,7 @@ import pandas as pd
 from benchmarks.cached_call import page
 from webdata_nb.client import replies
 from webdata_nb.contract.replies import CrawlStatus
-from webdata_nb.tables import frame, rows, schemas
+from webdata_nb.frames import frame, rows, schemas
 
 FORMATS = ("markdown", "links", "images", "headings")
 

@@ -182,7 +182,7 @@ def trace_in_subprocess(checkout: Path) -> dict[str, int]:
 def traced_calls() -> dict[str, int]:
     """Trace one cold and one cached `search_df`."""
     import webdata_nb  # noqa: PLC0415 - whichever checkout is measured
-    import webdata_nb.tables.frame  # noqa: PLC0415 - imports count as no call
+    import webdata_nb.frames.frame  # noqa: PLC0415 - imports count as no call
 
     with stub_service() as url:
         session = webdata_nb.connect(base_url=url, api_key="structure")

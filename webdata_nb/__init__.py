@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     )
     from webdata_nb.client.signature import verify_signature
     from webdata_nb.client.webhook_receiver import receive_webhooks
+    from webdata_nb.frames.csv_export import read_csv_export
+    from webdata_nb.frames.diff import serp_diff
     from webdata_nb.settings import options
-    from webdata_nb.tables.csv_export import read_csv_export
-    from webdata_nb.tables.diff import serp_diff
 
 __version__ = "0.1.0"
 
@@ -147,12 +147,11 @@ __all__ = [
 _MODULES: Final = {
     "cache": "webdata_nb.cache",
     "errors": "webdata_nb.errors",
-    "tables": "webdata_nb.tables",
 }
 _HOMES: Final = {
     "options": "webdata_nb.settings",
-    "read_csv_export": "webdata_nb.tables.csv_export",
-    "serp_diff": "webdata_nb.tables.diff",
+    "read_csv_export": "webdata_nb.frames.csv_export",
+    "serp_diff": "webdata_nb.frames.diff",
     "receive_webhooks": "webdata_nb.client.webhook_receiver",
     "verify_signature": "webdata_nb.client.signature",
 }

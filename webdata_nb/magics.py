@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from webdata_nb.api import crawl_df, search_df, show
 from webdata_nb.contract.fields import ENGINES
 from webdata_nb.display import text_lines
-from webdata_nb.tables import records
+from webdata_nb.frames import records
 
 if TYPE_CHECKING:
     import pandas as pd

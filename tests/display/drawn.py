@@ -16,9 +16,9 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars, object_html, panel
 from webdata_nb.display.progress_view import Inputs, View
+from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.frames.schemas import TableName
 from webdata_nb.jobs.job import Job
-from webdata_nb.tables import frame, rows, schemas
-from webdata_nb.tables.schemas import TableName
 
 
 def markups(texts: list[str], *tables: TableName) -> list[str]:

@@ -18,7 +18,7 @@ from tests.requirements import require
 from webdata_nb import show
 from webdata_nb.display import row_table
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, rows, schemas
+from webdata_nb.frames import frame, rows, schemas
 
 
 def picture(width: int = 900, height: int = 600, *, noise: bool = False) -> bytes:

@@ -20,9 +20,9 @@ from webdata_nb.calls import multi_input
 from webdata_nb.contract import fields
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.display import progress
+from webdata_nb.frames import frame, schemas
+from webdata_nb.frames.schemas import TableName
 from webdata_nb.requests import call_options
-from webdata_nb.tables import frame, schemas
-from webdata_nb.tables.schemas import TableName
 
 FRAMES: dict[Callable[..., Any], TableName] = {
     api.search_df: "search",

@@ -25,6 +25,9 @@ from webdata_nb.api.table_display import gallery, show
 from webdata_nb.api.url_outcome import Why, awhy, why
 from webdata_nb.calls.batches import FrameStream
 from webdata_nb.calls.budget import Estimate
+from webdata_nb.frames.compare import diff
+from webdata_nb.frames.derive import headings_df, images_df, links_df, tables
+from webdata_nb.frames.exports import to_parquet
 from webdata_nb.jobs.job import Job
 from webdata_nb.jobs.listings import (
     aengines_df,
@@ -38,9 +41,6 @@ from webdata_nb.jobs.listings import (
 )
 from webdata_nb.recording.context import record, replay
 from webdata_nb.stream import Stream
-from webdata_nb.tables.compare import diff
-from webdata_nb.tables.derive import headings_df, images_df, links_df, tables
-from webdata_nb.tables.exports import to_parquet
 
 __all__ = [
     "Estimate",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from webdata_nb.client.client import Client
     from webdata_nb.contract.replies import Reply
+    from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
-    from webdata_nb.tables.frame import DtypeBackend
 
 
 async def aadvertisers_df(

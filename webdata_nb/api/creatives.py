@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.api.overloads import AsyncCreativesDf, CreativesDf
+    from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
-    from webdata_nb.tables.frame import DtypeBackend
 
 # What may be given as a list, and the column that then tells the inputs apart.
 _LISTS: Final = {"advertiser": "advertiser", "region": "region", "date_range": "date_range"}

@@ -13,11 +13,11 @@ from webdata_nb.cache.result_cache import Memory
 from webdata_nb.calls import budget
 from webdata_nb.calls.budget import Estimate
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import frame, stacked
+from webdata_nb.frames.stacked import Part
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input, combined
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables import frame, stacked
-from webdata_nb.tables.stacked import Part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from webdata_nb.calls.batches import FrameStream
     from webdata_nb.calls.multi_input import OnError
     from webdata_nb.contract.fields import Engine, Format, Strategy
+    from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.requests.call_options import OnCancel, OnIncomplete
     from webdata_nb.session import Connection
-    from webdata_nb.tables.frame import DtypeBackend
 
 Inputs = str | Sequence[str]
 

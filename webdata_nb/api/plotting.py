@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from webdata_nb.display import plots
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import series
 from webdata_nb.requests import arguments
-from webdata_nb.tables import series
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,11 +10,11 @@ from webdata_nb.api.scrape import pages
 from webdata_nb.calls import budget as credit
 from webdata_nb.calls.multi_input import FanOutOptions, together
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import frame, merge_retried, receipt
 from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables import frame, merge_retried, receipt
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
-    from webdata_nb.tables.frame import DtypeBackend
 
 
 async def ascrape_df(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from webdata_nb.api.overloads import AsyncSearchDf, SearchDf
     from webdata_nb.contract.fields import Engine, Format
+    from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
-    from webdata_nb.tables.frame import DtypeBackend
 
 # What may be given as a list, and the column that then tells the inputs apart.
 _LISTS: Final = {"query": "query", "engine": "engine", "language": "language", "country": "country"}

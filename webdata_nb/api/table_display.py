@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from webdata_nb.display import gallery as drawing
 from webdata_nb.display import row_table
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import records
 from webdata_nb.requests import arguments
-from webdata_nb.tables import records
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from webdata_nb.cache.snapshots import prepare
-from webdata_nb.tables import private_files
+from webdata_nb.frames import private_files
 
 _FOLDER: Final = Path("v1", "demands")
 _KEPT_S: Final = 30 * 86_400.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
-from webdata_nb.tables.receipt import Outcome
-from webdata_nb.tables.rows import Batch
+from webdata_nb.frames.receipt import Outcome
+from webdata_nb.frames.rows import Batch
 
 
 @dataclass(frozen=True, slots=True)

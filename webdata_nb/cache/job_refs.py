@@ -18,8 +18,8 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.cache.snapshots import Question, prepare
-from webdata_nb.tables import parquet, private_files, schemas
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import parquet, private_files, schemas
+from webdata_nb.frames.schemas import TableName
 
 _FOLDER: Final = Path("v1", "jobs")
 _KEPT_S: Final = 30 * 86_400.0

@@ -23,7 +23,7 @@ from webdata_nb.cache import (
     snapshots,
 )
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, schemas
+from webdata_nb.frames import frame, schemas
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.cache.snapshots import Question
-from webdata_nb.tables import private_files
+from webdata_nb.frames import private_files
 
 # Cursors end with the day; pages older than that would be of another listing.
 KEPT_S: Final = 24 * 3600.0

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from webdata_nb.contract.replies import ReceiptEntry
-from webdata_nb.tables import parquet, schemas
+from webdata_nb.frames import parquet, schemas
 
 SCHEMA: Final = pa.schema([(name, schemas.TEXT) for name in ("url", "outcome", "detail")])
 _VERSION: Final = "receipt/1"

@@ -14,9 +14,9 @@ from webdata_nb.cache.fetched import Fetched
 from webdata_nb.cache.result_cache import Memory
 from webdata_nb.cache.snapshots import Snapshot
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, WebdataError
+from webdata_nb.frames import arrow_memory, exports, frame, receipt, rows
 from webdata_nb.requests.blocking import salvage
 from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.tables import arrow_memory, exports, frame, receipt, rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from typing import Final
 import filelock
 
 from webdata_nb.cache.snapshots import Question, prepare
-from webdata_nb.tables import private_files
+from webdata_nb.frames import private_files
 
 _FOLDER: Final = Path("v1", "locks")
 _SOONEST_S: Final = 0.02

@@ -21,8 +21,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from webdata_nb.tables import parquet, private_files, schemas
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import parquet, private_files, schemas
+from webdata_nb.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
 _STAMP: Final = "%Y%m%dT%H%M%S%fZ"

@@ -27,6 +27,9 @@ from webdata_nb.errors import (
     LocalServiceError,
     WebdataError,
 )
+from webdata_nb.frames import dataset, frame, receipt, rows, stacked
+from webdata_nb.frames.rows import Batch
+from webdata_nb.frames.stacked import Part
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
@@ -37,9 +40,6 @@ from webdata_nb.stream import Stream, merged
 from webdata_nb.streams import creatives_listing, job_stream
 from webdata_nb.streams.job_stream import Flow
 from webdata_nb.streams.stream_stats import Tally
-from webdata_nb.tables import dataset, frame, receipt, rows, stacked
-from webdata_nb.tables.rows import Batch
-from webdata_nb.tables.stacked import Part
 
 if TYPE_CHECKING:
     import pandas as pd

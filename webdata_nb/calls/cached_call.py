@@ -25,11 +25,11 @@ from webdata_nb.errors import (
     ServiceFault,
     WebdataError,
 )
+from webdata_nb.frames import receipt
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import cassette
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables import receipt
 
 if TYPE_CHECKING:
     import pandas as pd

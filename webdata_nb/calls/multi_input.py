@@ -26,14 +26,14 @@ from webdata_nb.errors import (
     LocalServiceError,
     WebdataError,
 )
+from webdata_nb.frames import receipt, stacked
+from webdata_nb.frames.stacked import Part
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import salvage
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import Input, combined
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables import receipt, stacked
-from webdata_nb.tables.stacked import Part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,8 @@ from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Progress
 from webdata_nb.errors import IncompleteResult, WebdataError
-from webdata_nb.tables import arrow_memory, rows
-from webdata_nb.tables.rows import Batch
+from webdata_nb.frames import arrow_memory, rows
+from webdata_nb.frames.rows import Batch
 
 # A page in hand is there as bytes, objects and columns; one emoji makes a text four times as wide.
 ROWS: Final = 50

@@ -24,6 +24,7 @@ from webdata_nb.display import object_html
 from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames import exports, frame, receipt
 from webdata_nb.jobs import runner
 from webdata_nb.jobs.background_progress import Watch, possible
 from webdata_nb.jobs.progress_scope import shown
@@ -33,14 +34,13 @@ from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
-from webdata_nb.tables import exports, frame, receipt
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from polars import DataFrame as PolarsFrame
 
-    from webdata_nb.tables.frame import DtypeBackend
+    from webdata_nb.frames.frame import DtypeBackend
 
 ExportFormat = Literal["json", "csv", "zip", "parquet", "jsonl"]
 _FROM_SERVICE: Final = ("json", "csv", "zip")

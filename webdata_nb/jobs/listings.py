@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from webdata_nb.client import paging
 from webdata_nb.contract import limits
+from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
-from webdata_nb.tables import frame, rows, schemas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from webdata_nb.client.client import Client
     from webdata_nb.contract.replies import Reply
+    from webdata_nb.frames.frame import DtypeBackend
+    from webdata_nb.frames.schemas import TableName
     from webdata_nb.session import Connection
-    from webdata_nb.tables.frame import DtypeBackend
-    from webdata_nb.tables.schemas import TableName
 
 
 async def ajobs_df(

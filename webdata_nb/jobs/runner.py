@@ -24,12 +24,12 @@ from webdata_nb.errors import (
     NotSupported,
     WebdataError,
 )
+from webdata_nb.frames import rows
+from webdata_nb.frames.receipt import of_crawl, of_search
 from webdata_nb.jobs.incremental_reader import Harvest
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables import rows
-from webdata_nb.tables.receipt import of_crawl, of_search
 
 # Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
 _SALVAGE_S: Final = 2.0

@@ -20,9 +20,9 @@ import pyarrow as pa
 from webdata_nb.cache import receipt_files
 from webdata_nb.cache.snapshots import Question
 from webdata_nb.errors import NotRecorded
-from webdata_nb.tables import parquet
-from webdata_nb.tables.parquet import Document
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import parquet
+from webdata_nb.frames.parquet import Document
+from webdata_nb.frames.schemas import TableName
 
 _SLUG: Final = 40
 

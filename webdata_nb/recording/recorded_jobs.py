@@ -12,8 +12,8 @@ from webdata_nb.cache.result import Result
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import NotRecorded
+from webdata_nb.frames import rows
 from webdata_nb.recording import cassette
-from webdata_nb.tables import rows
 
 if TYPE_CHECKING:
     from webdata_nb.cache.snapshots import Question

@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import Strict
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import exports, remote
+from webdata_nb.frames import exports, remote
 
 R = TypeVar("R", bound=Strict)
 

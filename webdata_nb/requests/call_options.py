@@ -15,7 +15,7 @@ from webdata_nb.session import Connection
 from webdata_nb.settings import Settings
 
 if TYPE_CHECKING:
-    from webdata_nb.tables.frame import DtypeBackend
+    from webdata_nb.frames.frame import DtypeBackend
 
 OnIncomplete = Literal["raise", "warn", "ignore"]
 OnCancel = Literal["raise", "partial"]

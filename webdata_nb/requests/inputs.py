@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.frames.stacked import Label
 from webdata_nb.requests import arguments
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.tables.stacked import Label
 
 MOST: Final = 10_000
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
+from webdata_nb.frames import schemas
 from webdata_nb.requests import arguments
-from webdata_nb.tables import schemas
 
 if TYPE_CHECKING:
-    from webdata_nb.tables.schemas import TableName
+    from webdata_nb.frames.schemas import TableName
 
 # Options of a search that say how result pages are visited.
 FOR_PAGES: Final = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.errors import WebdataError
-from webdata_nb.tables import parquet, private_files
+from webdata_nb.frames import parquet, private_files
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client

@@ -16,12 +16,12 @@ from webdata_nb.cache.result_cache import Memory
 from webdata_nb.client import paging
 from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
+from webdata_nb.frames.receipt import of_creatives
+from webdata_nb.frames.rows import Batch, batch, returning
 from webdata_nb.requests.deadline import within
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.streams.cancellation import Halted, unless
 from webdata_nb.streams.creative_files import downloaded
-from webdata_nb.tables.receipt import of_creatives
-from webdata_nb.tables.rows import Batch, batch, returning
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client

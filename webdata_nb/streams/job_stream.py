@@ -14,18 +14,18 @@ from webdata_nb.client import paging, progress_events
 from webdata_nb.contract.events import Done, Event, PageDone, Progress
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.errors import IncompleteResult, JobTimeout
+from webdata_nb.frames import rows
+from webdata_nb.frames.receipt import Outcome, of_crawl, of_search
 from webdata_nb.jobs import runner
 from webdata_nb.requests.deadline import within
-from webdata_nb.tables import rows
-from webdata_nb.tables.receipt import Outcome, of_crawl, of_search
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
+    from webdata_nb.frames.rows import Batch, Row
     from webdata_nb.requests.call_options import CallOptions
     from webdata_nb.requests.job_spec import JobSpec
     from webdata_nb.streams.stream_stats import Tally
-    from webdata_nb.tables.rows import Batch, Row
 
 # A search's reply holds all its rows: it is read again when half as many more are finished, and
 # those that then wait for a slow page wait no longer than this.

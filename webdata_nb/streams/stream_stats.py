@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.tables import extractions, receipt
-from webdata_nb.tables.receipt import Outcome, Run
+from webdata_nb.frames import extractions, receipt
+from webdata_nb.frames.receipt import Outcome, Run
 
 if TYPE_CHECKING:
     import pyarrow as pa

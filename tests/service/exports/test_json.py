@@ -11,8 +11,8 @@ import pytest
 from tests.service.exports.jobs import Given, crawl_row, job_of, search_row, whole
 from webdata_nb.contract.replies import SearchExport
 from webdata_nb.contract.states import JobStatus
+from webdata_nb.frames.exports import is_partial
 from webdata_nb.service.exports import as_json
-from webdata_nb.tables.exports import is_partial
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.tables import rows, schemas
-from webdata_nb.tables.schemas import SCHEMAS, TableName
+from webdata_nb.frames import rows, schemas
+from webdata_nb.frames.schemas import SCHEMAS, TableName
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 

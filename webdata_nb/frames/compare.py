@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame
-from webdata_nb.tables.parquet import Document
+from webdata_nb.frames import frame
+from webdata_nb.frames.parquet import Document
 
 __all__ = ["diff"]
 

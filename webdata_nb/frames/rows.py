@@ -20,8 +20,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from webdata_nb.tables import arrow_memory, schemas
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import arrow_memory, schemas
+from webdata_nb.frames.schemas import TableName
 
 Row = Mapping[str, Any]
 Values = list[Any]

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from webdata_nb.tables import schemas
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import schemas
+from webdata_nb.frames.schemas import TableName
 
 Label = str | None
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, html_tables, rows, schemas
+from webdata_nb.frames import frame, html_tables, rows, schemas
 
 __all__ = ["headings_df", "images_df", "links_df", "tables"]
 

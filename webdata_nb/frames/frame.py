@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument, MissingExtra
-from webdata_nb.tables import schemas
+from webdata_nb.frames import schemas
 
 if TYPE_CHECKING:
     from polars import DataFrame as PolarsFrame

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
-from webdata_nb.tables import extractions
-from webdata_nb.tables.rows import Row, dumps
+from webdata_nb.frames import extractions
+from webdata_nb.frames.rows import Row, dumps
 
 _SUBJECT: Final = 80
 

@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from webdata_nb.tables.rows import Row
+from webdata_nb.frames.rows import Row
 
 _COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
 

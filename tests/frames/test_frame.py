@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.tables.test_rows import CRAWLED, PNG
+from tests.frames.test_rows import CRAWLED, PNG
 from webdata_nb.contract.fields import FORMATS
-from webdata_nb.tables import frame, rows, schemas
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import frame, rows, schemas
+from webdata_nb.frames.schemas import TableName
 
 EXPECTED: dict[TableName, dict[str, str]] = {
     "search": {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import webdata_nb
 from webdata_nb import headings_df, images_df, links_df
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, html_tables, rows, schemas
-from webdata_nb.tables.derive import tables
+from webdata_nb.frames import frame, html_tables, rows, schemas
+from webdata_nb.frames.derive import tables
 
 PAGES: list[dict[str, Any]] = [
     {

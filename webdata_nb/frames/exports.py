@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, parquet, remote, schemas
+from webdata_nb.frames import frame, parquet, remote, schemas
 
 SUFFIXES: Final = (".parquet", ".jsonl")
 PARTIAL: Final = "partial_export"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.tables.test_rows import CRAWLED, PNG
-from webdata_nb.tables import exports, rows, schemas
+from tests.frames.test_rows import CRAWLED, PNG
+from webdata_nb.frames import exports, rows, schemas
 
 SHOWN = list(schemas.shown("crawl", formats=["markdown", "links", "screenshot"], metadata=True))
 TABLE = rows.to_table("crawl", [CRAWLED, {"url": "x", "new": {"a": 1}}]).select(SHOWN)

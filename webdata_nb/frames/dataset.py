@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from webdata_nb.tables import parquet, remote
+from webdata_nb.frames import parquet, remote
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from webdata_nb import serp_diff
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import frame, rows
+from webdata_nb.frames import frame, rows
 
 
 def search(*urls: str, **columns: str) -> pd.DataFrame:

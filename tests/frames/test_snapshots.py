@@ -14,10 +14,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from tests.tables.test_rows import CRAWLED
+from tests.frames.test_rows import CRAWLED
 from webdata_nb.cache import snapshots
 from webdata_nb.cache.snapshots import Question, Snapshot
-from webdata_nb.tables import frame, parquet, rows, schemas
+from webdata_nb.frames import frame, parquet, rows, schemas
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
 DAY_S = 86_400.0

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from webdata_nb.tables import frame
+from webdata_nb.frames import frame
 
 FRAME: Final = pd.DataFrame
 

@@ -14,7 +14,7 @@ import pytest
 from webdata_nb.cache import cancel_token, job_refs, snapshots
 from webdata_nb.cache.partials import Partial
 from webdata_nb.cache.snapshots import Question
-from webdata_nb.tables import parquet, private_files, schemas
+from webdata_nb.frames import parquet, private_files, schemas
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 QUESTION = Question("search", "0" * 32)

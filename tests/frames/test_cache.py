@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tables.test_snapshots import TABLE, TOLD
+from tests.frames.test_snapshots import TABLE, TOLD
 from webdata_nb.cache import management, snapshots
 from webdata_nb.cache.snapshots import Question
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.tables import rows
-from webdata_nb.tables.schemas import TableName
+from webdata_nb.frames import rows
+from webdata_nb.frames.schemas import TableName
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webdata_nb.tables import private_files, schemas
+from webdata_nb.frames import private_files, schemas
 
 # pandas reads this key as `attrs` of the frame, polars and DuckDB show it as metadata.
 _ATTRS: Final = b"PANDAS_ATTRS"

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 import pandas as pd
 
 from webdata_nb.contract.cells import restored
-from webdata_nb.tables import exports
+from webdata_nb.frames import exports
 
 
 def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:

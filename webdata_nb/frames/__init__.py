@@ -1,0 +1,1 @@
+"""Turns rows into Arrow tables, DataFrames and files."""
