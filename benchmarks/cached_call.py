@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.frames import receipt, rows
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
@@ -52,7 +52,7 @@ def page(number: int) -> dict[str, object]:
 def keep(count: int) -> Path:
     """Put a crawl of so many rows into the cache, as the call would."""
     spec = JobSpec.crawl(url=URL, max_pages=count)
-    memory = Memory.of_spec(spec, CallOptions.of(session=None, cache=True))
+    memory = ResultCache.of_spec(spec, CallOptions.of(session=None, cache=True))
     now = datetime.now(UTC)
     outcome = receipt.Outcome("crawl", URL, "completed", "job", count, 0, count)
     attrs = receipt.attrs(

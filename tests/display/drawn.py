@@ -11,7 +11,7 @@ import pandas as pd
 
 from webdata_nb import gallery, show
 from webdata_nb.api import Session, connect
-from webdata_nb.cache.job_refs import Ticket
+from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars, object_html, panel
@@ -48,7 +48,7 @@ def others(texts: list[str]) -> list[str]:
 
 def _of_job(text: str, session: Session) -> str:
     told = Progress(job_id=text, type="crawl", status=JobStatus.COMPLETED, message=text)
-    job = Job(Ticket(text, "crawl", text, "digest", (text,)), session, told)
+    job = Job(JobRef(text, "crawl", text, "digest", (text,)), session, told)
     return job._repr_mimebundle_()["text/html"]
 
 

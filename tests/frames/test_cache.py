@@ -9,7 +9,7 @@ import pytest
 
 from tests.frames.test_snapshots import TABLE, TOLD
 from webdata_nb.cache import management, snapshots
-from webdata_nb.cache.snapshots import Question
+from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import rows
 from webdata_nb.frames.schemas import TableName
@@ -22,7 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keep(root: Path, op: TableName, age: timedelta) -> Path:
-    asked = Question.of(op, base_url="http://s.test", identity="me", params={"age": str(age)})
+    asked = CacheKey.of(op, base_url="http://s.test", identity="me", params={"age": str(age)})
     table = TABLE if op == "crawl" else rows.to_table(op, [{}, {}])
     return snapshots.put(root, asked, table, TOLD, now=datetime.now(UTC) - age).path
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from webdata_nb.cache import cancel_token, job_refs, snapshots
-from webdata_nb.cache.partials import Partial
-from webdata_nb.cache.snapshots import Question
+from webdata_nb.cache.partials import PartialListing
+from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.frames import parquet, private_files, schemas
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
-QUESTION = Question("search", "0" * 32)
+KEY = CacheKey("search", "0" * 32)
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,12 @@ def modes(root: Path) -> dict[str, int]:
 def fill(root: Path) -> None:
     """Write a file of each kind."""
     table = schemas.SCHEMAS["search"].empty_table()
-    kept = snapshots.put(root, QUESTION, table, {}, now=datetime.now(UTC))
+    kept = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
     parquet.write_atomically(kept.path.with_name("receipt-x.parquet"), b"", owner_only=True)
-    job_refs.keep(root, "http://x", "", job_refs.Ticket("j", "crawl", "s", "d", ()))
-    cancel_token.Demand.raised(root)
-    Partial.of(root, QUESTION).begin([{"a": 1}])
-    snapshots.mark(root, "mark")
+    job_refs.write(root, "http://x", "", job_refs.JobRef("j", "crawl", "s", "d", ()))
+    cancel_token.CancelToken.create(root)
+    PartialListing.of(root, KEY).append({"a": 1})
+    snapshots.touch_marker(root, "mark")
 
 
 def test_files_and_folders_are_private(tmp_path: Path) -> None:

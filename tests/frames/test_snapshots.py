@@ -16,7 +16,7 @@ import pytest
 
 from tests.frames.test_rows import CRAWLED
 from webdata_nb.cache import snapshots
-from webdata_nb.cache.snapshots import Question, Snapshot
+from webdata_nb.cache.snapshots import CacheKey, Snapshot
 from webdata_nb.frames import frame, parquet, rows, schemas
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)
@@ -25,19 +25,19 @@ TABLE = rows.to_table("crawl", [CRAWLED])
 TOLD: dict[str, Any] = {"job_id": "j", "subject": "https://site.test/", "timings": {"job_s": 0.5}}
 
 
-def question(**params: Any) -> Question:
-    return Question.of("crawl", base_url="http://s.test", identity="me", params=params)
+def question(**params: Any) -> CacheKey:
+    return CacheKey.of("crawl", base_url="http://s.test", identity="me", params=params)
 
 
 ASKED = question(url="https://site.test/")
 
 
-def put(root: Path, at: datetime = NOW, asked: Question = ASKED) -> Snapshot:
+def put(root: Path, at: datetime = NOW, asked: CacheKey = ASKED) -> Snapshot:
     return snapshots.put(root, asked, TABLE, TOLD, now=at)
 
 
 def newest(
-    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, asked: Question = ASKED
+    root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, asked: CacheKey = ASKED
 ) -> Snapshot | None:
     return snapshots.newest(root, asked, now=now, ttl_s=ttl_s)
 
@@ -89,7 +89,7 @@ def test_every_part_of_the_question_matters() -> None:
             "identity": "me",
             "params": {"url": "u", "headers": {"X-Key": "1"}},
         }
-        return Question.of(changed.pop("op", "crawl"), **parts | changed).digest
+        return CacheKey.of(changed.pop("op", "crawl"), **parts | changed).digest
 
     different = {
         digest(),
@@ -162,7 +162,7 @@ def test_a_file_of_other_columns_is_a_miss(tmp_path: Path) -> None:
     data = parquet.encode(TABLE.drop_columns(["quality"]), own=own, attrs=TOLD)
     folder = ASKED.folder(tmp_path)
     folder.mkdir(parents=True)
-    check = snapshots._check(data)
+    check = snapshots._checksum(data)
     parquet.write_atomically(folder / f"20261120T100000000000Z-{check}.parquet", data)
     assert newest(tmp_path) is None
 
@@ -172,7 +172,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     (path.parent / "notes.parquet").write_bytes(b"mine")
     (path.parent / "99990101T000000000000Z-zzzzzz.parquet").mkdir()
     assert newest(tmp_path) is not None
-    assert next(found for found, _ in snapshots.everything(tmp_path)) == path
+    assert next(found for found, _ in snapshots.all_files(tmp_path)) == path
 
 
 def test_a_failed_write_leaves_no_trace(tmp_path: Path) -> None:
@@ -195,13 +195,13 @@ def test_orphans_of_killed_writers_are_swept(tmp_path: Path) -> None:
 
 
 def test_a_mark_says_when_it_was_made_last(tmp_path: Path) -> None:
-    assert snapshots.marked(tmp_path, "crawled") is None
+    assert snapshots.marker_time(tmp_path, "crawled") is None
     before = datetime.now(UTC) - timedelta(seconds=2)
-    snapshots.mark(tmp_path, "crawled")
-    made = snapshots.marked(tmp_path, "crawled")
+    snapshots.touch_marker(tmp_path, "crawled")
+    made = snapshots.marker_time(tmp_path, "crawled")
     assert made is not None
     assert before < made < before + timedelta(minutes=5)
-    assert list(snapshots.everything(tmp_path)) == []
+    assert list(snapshots.all_files(tmp_path)) == []
 
 
 def test_readers_and_writers_at_once_never_meet_half_a_file(tmp_path: Path) -> None:
@@ -235,12 +235,12 @@ def test_a_killed_writer_leaves_only_sound_files(tmp_path: Path) -> None:
         writer = spawn.Process(target=_write_for_ever, args=(str(tmp_path),), daemon=True)
         writer.start()
         deadline = time.monotonic() + 60
-        while len(list(snapshots.everything(tmp_path))) < 5 and time.monotonic() < deadline:
+        while len(list(snapshots.all_files(tmp_path))) < 5 and time.monotonic() < deadline:
             time.sleep(0.01)
         writer.kill()
         writer.join()
         writer.close()
-    found = list(snapshots.everything(tmp_path))
+    found = list(snapshots.all_files(tmp_path))
     assert len(found) >= 5
     for path, at in found:
         assert snapshots._read(path, at, ASKED) is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.wire_service import Script, WireService, crawl_rows
 from webdata_nb.api import Session
-from webdata_nb.calls.combined_progress import Overview
+from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.display import progress as display
 from webdata_nb.display.progress_view import Inputs, Painter, View, sentence
 
@@ -20,9 +20,9 @@ STEPS: Final = st.lists(
 )
 
 
-def overseen(expected: list[int | None]) -> tuple[Overview, display.Listener]:
+def overseen(expected: list[int | None]) -> tuple[CombinedProgress, display.Listener]:
     listener = display.listener("crawl of 3 inputs", None, False, unit="pages")  # noqa: FBT003
-    return Overview(listener, expected), listener
+    return CombinedProgress(listener, expected), listener
 
 
 def view(completed: int, total: int | None, failed: int = 0, **more: Any) -> View:

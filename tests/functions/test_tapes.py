@@ -168,7 +168,7 @@ def test_recording_again_replaces_and_what_failed_is_left_out(
         with pytest.raises(NotRecorded):
             search_df("short")
     assert len(list(tmp_path.glob("*.parquet"))) == 2
-    with record(tmp_path), pytest.raises(InvalidArgument, match="under way"):
+    with record(tmp_path), pytest.raises(InvalidArgument, match="is active"):
         replay(tmp_path)
     for wrong in (5, "", tmp_path / "none"):
         with pytest.raises(InvalidArgument, match="folder"):

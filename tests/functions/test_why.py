@@ -66,7 +66,9 @@ async def test_each_url_has_its_reason_also_offline(
     unseen = why(df, crawled.at("/never"))
     assert (unseen.outcome, unseen.is_row) == (None, False)
     assert "no page of the crawl links to it" in str(unseen)
-    assert pd.read_parquet(receipt_files.beside(Path(told(df)["file"])))["outcome"].notna().all()
+    assert (
+        pd.read_parquet(receipt_files.receipt_path(Path(told(df)["file"])))["outcome"].notna().all()
+    )
 
 
 def test_without_a_file_the_service_is_asked(
@@ -103,25 +105,25 @@ def test_a_frame_of_several_crawls_is_asked_through_all_of_them(
 def test_the_receipt_goes_with_its_rows(crawled: Site, at_home: Session) -> None:
     df = at_home.crawl_df(crawled.url)
     file = Path(told(df)["file"])
-    assert cache.size() == file.stat().st_size + receipt_files.beside(file).stat().st_size
+    assert cache.size() == file.stat().st_size + receipt_files.receipt_path(file).stat().st_size
     assert cache.ls()["file"].tolist() == [str(file)]
-    receipt_files.beside(file).write_bytes(b"damaged")
+    receipt_files.receipt_path(file).write_bytes(b"damaged")
     assert why(df, crawled.url).outcome == "fetched"  # the service knows it too
     assert cache.clear() == 1
-    assert not receipt_files.beside(file).exists()
+    assert not receipt_files.receipt_path(file).exists()
 
 
 def test_a_service_without_receipts_is_no_obstacle(
     service: WireService, connected: Session
 ) -> None:
     df = connected.crawl_df("https://site.test/", max_pages=2)
-    assert not receipt_files.beside(Path(told(df)["file"])).exists()
+    assert not receipt_files.receipt_path(Path(told(df)["file"])).exists()
     with pytest.raises(NotFound):
         connected.why(df, "https://site.test/1")
     service.has_receipts = True
     again = connected.crawl_df("https://site.test/", max_pages=2, refresh=True)
     assert connected.why(again, "https://site.test/1").is_row
-    assert receipt_files.beside(Path(told(again)["file"])).exists()
+    assert receipt_files.receipt_path(Path(told(again)["file"])).exists()
 
 
 @pytest.mark.usefixtures("connected")
@@ -143,9 +145,9 @@ def test_spellings() -> None:
         "http://b.test/x",
     ]
     entries = [ReceiptEntry(url=url, outcome="fetched") for url in seen]
-    exact, near = receipt_files.find(entries, "http://a.test/x")
+    exact, near = receipt_files.find_entry(entries, "http://a.test/x")
     assert exact is entries[0]
     assert near == (entries[1],)
-    exact, near = receipt_files.find(entries, "https://a.test:443/x?q=é#f")
+    exact, near = receipt_files.find_entry(entries, "https://a.test:443/x?q=é#f")
     assert (exact, near) == (None, (entries[2],))
-    assert receipt_files.find(entries, "http://a.test/y") == (None, ())
+    assert receipt_files.find_entry(entries, "http://a.test/y") == (None, ())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from webdata_nb.bridge import PORTAL
 from webdata_nb.cache import snapshots
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
 from webdata_nb.calls.budget import Estimate
 from webdata_nb.errors import InvalidArgument
@@ -155,8 +155,8 @@ def _bound(
 
 
 def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
-    memory = Memory.of_spec(each.spec, call)
-    return snapshots.history(memory.root, memory.question, columns=each.spec.columns)
+    memory = ResultCache.of_spec(each.spec, call)
+    return snapshots.history(memory.root, memory.key, columns=each.spec.columns)
 
 
 def _taken(each: Input, found: snapshots.Snapshot) -> pa.Table:

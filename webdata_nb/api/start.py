@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.bridge import synced
-from webdata_nb.cache.job_refs import Ticket
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.job_refs import JobRef
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import job_wait
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import NotFound
@@ -193,17 +193,17 @@ crawl_job = synced(acrawl_job)
 
 
 async def _started(spec: JobSpec, call: CallOptions) -> Job:
-    memory, played = Memory.of_spec(spec, call), call.settings.replay
+    memory, played = ResultCache.of_spec(spec, call), call.settings.replay
     if played is not None:
-        job_id = await recorded_jobs.started(played, spec)
+        job_id = await recorded_jobs.replay_start(played, spec)
     else:
         async with call.connection.client(call.settings) as client:
             job_id = (await within(call.timeout_s, runner.start(client, spec))).job_id
     if call.settings.record is not None:
-        await recorded_jobs.note_start(call.settings.record, spec, job_id)
+        await recorded_jobs.record_start(call.settings.record, spec, job_id)
     public = spec.public
-    ticket = Ticket(job_id, spec.op, spec.subject, memory.question.digest, spec.columns, public)
-    return await asyncio.to_thread(started, ticket, call.connection, remember=played is None)
+    job_ref = JobRef(job_id, spec.op, spec.subject, memory.key.digest, spec.columns, public)
+    return await asyncio.to_thread(started, job_ref, call.connection, remember=played is None)
 
 
 async def ajob(
@@ -249,20 +249,20 @@ async def ajob(
     named = checked_id(job_id)
     scope = call.connection.scope(call.settings)
     if call.settings.replay is not None:
-        played = await recorded_jobs.found(call.settings.replay, named, scope.service)
+        played = await recorded_jobs.find_job(call.settings.replay, named, scope.service)
         return started(played, call.connection, remember=False)
-    known = await asyncio.to_thread(Memory.remembered, named, call)
+    known = await asyncio.to_thread(ResultCache.remembered, named, call)
     async with call.connection.client(call.settings) as client:
         finding = _found(client, named, known)
         kind, last = await within(call.timeout_s, finding)
-    ticket = known or Ticket.foreign(named, kind, scope.service)
-    return Job(ticket, call.connection, last)
+    job_ref = known or JobRef.for_foreign_job(named, kind, scope.service)
+    return Job(job_ref, call.connection, last)
 
 
 job = synced(ajob)
 
 
-async def _found(client: Client, job_id: str, known: Ticket | None) -> tuple[JobKind, Any]:
+async def _found(client: Client, job_id: str, known: JobRef | None) -> tuple[JobKind, Any]:
     """Return a job's kind and progress, whichever of both kinds it is."""
     kinds: tuple[JobKind, ...] = ("crawl", "search")
     if known is not None:
@@ -334,7 +334,7 @@ async def aexport_df(
         dtype_backend=dtype_backend,
         out=out,
     )
-    known = await asyncio.to_thread(Memory.remembered, checked_id(job_id), call)
+    known = await asyncio.to_thread(ResultCache.remembered, checked_id(job_id), call)
     if known is None or not cache or call.settings.replay is not None:
         found = await ajob(job_id, session=session, timeout=timeout)
     else:

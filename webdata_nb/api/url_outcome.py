@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.cache import receipt_files
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.replies import ReceiptEntry
@@ -146,7 +146,7 @@ class _Subject:
 async def _answer(subject: _Subject, url: str, call: CallOptions) -> Why:
     kept = await asyncio.to_thread(subject.receipt)
     if kept is not None:
-        return _told(url, *receipt_files.find(kept, url))
+        return _told(url, *receipt_files.find_entry(kept, url))
     return await _asked(subject, url, call)
 
 
@@ -166,8 +166,8 @@ def _subjects(crawl: object, call: CallOptions) -> list[_Subject]:
 
 
 def _of_id(job_id: str, call: CallOptions) -> _Subject:
-    ticket = Memory.remembered(job_id, call)
-    return _Subject(job_id, None if ticket is None else ticket.file)
+    job_ref = ResultCache.remembered(job_id, call)
+    return _Subject(job_id, None if job_ref is None else job_ref.file)
 
 
 async def _asked(subject: _Subject, url: str, call: CallOptions) -> Why:

@@ -1,7 +1,7 @@
-"""Whether anybody still waits for what an executor's workers do, in whichever process they are.
+"""Tells an executor's workers, in any process or machine, that their call was cancelled.
 
-A file stands for as long as the call that spread its inputs wants them. Its end is what tells the
-workers to stop: there is no other way into a process or a machine that somebody else started.
+The token is a file that exists while the call wants its inputs. Workers stop once it is removed:
+a file is the only channel into a process that somebody else started.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from webdata_nb.cache.snapshots import prepare
 from webdata_nb.frames import private_files
 
 _FOLDER: Final = Path("v1", "demands")
-_KEPT_S: Final = 30 * 86_400.0
+_EXPIRES_S: Final = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """One call's file; it pickles."""
+class CancelToken:
+    """The token file of one call, and the machine that created it; it pickles."""
 
     path: Path
     node: str
 
     @classmethod
-    def raised(cls, root: Path) -> Self:
-        """Begin: in the cache, which workers elsewhere may share, or in a temporary place."""
+    def create(cls, root: Path) -> Self:
+        """Create the file in the cache, which workers may share, or in the temporary folder."""
         name = secrets.token_hex(16)
         try:
             prepare(root)
@@ -43,25 +43,25 @@ class Demand:
             path.touch(mode=private_files.FILE)
         return cls(path, platform.node())
 
-    def met(self) -> None:
-        """End: nobody waits any more."""
+    def cancel(self) -> None:
+        """Remove the file, which tells every worker to stop."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 
     @property
-    def stands(self) -> bool:
-        """Whether somebody waits, as far as can be seen from here."""
-        return self.path.exists()
+    def cancelled(self) -> bool:
+        """Whether the file is gone, as seen from this machine."""
+        return not self.path.exists()
 
     @property
-    def in_sight(self) -> bool:
-        """Whether this machine sees the file, or would."""
-        return self.stands or platform.node() == self.node
+    def visible(self) -> bool:
+        """Whether this machine can see the file while it exists."""
+        return self.path.exists() or platform.node() == self.node
 
 
 def sweep(root: Path) -> None:
-    """Remove the files of calls that were killed."""
+    """Remove the tokens of killed calls."""
     for path in (root / _FOLDER).glob("*"):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _KEPT_S:
+            if time.time() - path.stat().st_mtime > _EXPIRES_S:
                 path.unlink()

@@ -1,8 +1,8 @@
-"""Keeps the cache within its size: the oldest results go first, the one in use never."""
+"""Evicts the oldest cached results once the cache exceeds its size limit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,51 +12,57 @@ from webdata_nb.cache import receipt_files, snapshots
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A cached result: its file, when it was taken, and its bytes on disk."""
+class CacheFile:
+    """A cached result: its path, the time it was taken, and its bytes on disk."""
 
-    file: Path
+    path: Path
     at: datetime
     size: int
 
 
-def excess(kept: Sequence[Kept], cap: int, in_use: Path | None = None) -> list[Kept]:
-    """Return what has to go, oldest first, so that the rest takes at most `cap` bytes."""
-    total = sum(each.size for each in kept)
-    going: list[Kept] = []
-    for each in sorted(kept, key=lambda one: (one.at, one.file)):
-        if total <= cap:
+def files_to_evict(
+    files: Sequence[CacheFile], max_bytes: int, in_use: Path | None = None
+) -> list[CacheFile]:
+    """Return the oldest files whose removal brings the cache down to `max_bytes`."""
+    total = sum(file.size for file in files)
+    evicted: list[CacheFile] = []
+    for file in sorted(files, key=lambda each: (each.at, each.path)):
+        if total <= max_bytes:
             break
-        if each.file != in_use:
-            going.append(each)
-            total -= each.size
-    return going
+        if file.path != in_use:
+            evicted.append(file)
+            total -= file.size
+    return evicted
 
 
-def shrink(root: Path, cap: int, in_use: Path | None = None) -> int:
-    """Remove results until the cache takes at most `cap` bytes; return how many went."""
-    kept = []
-    for file, at in snapshots.everything(root):
+def shrink(root: Path, max_bytes: int, in_use: Path | None = None) -> int:
+    """Remove results until the cache takes at most `max_bytes`; return how many were removed."""
+    evicted = files_to_evict(list(cache_files(root)), max_bytes, in_use)
+    return sum(remove(file.path) for file in evicted)
+
+
+def cache_files(root: Path) -> Iterator[CacheFile]:
+    """Yield each cached result, with the size of its receipt added to its own."""
+    for path, at in snapshots.all_files(root):
         with suppress(OSError):
-            kept.append(Kept(file, at, file.stat().st_size + _beside(file)))
-    return sum(remove(each.file) for each in excess(kept, cap, in_use))
+            yield CacheFile(path, at, path.stat().st_size + _receipt_size(path))
 
 
-def remove(file: Path) -> bool:
-    """Remove a result and what lies beside it; False where it is gone or held open."""
+def remove(path: Path) -> bool:
+    """Remove a result and its receipt; False where the file is gone or held open."""
     try:
-        file.unlink()
+        path.unlink()
     except OSError:  # already gone, or open in another program on Windows
         return False
     with suppress(OSError):
-        receipt_files.beside(file).unlink(missing_ok=True)
+        receipt_files.receipt_path(path).unlink(missing_ok=True)
     with suppress(OSError):
-        file.parent.rmdir()  # stays while it holds another snapshot
+        path.parent.rmdir()  # fails while it holds another snapshot
     return True
 
 
-def _beside(file: Path) -> int:
+def _receipt_size(path: Path) -> int:
     try:
-        return receipt_files.beside(file).stat().st_size
+        return receipt_files.receipt_path(path).stat().st_size
     except OSError:
         return 0

@@ -1,8 +1,8 @@
-"""What is remembered of a job that was started here, for whoever attaches to it again.
+"""Remembers jobs that were started here, so that `job()` and later calls find them again.
 
-A ticket is a small file beside the cached results: with it, a job that outlived its kernel gives
-the very frame that the call which started it would have given, and answers the same call again.
-It holds no secret: of the request only what a receipt shows, and of the rest a digest.
+A reference is a small JSON file beside the cached results. With it, a job that outlived its kernel
+returns the frame that the starting call would have returned. The file holds no secrets: of the
+request it keeps what a receipt shows, and a digest of the rest.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.cache.snapshots import Question, prepare
+from webdata_nb.cache.snapshots import CacheKey, prepare
+from webdata_nb.contract.states import JobKind
 from webdata_nb.frames import parquet, private_files, schemas
 from webdata_nb.frames.schemas import TableName
 
 _FOLDER: Final = Path("v1", "jobs")
-_KEPT_S: Final = 30 * 86_400.0
+_EXPIRES_S: Final = 30 * 86_400.0
 
 log = logging.getLogger("webdata_nb")
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    """A job: what it was asked, what its frame shows, and the file once it was collected."""
+class JobRef:
+    """A job: its request, the columns of its frame, and the cache file once it was collected.
+
+    The field names are those of the file.
+    """
 
     job_id: str
     op: TableName
@@ -40,52 +44,56 @@ class Ticket:
     file: str | None = None
 
     @property
-    def question(self) -> Question:
-        """What its rows answer in the cache."""
-        return Question(self.op, self.digest)
+    def kind(self) -> JobKind:
+        """The kind of the job."""
+        return "search" if self.op == "search" else "crawl"
+
+    @property
+    def cache_key(self) -> CacheKey:
+        """The key of its rows in the cache."""
+        return CacheKey(self.op, self.digest)
 
     @classmethod
-    def foreign(cls, job_id: str, op: TableName, service: str) -> Ticket:
-        """Return the ticket of a job that was started elsewhere: all columns are shown."""
-        question = Question.of(op, base_url=service, identity="", params={"job_id": job_id})
-        shown = tuple(schemas.SCHEMAS[op].names)
-        return cls(job_id, op, "", question.digest, shown)
+    def for_foreign_job(cls, job_id: str, op: TableName, service: str) -> JobRef:
+        """Return a reference to a job that was started elsewhere; its frame has all columns."""
+        key = CacheKey.of(op, base_url=service, identity="", params={"job_id": job_id})
+        return cls(job_id, op, "", key.digest, tuple(schemas.SCHEMAS[op].names))
 
 
-def keep(root: Path, service: str, identity: str, ticket: Ticket) -> None:
-    """Write a ticket; where the cache cannot be written, the job is just not remembered."""
-    path = _path(root, service, identity, ticket.job_id)
+def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
+    """Write a reference; does nothing where the cache is not writable."""
+    path = _path(root, service, identity, job_ref.job_id)
     with suppress(OSError):
         if not path.parent.is_dir():
             prepare(root)
             private_files.make_folder(path.parent, root)
-        data = orjson.dumps(asdict(ticket))
+        data = orjson.dumps(asdict(job_ref))
         parquet.write_atomically(path, data, durable=False, owner_only=True)
 
 
-def find(root: Path, service: str, identity: str, job_id: str) -> Ticket | None:
-    """Return the ticket of a job started here; None where there is no sound one."""
+def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
+    """Return the reference to a job started here; None where it is missing or invalid."""
     path = _path(root, service, identity, job_id)
     try:
-        told = orjson.loads(path.read_bytes())
-        ticket = Ticket(**{**told, "shown": tuple(told["shown"])})
-        known = set(schemas.SCHEMAS[ticket.op].names)
+        fields = orjson.loads(path.read_bytes())
+        job_ref = JobRef(**{**fields, "shown": tuple(fields["shown"])})
+        columns = set(schemas.SCHEMAS[job_ref.op].names)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
-        log.warning("ignored a damaged ticket, %s: %s", path, error)
+        log.warning("ignored a damaged job reference, %s: %s", path, error)
         return None
-    return ticket if ticket.job_id == job_id and known.issuperset(ticket.shown) else None
+    return job_ref if job_ref.job_id == job_id and columns.issuperset(job_ref.shown) else None
 
 
 def sweep(root: Path) -> None:
-    """Remove the tickets of jobs that no service remembers any more."""
+    """Remove references to jobs that no service keeps any more."""
     for path in (root / _FOLDER).glob("*.json"):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _KEPT_S:
+            if time.time() - path.stat().st_mtime > _EXPIRES_S:
                 path.unlink()
 
 
 def _path(root: Path, service: str, identity: str, job_id: str) -> Path:
-    named = hashlib.sha256(orjson.dumps([service, identity, job_id])).hexdigest()[:32]
-    return root / _FOLDER / f"{named}.json"
+    name = hashlib.sha256(orjson.dumps([service, identity, job_id])).hexdigest()[:32]
+    return root / _FOLDER / f"{name}.json"

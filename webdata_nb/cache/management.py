@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from webdata_nb import settings
-from webdata_nb.cache import (
-    cancel_token,
-    eviction,
-    job_refs,
-    receipt_files,
-    single_flight,
-    snapshots,
-)
+from webdata_nb.cache import cancel_token, eviction, job_refs, single_flight, snapshots
+from webdata_nb.cache.eviction import CacheFile
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, schemas
 
@@ -48,7 +40,7 @@ def path() -> Path:
 
 def size() -> int:
     """Return the bytes that all cached results take on disk."""
-    return sum(length for _, _, length in _present())
+    return sum(file.size for file in eviction.cache_files(path()))
 
 
 def ls() -> pd.DataFrame:
@@ -68,9 +60,9 @@ def ls() -> pd.DataFrame:
         file         str                    its path; any Parquet reader opens it
         ============ ====================== ==========================================
     """
-    found = [_described(*present) for present in _present()]
-    found.sort(key=lambda row: row["at"], reverse=True)
-    return frame.build(pa.Table.from_pylist(found, schema=pa.schema(_COLUMNS)))
+    rows = [_describe(file) for file in eviction.cache_files(path())]
+    rows.sort(key=lambda row: row["at"], reverse=True)
+    return frame.build(pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS)))
 
 
 def clear(op: str | None = None, *, older_than: float | None = None) -> int:
@@ -98,36 +90,24 @@ def clear(op: str | None = None, *, older_than: float | None = None) -> int:
     number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
     if older_than is not None and not (number and older_than >= 0):
         raise InvalidArgument("older_than must be a number of seconds, 0 or more")
-    for room in (snapshots, job_refs, single_flight, cancel_token):
-        room.sweep(path())
+    for module in (snapshots, job_refs, single_flight, cancel_token):
+        module.sweep(path())
     return sum(
-        eviction.remove(file)
-        for file, at, _ in _present()
-        if _op(file) == (op or _op(file)) and time.time() - at.timestamp() >= (older_than or 0)
+        eviction.remove(file.path)
+        for file in eviction.cache_files(path())
+        if (op is None or op == _op(file))
+        and time.time() - file.at.timestamp() >= (older_than or 0)
     )
 
 
-def _present() -> Iterator[tuple[Path, datetime, int]]:
-    for file, at in snapshots.everything(path()):
-        with suppress(OSError):
-            yield file, at, file.stat().st_size + _length(receipt_files.beside(file))
+def _op(file: CacheFile) -> str:
+    return file.path.parent.parent.name
 
 
-def _length(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
-
-
-def _op(file: Path) -> str:
-    return file.parent.parent.name
-
-
-def _described(file: Path, at: datetime, length: int) -> dict[str, Any]:
-    row = {"op": _op(file), "at": at, "bytes": length, "file": str(file)}
+def _describe(file: CacheFile) -> dict[str, Any]:
+    row = {"op": _op(file), "at": file.at, "bytes": file.size, "file": str(file.path)}
     with suppress(OSError, ValueError, pa.ArrowException):
-        footer = pq.read_metadata(file)
+        footer = pq.read_metadata(file.path)
         attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
         row |= {"rows": footer.num_rows, "subject": attrs.get("webdata", {}).get("subject")}
     return row

@@ -1,4 +1,4 @@
-"""Pages of a listing that is not over, on disk: a call that breaks off goes on where it was."""
+"""Stores the pages of an unfinished creatives listing, so that the next call resumes it."""
 
 from __future__ import annotations
 
@@ -12,48 +12,44 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.cache.snapshots import Question
+from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.frames import private_files
 
-# Cursors end with the day; pages older than that would be of another listing.
-KEPT_S: Final = 24 * 3600.0
+# Cursors expire within a day; older pages would belong to another listing.
+EXPIRES_S: Final = 24 * 3600.0
 _NAME: Final = "unfinished.jsonl"
 
 log = logging.getLogger("webdata_nb")
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
-    """The pages of one question, a line each, in their order."""
+class PartialListing:
+    """The pages of one listing in their order, one JSON line each."""
 
     path: Path
     root: Path
 
     @classmethod
-    def of(cls, root: Path, question: Question) -> Partial:
-        """Return the pages kept for a question."""
-        return cls(question.folder(root) / _NAME, root)
+    def of(cls, root: Path, key: CacheKey) -> PartialListing:
+        """Return the stored pages of a cache key."""
+        return cls(key.folder(root) / _NAME, root)
 
     def pages(self) -> list[dict[str, Any]]:
-        """Return the pages so far; a line that was cut short ends them."""
-        found: list[dict[str, Any]] = []
+        """Return the stored pages up to the first damaged line."""
+        pages: list[dict[str, Any]] = []
         with suppress(OSError, orjson.JSONDecodeError):
-            if time.time() - self.path.stat().st_mtime > KEPT_S:
+            if time.time() - self.path.stat().st_mtime > EXPIRES_S:
                 return []
             for line in self.path.read_bytes().splitlines():
-                found.append(orjson.loads(line))  # noqa: PERF401 - those before a bad line count
-        return found
+                pages.append(orjson.loads(line))  # noqa: PERF401 - keeps those before a bad line
+        return pages
 
-    def begin(self, pages: list[dict[str, Any]]) -> None:
-        """Keep these pages and no others."""
-        self._write("wb", b"".join(map(_line, pages)))
-
-    def add(self, page: dict[str, Any]) -> None:
-        """Keep one more page; where that cannot be done, the listing goes on all the same."""
+    def append(self, page: dict[str, Any]) -> None:
+        """Store one more page; the listing continues where that fails."""
         self._write("ab", _line(page))
 
-    def drop(self) -> None:
-        """Forget them: the listing is whole."""
+    def delete(self) -> None:
+        """Delete the pages: the listing is complete."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 
@@ -66,7 +62,7 @@ class Partial:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            log.info("an unfinished listing cannot be kept: %s", error)
+            log.info("an unfinished listing cannot be stored: %s", error)
 
 
 def _line(page: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Whole receipts on disk: a Parquet file beside a cached crawl, and look-ups in it."""
+"""Stores the full receipt of a cached crawl as a Parquet file beside it, and looks URLs up."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from webdata_nb.frames import parquet, schemas
 
 SCHEMA: Final = pa.schema([(name, schemas.TEXT) for name in ("url", "outcome", "detail")])
 _VERSION: Final = "receipt/1"
-_NEAR: Final = 5
-_LOOSE: Final = re.compile(r"^https?://(?:www\.)?|:(?:80|443)(?=/|$)|[?&]$")
+_MAX_VARIANTS: Final = 5
+_IGNORED_PARTS: Final = re.compile(r"^https?://(?:www\.)?|:(?:80|443)(?=/|$)|[?&]$")
 
 log = logging.getLogger("webdata_nb")
 
 
-def beside(path: Path) -> Path:
-    """Return where the receipt of a cached crawl is; its name is no snapshot's."""
+def receipt_path(path: Path) -> Path:
+    """Return the receipt file of a cached crawl; its name differs from those of snapshots."""
     return path.with_name(f"receipt-{path.name}")
 
 
-def put(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
-    """Store the receipt of the crawl in `path`.
+def write(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
+    """Write the receipt of the crawl in `path`.
 
     Raises
     ------
@@ -40,15 +40,15 @@ def put(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
         for name in SCHEMA.names
     }
     data = parquet.encode(pa.table(columns, schema=SCHEMA), own={"schema": _VERSION}, attrs={})
-    target = beside(path)
+    target = receipt_path(path)
     parquet.write_atomically(target, data, owner_only=True)
     return target
 
 
 def read(path: Path) -> list[ReceiptEntry] | None:
-    """Return the receipt of the crawl in `path`; None where there is none that can be read."""
+    """Return the receipt of the crawl in `path`; None where it is missing or unreadable."""
     try:
-        document = parquet.Document(beside(path).read_bytes())
+        document = parquet.Document(receipt_path(path).read_bytes())
         if document.own.get("schema") != _VERSION:
             return None
         rows = document.read(SCHEMA.names).to_pylist()
@@ -56,27 +56,27 @@ def read(path: Path) -> list[ReceiptEntry] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
-        log.warning("ignored a damaged receipt, %s: %s", beside(path), error)
+        log.warning("ignored a damaged receipt, %s: %s", receipt_path(path), error)
         return None
 
 
-def find(
+def find_entry(
     entries: Iterable[ReceiptEntry], url: str
 ) -> tuple[ReceiptEntry | None, tuple[ReceiptEntry, ...]]:
-    """Return the entry of `url`, and entries of URLs that differ in spelling alone.
+    """Return the entry of `url`, and entries of URLs that are equal once normalized."""
+    normalized = normalize(url)
+    variants = [entry for entry in entries if normalize(entry.url) == normalized]
+    exact = next((entry for entry in variants if entry.url == url), None)
+    return exact, tuple(entry for entry in variants if entry is not exact)[:_MAX_VARIANTS]
 
-    Spelling is what rarely makes another page: scheme, `www.`, a default port, letter case,
-    percent-encoding, a slash at the end, a fragment.
+
+def normalize(url: str) -> str:
+    """Drop what rarely distinguishes pages.
+
+    These are the scheme, `www.`, a default port, letter case, percent-encoding, a trailing slash
+    and the fragment.
     """
-    wanted = loose(url)
-    near = [entry for entry in entries if loose(entry.url) == wanted]
-    exact = next((entry for entry in near if entry.url == url), None)
-    return exact, tuple(entry for entry in near if entry is not exact)[:_NEAR]
-
-
-def loose(url: str) -> str:
-    """Return what a URL and its other spellings have in common."""
     bare = url.strip().partition("#")[0]
-    bare = unquote(_LOOSE.sub("", bare.lower()))
-    path, question, query = bare.partition("?")
-    return path.rstrip("/") + question + query
+    bare = unquote(_IGNORED_PARTS.sub("", bare.lower()))
+    path, question_mark, query = bare.partition("?")
+    return path.rstrip("/") + question_mark + query

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.cache.fetched import Fetched
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.cache.snapshots import Snapshot
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, WebdataError
 from webdata_nb.frames import arrow_memory, exports, frame, receipt, rows
@@ -68,14 +68,14 @@ class Result:
     def fresh(
         cls,
         fetched: Fetched,
-        memory: Memory,
+        memory: ResultCache,
         *,
         shown: tuple[str, ...],
         request: Mapping[str, Any],
         began: datetime,
     ) -> Result:
         """Turn what the service gave into a table, and keep what is worth keeping."""
-        op, ended = memory.question.op, datetime.now(UTC)
+        op, ended = memory.key.op, datetime.now(UTC)
         batch = fetched.batch
         attrs = receipt.attrs(
             fetched.outcome,

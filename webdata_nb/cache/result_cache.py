@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.cache import eviction, job_refs, receipt_files, single_flight, snapshots
-from webdata_nb.cache.job_refs import Ticket
-from webdata_nb.cache.snapshots import Question, Snapshot
+from webdata_nb.cache.job_refs import JobRef
+from webdata_nb.cache.snapshots import CacheKey, Snapshot
 from webdata_nb.errors import OfflineError
 from webdata_nb.requests.deadline import within
 
@@ -36,30 +36,30 @@ _warned: Final[set[Path]] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ResultCache:
     """The cache, as one call sees it."""
 
     root: Path
-    question: Question
+    key: CacheKey
     scope: Scope
     call: CallOptions
 
     @classmethod
-    def of(cls, question: Question, call: CallOptions) -> Memory:
+    def of(cls, key: CacheKey, call: CallOptions) -> ResultCache:
         """Return the memory of a call about a question that is known."""
-        return cls(call.settings.cache_dir, question, call.connection.scope(call.settings), call)
+        return cls(call.settings.cache_dir, key, call.connection.scope(call.settings), call)
 
     @classmethod
-    def of_spec(cls, spec: JobSpec, call: CallOptions) -> Memory:
+    def of_spec(cls, spec: JobSpec, call: CallOptions) -> ResultCache:
         """Return the memory of a call that asks `spec`, secret parameters included."""
         scope = call.connection.scope(call.settings)
-        question = Question.of(
+        key = CacheKey.of(
             spec.op,
             base_url=scope.service,
             identity=scope.identity,
             params=spec.params(local=scope.local),
         )
-        return cls(call.settings.cache_dir, question, scope, call)
+        return cls(call.settings.cache_dir, key, scope, call)
 
     def find(self, shown: Sequence[str], *, since: datetime | None = None) -> Snapshot | None:
         """Return the earlier answer that may stand for this call, in the columns `shown`.
@@ -80,10 +80,10 @@ class Memory:
         now = datetime.now(UTC)
         ages = [(now - since).total_seconds()] if since is not None else []
         if not self.call.refresh:
-            ages.append(inf if (ttl_s := self.call.ttl_s(self.question.op)) is None else ttl_s)
+            ages.append(inf if (ttl_s := self.call.ttl_s(self.key.op)) is None else ttl_s)
         if not self.call.cache or not ages:
             return None
-        return snapshots.newest(self.root, self.question, now=now, ttl_s=max(ages), columns=shown)
+        return snapshots.newest(self.root, self.key, now=now, ttl_s=max(ages), columns=shown)
 
     def has_answer(self) -> bool:
         """Whether the cache answers this call; reads no rows."""
@@ -102,7 +102,7 @@ class Memory:
             raise OfflineError("offline mode is on, and only_new asks the service anew")
         if not self.call.cache:
             return None
-        return snapshots.newest(self.root, self.question, now=datetime.now(UTC), columns=shown)
+        return snapshots.newest(self.root, self.key, now=datetime.now(UTC), columns=shown)
 
     def stale(self, shown: Sequence[str]) -> Snapshot | None:
         """Return an answer that is too old, where the call takes one instead of an error."""
@@ -110,7 +110,7 @@ class Memory:
             return None
         age = self.call.stale_if_error
         now = datetime.now(UTC)
-        return snapshots.newest(self.root, self.question, now=now, ttl_s=age, columns=shown)
+        return snapshots.newest(self.root, self.key, now=now, ttl_s=age, columns=shown)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -125,7 +125,7 @@ class Memory:
             yield
             return
         async with AsyncExitStack() as stack:
-            entering = stack.enter_async_context(single_flight.turn(self.root, self.question))
+            entering = stack.enter_async_context(single_flight.lock(self.root, self.key))
             await within(self.call.timeout_s, entering)
             yield
 
@@ -139,37 +139,37 @@ class Memory:
         """Whether a crawl has since added pages to the local index that answered this search."""
         if self.call.settings.offline or found.attrs.get("provider_used") != _LOCAL_INDEX:
             return False
-        crawled = snapshots.marked(self.root, _CRAWLED) if self.scope.local else None
+        crawled = snapshots.marker_time(self.root, _CRAWLED) if self.scope.local else None
         return crawled is not None and crawled >= found.at
 
     def started(self, spec: JobSpec, job_id: str) -> None:
         """Remember a job that was just started, so that it can be attached to again."""
         if self.call.cache:
             public = spec.public
-            digest = self.question.digest
-            self.note(Ticket(job_id, spec.op, spec.subject, digest, spec.columns, public))
+            digest = self.key.digest
+            self.note(JobRef(job_id, spec.op, spec.subject, digest, spec.columns, public))
 
-    def ticket(self, job_id: str) -> Ticket | None:
+    def job_ref(self, job_id: str) -> JobRef | None:
         """Return what is remembered of a job."""
-        return job_refs.find(self.root, self.scope.service, self.scope.identity, job_id)
+        return job_refs.read(self.root, self.scope.service, self.scope.identity, job_id)
 
     @staticmethod
-    def remembered(job_id: str, call: CallOptions) -> Ticket | None:
+    def remembered(job_id: str, call: CallOptions) -> JobRef | None:
         """Return what is remembered of a job that was started with the service of `call`."""
         scope = call.connection.scope(call.settings)
-        return job_refs.find(call.settings.cache_dir, scope.service, scope.identity, job_id)
+        return job_refs.read(call.settings.cache_dir, scope.service, scope.identity, job_id)
 
-    def note(self, ticket: Ticket) -> None:
-        """Write a ticket."""
-        job_refs.keep(self.root, self.scope.service, self.scope.identity, ticket)
+    def note(self, job_ref: JobRef) -> None:
+        """Write a job_ref."""
+        job_refs.write(self.root, self.scope.service, self.scope.identity, job_ref)
 
     def collected(self, job_id: str | None, path: Path | None) -> None:
         """Remember where the rows of a job are."""
         if job_id is None or path is None:
             return
-        ticket = self.ticket(job_id)
-        if ticket is not None:
-            self.note(replace(ticket, file=str(path)))
+        job_ref = self.job_ref(job_id)
+        if job_ref is not None:
+            self.note(replace(job_ref, file=str(path)))
 
     def keep(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path | None:
         """Store an answer; where the cache cannot be written, warn once and go on without."""
@@ -190,12 +190,12 @@ class Memory:
     def keep_receipt(self, path: Path, entries: Sequence[ReceiptEntry]) -> None:
         """Store the receipt beside the rows; they are good without it."""
         try:
-            receipt_files.put(path, entries)
+            receipt_files.write(path, entries)
         except OSError as error:
             log.warning("the receipt beside %s cannot be written: %s", path, error)
 
     def _put(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path:
-        path = snapshots.put(self.root, self.question, table, attrs, now=at).path
+        path = snapshots.put(self.root, self.key, table, attrs, now=at).path
         eviction.shrink(self.root, self.call.settings.cache_bytes, in_use=path)
         return path
 
@@ -203,6 +203,6 @@ class Memory:
         """Remember that the local index has changed; only a cache in use needs to know."""
         if self.scope.local and self.root.is_dir():
             try:
-                snapshots.mark(self.root, _CRAWLED)
+                snapshots.touch_marker(self.root, _CRAWLED)
             except OSError:  # then nothing new is cached either
                 return

@@ -1,4 +1,4 @@
-"""One run at a time for one question, over all threads and processes that share a cache."""
+"""Serializes identical requests across threads and processes with a file lock per cache key."""
 
 from __future__ import annotations
 
@@ -11,61 +11,62 @@ from typing import Final
 
 import filelock
 
-from webdata_nb.cache.snapshots import Question, prepare
+from webdata_nb.cache.snapshots import CacheKey, prepare
 from webdata_nb.frames import private_files
 
 _FOLDER: Final = Path("v1", "locks")
-_SOONEST_S: Final = 0.02
-_LATEST_S: Final = 0.25
-_KEPT_S: Final = 86_400.0
+_MIN_POLL_S: Final = 0.02
+_MAX_POLL_S: Final = 0.25
+_EXPIRES_S: Final = 86_400.0
 
 
 @asynccontextmanager
-async def turn(root: Path, question: Question) -> AsyncIterator[None]:
-    """Hold the right to ask `question` inside the block; others wait until it ends.
+async def lock(root: Path, key: CacheKey) -> AsyncIterator[None]:
+    """Hold the lock of `key` inside the block.
 
-    The system gives the right back where its holder dies. Where the cache cannot be written or
-    its file system knows no locks, everybody asks for himself.
+    The operating system releases the lock when its holder dies. Where the cache is not writable or
+    its file system has no locks, the block runs without one.
     """
     try:
-        lock = _lock(root, question)
-        await _acquired(lock)
+        file_lock = _file_lock(root, key)
+        await _acquire(file_lock)
     except (OSError, NotImplementedError):
         yield
         return
     try:
         yield
     finally:
-        lock.release()
+        file_lock.release()
 
 
-def _lock(root: Path, question: Question) -> filelock.BaseFileLock:
-    prepare(root)
+def _file_lock(root: Path, key: CacheKey) -> filelock.BaseFileLock:
     folder = root / _FOLDER
-    private_files.make_folder(folder, root)
-    # Not tied to a thread: a task may end on another one than it began on.
+    if not folder.is_dir():
+        prepare(root)
+        private_files.make_folder(folder, root)
+    # Not bound to a thread: a task may end on another thread than it began on.
     return filelock.FileLock(
-        folder / f"{question.op}-{question.digest}.lock",
+        folder / f"{key.op}-{key.digest}.lock",
         mode=private_files.FILE,
         thread_local=False,
     )
 
 
-async def _acquired(lock: filelock.BaseFileLock) -> None:
-    pause = _SOONEST_S
+async def _acquire(file_lock: filelock.BaseFileLock) -> None:
+    pause = _MIN_POLL_S
     while True:
         try:
-            lock.acquire(timeout=0)
+            file_lock.acquire(timeout=0)
         except filelock.Timeout:
             await asyncio.sleep(pause)
-            pause = min(_LATEST_S, pause * 1.5)
+            pause = min(_MAX_POLL_S, pause * 1.5)
         else:
             return
 
 
 def sweep(root: Path) -> None:
-    """Remove lock files that nobody has used for a day."""
+    """Remove lock files that were last used more than a day ago."""
     for path in (root / _FOLDER).glob("*.lock"):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _KEPT_S:
+            if time.time() - path.stat().st_mtime > _EXPIRES_S:
                 path.unlink()

@@ -1,8 +1,8 @@
-"""Cached results on disk: immutable Parquet files, found by what was asked.
+"""Stores cached results on disk as immutable Parquet files, addressed by a digest of the request.
 
-A file is `{root}/v1/{op}/{digest}/{UTC stamp}-{check}.parquet`. It is never overwritten, so
-readers need no lock, and its name ends with a checksum of its bytes: a file that is cut, altered or
-misplaced is a miss like any other doubt.
+A file is `{root}/v1/{op}/{digest}/{UTC timestamp}-{checksum}.parquet`. It is never overwritten, so
+readers need no lock. Its name ends with a checksum of its bytes: a truncated, altered or misplaced
+file counts as a miss.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from webdata_nb.frames import parquet, private_files, schemas
 from webdata_nb.frames.schemas import TableName
 
 _LAYOUT: Final = "v1"
-_STAMP: Final = "%Y%m%dT%H%M%S%fZ"
-_CHECK_DIGITS: Final = 6
-# A clock that another machine set may be a little ahead of ours; more than that is a doubt.
+_TIMESTAMP: Final = "%Y%m%dT%H%M%S%fZ"
+_CHECKSUM_DIGITS: Final = 6
+# Tolerates the clock of another machine that shares the cache; beyond it a file is not trusted.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 _ORPHAN_S: Final = 3600.0
 _TAG: Final = (
@@ -40,8 +40,8 @@ log = logging.getLogger("webdata_nb")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked: `parts` decide the digest and stay out of every file."""
+class CacheKey:
+    """The table and the digest of a request; files never hold the parts that enter the digest."""
 
     op: TableName
     digest: str
@@ -49,32 +49,32 @@ class Question:
     @classmethod
     def of(
         cls, op: TableName, *, base_url: str, identity: str, params: Mapping[str, Any]
-    ) -> Question:
-        """Return the question that these parts make.
+    ) -> CacheKey:
+        """Return the key of a request.
 
         Parameters
         ----------
         op
-            The table asked for.
+            The table requested.
         base_url
-            The service asked.
+            The service.
         identity
-            A hash of whose results these are; never a key itself.
+            A hash of the account that owns the results; never an API key itself.
         params
-            The request, headers and cookies included: all of it enters the hash only.
+            The request, including headers and cookies; only its hash is kept.
         """
         parts = [_LAYOUT, schemas.schema_id(op), base_url.rstrip("/"), identity, dict(params)]
         canonical = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
         return cls(op, hashlib.sha256(canonical).hexdigest()[:32])
 
     def folder(self, root: Path) -> Path:
-        """Return the directory of this question's snapshots."""
+        """Return the directory that holds the snapshots of this key."""
         return root / _LAYOUT / self.op / self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One cached result: its file, when it was taken, its rows and its receipt."""
+    """One cached result: its file, the time it was taken, its rows and its receipt."""
 
     path: Path
     at: datetime
@@ -83,7 +83,7 @@ class Snapshot:
 
 
 def put(
-    root: Path, question: Question, table: pa.Table, attrs: Mapping[str, Any], *, now: datetime
+    root: Path, key: CacheKey, table: pa.Table, attrs: Mapping[str, Any], *, now: datetime
 ) -> Snapshot:
     """Store a result.
 
@@ -93,81 +93,75 @@ def put(
         The cache directory cannot be written.
     """
     prepare(root)
-    own = {"schema": schemas.schema_id(question.op), "digest": question.digest}
+    own = {"schema": schemas.schema_id(key.op), "digest": key.digest}
     data = parquet.encode(table, own=own, attrs=attrs)
-    folder = question.folder(root)
+    folder = key.folder(root)
     private_files.make_folder(folder, root)
-    path = folder / f"{now.astimezone(UTC).strftime(_STAMP)}-{_check(data)}.parquet"
+    path = folder / f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
     parquet.write_atomically(path, data, owner_only=True)
     return Snapshot(path, now, table, dict(attrs))
 
 
 def newest(
     root: Path,
-    question: Question,
+    key: CacheKey,
     *,
     now: datetime,
     ttl_s: float | None = None,
     columns: Sequence[str] | None = None,
 ) -> Snapshot | None:
-    """Return the newest sound snapshot that is at most `ttl_s` seconds old (None: any age).
+    """Return the newest valid snapshot that is at most `ttl_s` seconds old (None: any age).
 
-    Only `columns` are read of it, all of them when None.
+    Reads only `columns`, or all of them when None.
     """
-    for path, at in sorted(_files(question.folder(root)), reverse=True):
+    for path, at in sorted(_files(key.folder(root)), reverse=True):
         age = now - at
         if ttl_s is not None and age.total_seconds() > ttl_s:
             return None
-        if age >= -_CLOCK_SKEW and (found := _read(path, at, question, columns)) is not None:
-            return found
+        if age >= -_CLOCK_SKEW and (snapshot := _read(path, at, key, columns)) is not None:
+            return snapshot
     return None
 
 
-def history(
-    root: Path, question: Question, *, columns: Sequence[str] | None = None
-) -> list[Snapshot]:
-    """Return every sound snapshot of a question, oldest first."""
-    found = [
-        _read(path, at, question, columns) for path, at in sorted(_files(question.folder(root)))
-    ]
-    return [each for each in found if each is not None]
+def history(root: Path, key: CacheKey, *, columns: Sequence[str] | None = None) -> list[Snapshot]:
+    """Return every valid snapshot of a key, oldest first."""
+    snapshots = [_read(path, at, key, columns) for path, at in sorted(_files(key.folder(root)))]
+    return [snapshot for snapshot in snapshots if snapshot is not None]
 
 
-def at_path(
-    path: Path, question: Question, columns: Sequence[str] | None = None
-) -> Snapshot | None:
-    """Return the snapshot in one file, if it is there, sound, and answers `question`."""
-    at = stamp_of(path)
-    return None if at is None else _read(path, at, question, columns)
+def read(path: Path, key: CacheKey, columns: Sequence[str] | None = None) -> Snapshot | None:
+    """Return the snapshot in one file; None unless the file exists, is valid and has this key."""
+    at = timestamp_of(path)
+    return None if at is None else _read(path, at, key, columns)
 
 
-def stamp_of(path: Path) -> datetime | None:
-    """Return when the snapshot in a file of this name was taken; None for any other name."""
-    stamp, dash, _ = path.name.partition("-")
+def timestamp_of(path: Path) -> datetime | None:
+    """Return the time in the name of a snapshot file; None for any other file."""
+    timestamp, dash, _ = path.name.partition("-")
     if not dash or path.suffix != ".parquet":
         return None
     try:
-        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+        return datetime.strptime(timestamp, _TIMESTAMP).replace(tzinfo=UTC)
     except ValueError:
         return None
 
 
-def mark(root: Path, name: str) -> None:
-    """Note that something happened now which makes older results doubtful."""
+def touch_marker(root: Path, name: str) -> None:
+    """Set the time of an event that makes older results outdated."""
     prepare(root)
     (root / _LAYOUT / name).touch(mode=private_files.FILE)
 
 
-def marked(root: Path, name: str) -> datetime | None:
-    """Return when `mark` was last called with `name`; None if never."""
+def marker_time(root: Path, name: str) -> datetime | None:
+    """Return the time of the last `touch_marker` with this name; None if there was none."""
     try:
         return datetime.fromtimestamp((root / _LAYOUT / name).stat().st_mtime, UTC)
     except OSError:
         return None
 
 
-def everything(root: Path) -> Iterator[tuple[Path, datetime]]:
-    """Yield each snapshot file below `root`, of every question."""
+def all_files(root: Path) -> Iterator[tuple[Path, datetime]]:
+    """Yield each snapshot file below `root`, with the time it was taken."""
     for folder in sorted((root / _LAYOUT).glob("*/*/")):
         yield from sorted(_files(folder))
 
@@ -175,17 +169,17 @@ def everything(root: Path) -> Iterator[tuple[Path, datetime]]:
 def _files(folder: Path) -> Iterator[tuple[Path, datetime]]:
     with suppress(OSError):
         for path in folder.iterdir():
-            if (at := stamp_of(path)) is not None:
+            if (at := timestamp_of(path)) is not None:
                 yield path, at
 
 
 def _read(
-    path: Path, at: datetime, question: Question, columns: Sequence[str] | None = None
+    path: Path, at: datetime, key: CacheKey, columns: Sequence[str] | None = None
 ) -> Snapshot | None:
-    """Read through one open file; whatever is wrong with it makes it a miss."""
+    """Read a snapshot file; any defect is logged and counts as a miss."""
     try:
-        document = parquet.Document(_sound_bytes(path))
-        _expect(document, question)
+        document = parquet.Document(_verified_bytes(path))
+        _check_document(document, key)
         table = document.read(columns)
     except FileNotFoundError:
         return None
@@ -195,44 +189,44 @@ def _read(
     return Snapshot(path, at, table, document.attrs)
 
 
-def _sound_bytes(path: Path) -> bytes:
+def _verified_bytes(path: Path) -> bytes:
     data = path.read_bytes()
-    if _check(data) != path.stem.rpartition("-")[2]:
-        raise ValueError("its bytes are not those that were written")
+    if _checksum(data) != path.stem.rpartition("-")[2]:
+        raise ValueError("its checksum does not match")
     return data
 
 
-def _expect(document: parquet.Document, question: Question) -> None:
-    if document.own.get("digest") != question.digest:
-        raise ValueError("it answers another question")
-    if not document.schema.equals(schemas.SCHEMAS[question.op], check_metadata=True):
-        raise ValueError("its columns are those of another version")
+def _check_document(document: parquet.Document, key: CacheKey) -> None:
+    if document.own.get("digest") != key.digest:
+        raise ValueError("it belongs to another request")
+    if not document.schema.equals(schemas.SCHEMAS[key.op], check_metadata=True):
+        raise ValueError("its schema is of another version")
 
 
-def _check(data: pa.Buffer | bytes) -> str:
-    # Against damage, not against malice: a cryptographic hash would cost a tenth of a read.
-    return f"{zlib.crc32(data):08x}"[-_CHECK_DIGITS:]
+def _checksum(data: pa.Buffer | bytes) -> str:
+    # Detects damage, not tampering: a cryptographic hash would add a tenth to each read.
+    return f"{zlib.crc32(data):08x}"[-_CHECKSUM_DIGITS:]
 
 
 def prepare(root: Path) -> None:
-    """Mark a new cache for backup programs and git; drop what a killed writer left behind.
+    """Tag a new cache directory for backup programs and git, and remove orphaned temporary files.
 
-    What an older release made for everybody's eyes is taken from all but its owner.
+    Also restricts files of older releases to their owner.
     """
-    # Below our own folder: a user may point the cache at a directory with other things in it.
-    ours = root / _LAYOUT
-    if not (ours / "CACHEDIR.TAG").exists():
-        private_files.make_folder(ours, root)
-        parquet.write_atomically(ours / ".gitignore", b"*\n", owner_only=True)
-        parquet.write_atomically(ours / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
+    # The tag goes into our own folder: the cache directory may hold files of other programs.
+    folder = root / _LAYOUT
+    if not (folder / "CACHEDIR.TAG").exists():
+        private_files.make_folder(folder, root)
+        parquet.write_atomically(folder / ".gitignore", b"*\n", owner_only=True)
+        parquet.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
     if root not in _swept:
         _swept.add(root)
-        private_files.tighten(ours)
+        private_files.tighten(folder)
         sweep(root)
 
 
 def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
-    """Remove temporary files that nobody will finish; return how many there were."""
+    """Remove temporary files of killed writers; return how many there were."""
     removed = 0
     for path in (root / _LAYOUT).glob(f"*/*/.*{parquet.TEMPORARY}"):
         with suppress(OSError):

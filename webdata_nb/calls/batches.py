@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.cache.result import Result, warn_of
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
 from webdata_nb.calls.cached_call import PASSING, stale
-from webdata_nb.calls.combined_progress import Overview
+from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.calls.multi_input import MAX_CONCURRENT_INPUTS, FanOutOptions
 from webdata_nb.contract import limits
 from webdata_nb.display.progress_view import UNITS
@@ -39,7 +39,7 @@ from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.stream import Stream, merged
 from webdata_nb.streams import creatives_listing, job_stream
 from webdata_nb.streams.job_stream import Flow
-from webdata_nb.streams.stream_stats import Tally
+from webdata_nb.streams.stream_stats import StreamStats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +151,7 @@ class _Reading:
         self._began = datetime.now(UTC)
         service = self._call.connection.scope(self._call.settings).service
         self._service = service
-        self._tallies = [Tally(each, service) for each in inputs]
+        self._tallies = [StreamStats(each, service) for each in inputs]
         self._op = inputs[0].spec.op
 
     async def frames(self) -> AsyncGenerator[pd.DataFrame, None]:
@@ -174,7 +174,9 @@ class _Reading:
         what = f"{self._op} of {len(self._tallies)} inputs"
         unit = UNITS[self._op]
         async with shown(what, None, self._call, unit=unit, instead=self._stop) as listener:
-            overview = Overview(listener, [tally.each.spec.total for tally in self._tallies])
+            overview = CombinedProgress(
+                listener, [tally.each.spec.total for tally in self._tallies]
+            )
             sources = [
                 partial(self._overseen, overview, number, quiet)
                 for number in range(len(self._tallies))
@@ -184,7 +186,7 @@ class _Reading:
                     yield framed
 
     async def _overseen(
-        self, overview: Overview, number: int, call: CallOptions
+        self, overview: CombinedProgress, number: int, call: CallOptions
     ) -> AsyncGenerator[pd.DataFrame, None]:
         tally = self._tallies[number]
         seen = replace(call, also=partial(overview.seen, number))
@@ -205,7 +207,7 @@ class _Reading:
                 await asyncio.gather(*map(client.cancel_quietly, ids))
 
     async def _of_input(
-        self, tally: Tally, call: CallOptions
+        self, tally: StreamStats, call: CallOptions
     ) -> AsyncGenerator[pd.DataFrame, None]:
         if self._halt.is_set():
             return
@@ -229,10 +231,10 @@ class _Reading:
 
     # ----------------------------------------------------------------------------- where rows are
 
-    async def _recorded(self, tally: Tally, call: CallOptions) -> AsyncGenerator[Batch, None]:
+    async def _recorded(self, tally: StreamStats, call: CallOptions) -> AsyncGenerator[Batch, None]:
         """Give the rows, from a recording or into one where there is one."""
         spec = tally.each.spec
-        asked = cassette.question(spec.op, spec.params(local=True))
+        asked = cassette.recording_key(spec.op, spec.params(local=True))
         if (folder := call.settings.replay) is not None:
             played = await asyncio.to_thread(
                 cassette.get, folder, asked, spec.subject, spec.columns
@@ -253,10 +255,12 @@ class _Reading:
             told = tally.attrs() or {}
             await asyncio.to_thread(cassette.put, folder, asked, spec.subject, table, told)
 
-    async def _known_or_asked(self, tally: Tally, call: CallOptions) -> AsyncGenerator[Batch, None]:
+    async def _known_or_asked(
+        self, tally: StreamStats, call: CallOptions
+    ) -> AsyncGenerator[Batch, None]:
         """Give the rows that the cache has, or what the service says."""
         spec = tally.each.spec
-        memory = Memory.of_spec(spec, call)
+        memory = ResultCache.of_spec(spec, call)
         known: set[object] = set()
         if spec.only_new:
             before = await asyncio.to_thread(memory.last, ("creative_id",))
@@ -276,7 +280,7 @@ class _Reading:
             for part in self._of_result(tally, result):
                 yield part
 
-    def _of_result(self, tally: Tally, result: Result) -> list[Batch]:
+    def _of_result(self, tally: StreamStats, result: Result) -> list[Batch]:
         tally.kept = result.attrs
         return self._slices(result.table)
 
@@ -284,7 +288,7 @@ class _Reading:
         firsts = range(0, table.num_rows, self._streaming.size)
         return [Batch(table.slice(first, self._streaming.size), {}) for first in firsts]
 
-    async def _asked(self, tally: Tally, call: CallOptions) -> AsyncGenerator[Batch, None]:
+    async def _asked(self, tally: StreamStats, call: CallOptions) -> AsyncGenerator[Batch, None]:
         spec = tally.each.spec
         what = f"{spec.op} {receipt.short(spec.subject)}"
         async with (
@@ -302,7 +306,7 @@ class _Reading:
 
     # ------------------------------------------------------------------------------- what is made
 
-    def _framed(self, tally: Tally, part: Batch) -> pd.DataFrame:
+    def _framed(self, tally: StreamStats, part: Batch) -> pd.DataFrame:
         streaming, spec = self._streaming, tally.each.spec
         attrs = {
             "kind": spec.op,
@@ -324,7 +328,7 @@ class _Reading:
         backend = self._call.dtype_backend
         return frame.build(table, attrs=attrs, dtype_backend=backend, objects=part.objects)
 
-    def _failed(self, tally: Tally) -> pd.DataFrame:
+    def _failed(self, tally: StreamStats) -> pd.DataFrame:
         spec = tally.each.spec
         words = Part(tally.each.labels, None, datetime.now(UTC), tally.error)
         table = stacked.stack(spec.op, spec.columns, [words])
@@ -361,7 +365,7 @@ def _without(part: Batch, known: set[object]) -> Batch:
     return Batch(part.table.filter(kept), {})
 
 
-def _judge(tally: Tally, call: CallOptions) -> None:
+def _judge(tally: StreamStats, call: CallOptions) -> None:
     """Raise or warn where the job did not end well; its rows were handed over."""
     if tally.ended is None or (trouble := tally.ended.trouble()) is None:
         if tally.ended is not None and tally.rows == 0:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import (
     CrawlRequest,
@@ -161,7 +161,7 @@ def _unanswered(specs: Sequence[JobSpec], call: CallOptions) -> list[JobSpec]:
     """Return the requests that the service would have to answer, each question once."""
     left: dict[str, JobSpec] = {}
     for spec in specs:
-        memory = Memory.of_spec(spec, call)
+        memory = ResultCache.of_spec(spec, call)
         if not memory.has_answer():
-            left.setdefault(memory.question.digest if call.cache else str(len(left)), spec)
+            left.setdefault(memory.key.digest if call.cache else str(len(left)), spec)
     return list(left.values())

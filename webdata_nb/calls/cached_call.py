@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cache.fetched import Fetched
 from webdata_nb.cache.result import Result, delivered
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls.fetch import fetch
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -64,7 +64,7 @@ async def answer(spec: JobSpec, call: CallOptions) -> pd.DataFrame:
 
 async def gained(spec: JobSpec, call: CallOptions) -> Result:
     """Return the rows that `spec` stands for: replayed, from the cache or from the service."""
-    asked = cassette.question(spec.op, spec.params(local=True))
+    asked = cassette.recording_key(spec.op, spec.params(local=True))
     if (folder := call.settings.replay) is not None:
         played = await asyncio.to_thread(cassette.get, folder, asked, spec.subject, spec.columns)
         return Result.played(*played)
@@ -76,7 +76,7 @@ async def gained(spec: JobSpec, call: CallOptions) -> Result:
 
 
 async def _gained(spec: JobSpec, call: CallOptions) -> Result:
-    memory = Memory.of_spec(spec, call)
+    memory = ResultCache.of_spec(spec, call)
     if spec.only_new:
         return await _news(spec, call, memory)
     if not call.cache and not call.settings.offline:
@@ -92,7 +92,7 @@ async def _gained(spec: JobSpec, call: CallOptions) -> Result:
         return await _asked(spec, call, memory)
 
 
-async def _news(spec: JobSpec, call: CallOptions, memory: Memory) -> Result:
+async def _news(spec: JobSpec, call: CallOptions, memory: ResultCache) -> Result:
     """Ask anew, and leave out the creatives of the answer before; it stays the next one's past."""
     async with memory.turn():
         before = await asyncio.to_thread(memory.last, ("creative_id",))
@@ -100,7 +100,7 @@ async def _news(spec: JobSpec, call: CallOptions, memory: Memory) -> Result:
     return await asyncio.to_thread(result.without, before)
 
 
-async def _asked(spec: JobSpec, call: CallOptions, memory: Memory) -> Result:
+async def _asked(spec: JobSpec, call: CallOptions, memory: ResultCache) -> Result:
     """Ask the service; an older answer stands in for an error where the call allows it."""
     began = datetime.now(UTC)
     try:
@@ -117,7 +117,7 @@ async def _asked(spec: JobSpec, call: CallOptions, memory: Memory) -> Result:
     return fresh() if spec.brief and not call.cache else await asyncio.to_thread(fresh)
 
 
-async def stale(spec: JobSpec, memory: Memory, error: WebdataError) -> Result:
+async def stale(spec: JobSpec, memory: ResultCache, error: WebdataError) -> Result:
     """Return the older answer that stands in for an error; raises the error where there is none."""
     found = await asyncio.to_thread(memory.stale, spec.columns)
     if found is None:
@@ -131,7 +131,7 @@ async def stale(spec: JobSpec, memory: Memory, error: WebdataError) -> Result:
     return Result.kept(found, "stale")
 
 
-async def _fetched(spec: JobSpec, call: CallOptions, memory: Memory) -> Fetched:
+async def _fetched(spec: JobSpec, call: CallOptions, memory: ResultCache) -> Fetched:
     subject = receipt.short(spec.subject)
     unit = UNITS[spec.op]
     async with shown(f"{spec.op} {subject}", spec.total, call, unit=unit) as listener:

@@ -12,7 +12,7 @@ from webdata_nb.display.progress_view import Inputs, View
 _LEAST_SHARE = 0.05
 
 
-class Overview:
+class CombinedProgress:
     """Adds up the views of several inputs, and tells the listener of them all.
 
     Everything is told on one loop, where `seen` and `ended` are called.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from webdata_nb.bridge import PORTAL, SETTLE_S
-from webdata_nb.cache.cancel_token import Demand
+from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import Result
 from webdata_nb.errors import JobCancelled, WebdataError
 from webdata_nb.requests.call_options import CallOptions
@@ -22,20 +22,20 @@ Run = Callable[[JobSpec, CallOptions], Awaitable[Outcome]]
 _LOOK_S: Final = 0.1
 
 
-def fan_out(executor: Executor, run: Run, demand: Demand) -> Run:
-    """Return what hands an input to `executor`, whose worker does as `run` while `demand` stands.
+def fan_out(executor: Executor, run: Run, token: CancelToken) -> Run:
+    """Return what hands an input to `executor`, whose worker does as `run` while `token` stands.
 
     Where the caller is cancelled, an input that was not begun is taken back; one that was ends its
     job at the service, and may still give the rows so far.
     """
 
     async def handed(spec: JobSpec, call: CallOptions) -> Outcome:
-        future = executor.submit(_work, run, spec, call, demand)
+        future = executor.submit(_work, run, spec, call, token)
         waited = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(waited)
         except asyncio.CancelledError:
-            demand.met()
+            token.cancel()
             if not future.cancel():
                 # As long as the bridge waits for everything that an interrupt ends.
                 await asyncio.wait([waited], timeout=SETTLE_S)
@@ -59,12 +59,12 @@ def _partial(waited: asyncio.Future[Outcome]) -> Result | None:
     return got if isinstance(got, Result) else None
 
 
-def _work(run: Run, spec: JobSpec, call: CallOptions, demand: Demand) -> Outcome:
+def _work(run: Run, spec: JobSpec, call: CallOptions, token: CancelToken) -> Outcome:
     """Run one input in another thread or process; whatever it returns pickles."""
-    if demand.in_sight and not demand.stands:
+    if token.visible and token.cancelled:
         return JobCancelled("")
     try:
-        outcome = PORTAL.run(_while_wanted(run(spec, call), demand))
+        outcome = PORTAL.run(_while_wanted(run(spec, call), token))
     except (KeyboardInterrupt, concurrent.futures.CancelledError):
         # Ctrl-C in a terminal reaches every process of its group. Raised, it would end the loop
         # of the process that waits, where an interrupt of its own is on its way.
@@ -72,14 +72,14 @@ def _work(run: Run, spec: JobSpec, call: CallOptions, demand: Demand) -> Outcome
     return outcome if isinstance(outcome, WebdataError) else replace(outcome, objects={})
 
 
-async def _while_wanted(running: Awaitable[Outcome], demand: Demand) -> Outcome:
+async def _while_wanted(running: Awaitable[Outcome], token: CancelToken) -> Outcome:
     """Wait for an input, and cancel it once nobody wants it: it ends its job as any call does."""
     task = asyncio.ensure_future(running)
-    watched = demand.in_sight
+    watched = token.visible
     try:
         while not task.done():
             await asyncio.wait([task], timeout=_LOOK_S if watched else None)
-            if watched and not await asyncio.to_thread(demand.path.exists):
+            if watched and not await asyncio.to_thread(token.path.exists):
                 break
     finally:
         if not task.done():

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from webdata_nb.cache.cancel_token import Demand
+from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import Result, delivered
 from webdata_nb.calls import budget, executor
 from webdata_nb.calls.cached_call import answer, gained
-from webdata_nb.calls.combined_progress import Overview
+from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.calls.executor import Outcome, Run
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -115,12 +115,12 @@ async def _outcomes(
 ) -> tuple[list[Outcome | None], bool]:
     if fan_out.executor is None:
         return await _gathered(inputs, call, _here, fan_out)
-    demand = await asyncio.to_thread(Demand.raised, call.settings.cache_dir)
+    token = await asyncio.to_thread(CancelToken.create, call.settings.cache_dir)
     try:
-        handed = executor.fan_out(fan_out.executor, _here, demand)
+        handed = executor.fan_out(fan_out.executor, _here, token)
         return await _gathered(inputs, call, handed, fan_out)
     finally:
-        demand.met()
+        token.cancel()
 
 
 async def _gathered(
@@ -135,7 +135,7 @@ async def _gathered(
     places = asyncio.Semaphore(MAX_CONCURRENT_INPUTS if fan_out.executor is None else len(inputs))
 
     async with shown(what, None, call, unit=UNITS[spec.op]) as listener:
-        overview = Overview(listener, [each.spec.total for each in inputs])
+        overview = CombinedProgress(listener, [each.spec.total for each in inputs])
 
         async def one(number: int, each: Input) -> Outcome:
             # Another process could not tell, and another thread must not.

@@ -23,7 +23,7 @@ from webdata_nb.frames.rows import Batch
 ROWS: Final = 50
 
 
-class Harvest:
+class CrawlRowReader:
     """The rows of one crawl; entered while the job is waited for, complete after `rest`.
 
     Only a service with an event stream is read early: it is ours, whose rows keep their places

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from webdata_nb.bridge import synced
 from webdata_nb.cache import snapshots
-from webdata_nb.cache.job_refs import Ticket
+from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result import Result, delivered
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import job_wait, progress_events
 from webdata_nb.contract.events import Event, Progress
 from webdata_nb.contract.states import JobKind, JobStatus
@@ -77,8 +77,8 @@ class Job:
     5
     """
 
-    def __init__(self, ticket: Ticket, connection: Connection, last: Progress) -> None:
-        self._ticket = ticket
+    def __init__(self, job_ref: JobRef, connection: Connection, last: Progress) -> None:
+        self._job_ref = job_ref
         self._connection = connection
         self._last = last
         self._watch = Watch()
@@ -86,7 +86,7 @@ class Job:
     @property
     def job_id(self) -> str:
         """Its id at the service."""
-        return self._ticket.job_id
+        return self._job_ref.job_id
 
     @property
     def connection(self) -> Connection:
@@ -96,12 +96,12 @@ class Job:
     @property
     def kind(self) -> JobKind:
         """`search` or `crawl`."""
-        return "search" if self._ticket.op == "search" else "crawl"
+        return self._job_ref.kind
 
     @property
     def subject(self) -> str:
         """The query or the start URL."""
-        return self._ticket.subject
+        return self._job_ref.subject
 
     # ------------------------------------------------------------------------------ how it goes
 
@@ -116,7 +116,7 @@ class Job:
         if not self._last.status.terminal:
             call = CallOptions.of(session=self._connection)
             if call.settings.replay is not None:
-                self._note(await recorded_jobs.progress(call.settings.replay, self._ticket))
+                self._note(await recorded_jobs.replay_progress(call.settings.replay, self._job_ref))
                 return self._last
             async with self._connection.client(call.settings) as client:
                 reply = await client.status(self.kind, self.job_id)
@@ -259,8 +259,8 @@ class Job:
         call = CallOptions.of(session=self._connection)
         async with self._connection.client(call.settings) as client:
             reply = await client.retry(self.job_id)
-        ticket = replace(self._ticket, job_id=reply.started, file=None)
-        return started(ticket, self._connection, remember=True)
+        job_ref = replace(self._job_ref, job_id=reply.started, file=None)
+        return started(job_ref, self._connection, remember=True)
 
     retry = synced(aretry)
 
@@ -393,15 +393,15 @@ class Job:
     async def _collected(self, call: CallOptions) -> Result:
         """Return the rows, from a recording or into one where there is one."""
         if call.settings.replay is not None:
-            return await recorded_jobs.ended(call.settings.replay, self._ticket)
+            return await recorded_jobs.replay_result(call.settings.replay, self._job_ref)
         result = await self._gathered(call)
         if call.settings.record is not None and result.whole:
-            await recorded_jobs.note_end(call.settings.record, self._ticket, result)
+            await recorded_jobs.record_result(call.settings.record, self._job_ref, result)
         return result
 
     async def _gathered(self, call: CallOptions) -> Result:
         """Return the rows, from the file of an earlier collection or from the service."""
-        memory = Memory.of(self._ticket.question, call)
+        memory = ResultCache.of(self._job_ref.cache_key, call)
         kept = await asyncio.to_thread(self._kept, memory)
         if kept is not None:
             return Result.kept(kept)
@@ -419,23 +419,23 @@ class Job:
                 )
             listener.ended(fetched.outcome.status)
         if call.cache:
-            memory.note(self._ticket)
+            memory.note(self._job_ref)
         return await asyncio.to_thread(
             Result.fresh,
             fetched,
             memory,
-            shown=self._ticket.shown,
-            request=self._ticket.request,
+            shown=self._job_ref.shown,
+            request=self._job_ref.request,
             began=began,
         )
 
-    def _kept(self, memory: Memory) -> snapshots.Snapshot | None:
+    def _kept(self, memory: ResultCache) -> snapshots.Snapshot | None:
         if not memory.call.cache:
             return None
-        ticket = memory.ticket(self.job_id)
-        if ticket is None or ticket.file is None:
+        job_ref = memory.job_ref(self.job_id)
+        if job_ref is None or job_ref.file is None:
             return None
-        return snapshots.at_path(Path(ticket.file), ticket.question, self._ticket.shown)
+        return snapshots.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.shown)
 
     # -------------------------------------------------------------------------------- how it looks
 
@@ -466,16 +466,16 @@ class Job:
         return object_html.bundle(repr(self), self._line(), self.job_id)
 
 
-def started(ticket: Ticket, connection: Connection, *, remember: bool) -> Job:
-    """Return the job of a ticket that was just started."""
+def started(job_ref: JobRef, connection: Connection, *, remember: bool) -> Job:
+    """Return the job of a job_ref that was just started."""
     if remember:
-        Memory.of(ticket.question, CallOptions.of(session=connection)).note(ticket)
+        ResultCache.of(job_ref.cache_key, CallOptions.of(session=connection)).note(job_ref)
     begun = Progress(
-        job_id=ticket.job_id,
-        type="search" if ticket.op == "search" else "crawl",
+        job_id=job_ref.job_id,
+        type=job_ref.kind,
         status=JobStatus.STARTED,
     )
-    return Job(ticket, connection, begun)
+    return Job(job_ref, connection, begun)
 
 
 def checked_id(job_id: object) -> str:

@@ -286,7 +286,7 @@ async def recorded(
     ask: Callable[[Client], Awaitable[Sequence[Reply]]],
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Return a listing and what it tells of itself, from a recording or into one."""
-    question, subject = cassette.question(table, params), str(params.get("query", ""))
+    question, subject = cassette.recording_key(table, params), str(params.get("query", ""))
     if (folder := call.settings.replay) is not None:
         names = schemas.SCHEMAS[table].names
         path, found, attrs = await asyncio.to_thread(cassette.get, folder, question, subject, names)

@@ -26,7 +26,7 @@ from webdata_nb.errors import (
 )
 from webdata_nb.frames import rows
 from webdata_nb.frames.receipt import of_crawl, of_search
-from webdata_nb.jobs.incremental_reader import Harvest
+from webdata_nb.jobs.incremental_reader import CrawlRowReader
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
 from webdata_nb.requests.job_spec import JobSpec
@@ -97,7 +97,7 @@ async def follow(
         seen[:] = [await client.search_status(job_id, wait_s=_GLANCE_S)]
         return seen[0]
 
-    harvest = Harvest(client, job_id, report)
+    harvest = CrawlRowReader(client, job_id, report)
     collect = partial(_crawled, client, job_id, subject, harvest)
     if kind == "search":
         collect = partial(_found, client, job_id)
@@ -149,7 +149,7 @@ async def _found(client: Client, job_id: str) -> Fetched:
     return await _searched(await client.search_status(job_id))
 
 
-async def _crawled(client: Client, job_id: str, subject: str, harvest: Harvest) -> Fetched:
+async def _crawled(client: Client, job_id: str, subject: str, harvest: CrawlRowReader) -> Fetched:
     """Return a crawl's rows as they are now."""
     told = await client.crawl_status(job_id, per_page=1, include_data=False)
     batch, missing = await harvest.rest(told.total_results)

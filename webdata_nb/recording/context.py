@@ -1,4 +1,4 @@
-"""Records a notebook's calls into a folder, and replays them without a service."""
+"""Public context managers that record calls into a folder and replay them without a service."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.recording import cassette
 from webdata_nb.settings import options
 
-Mode = Literal["record", "replay"]
-_OTHER: Final[dict[Mode, Mode]] = {"record": "replay", "replay": "record"}
+RecordingMode = Literal["record", "replay"]
+_OPPOSITE: Final[dict[RecordingMode, RecordingMode]] = {"record": "replay", "replay": "record"}
 
 
-class Tape:
-    """A recording under way; `stop` or the end of a `with` block ends it."""
+class Recording:
+    """An active recording or replay; `stop` or the end of a `with` block ends it."""
 
-    def __init__(self, mode: Mode, folder: Path) -> None:
-        self._mode: Mode = mode
+    def __init__(self, mode: RecordingMode, folder: Path) -> None:
+        self._mode: RecordingMode = mode
         self._folder = folder
-        self._before: Path | str | None = getattr(options, mode)
-        cassette.HEADS.rewind(folder)
+        self._previous: Path | str | None = getattr(options, mode)
+        cassette.POSITIONS.rewind(folder)
         setattr(options, mode, folder)
 
     def stop(self) -> None:
-        """Go on as before."""
-        setattr(options, self._mode, self._before)
+        """End it and restore the previous setting."""
+        setattr(options, self._mode, self._previous)
 
     def __enter__(self) -> Self:
         return self
@@ -43,29 +43,29 @@ class Tape:
         return f"{self._mode}({str(self._folder)!r})"
 
 
-def record(folder: str | Path) -> Tape:
-    """Store the answer of every later call in a folder, for `replay`.
+def record(folder: str | Path) -> Recording:
+    """Record the result of every later call in a folder, for `replay`.
 
-    Holds from now on, in all threads of this process, to the end of a `with` block or to
-    `stop()`; `options.record` and WEBDATA_RECORD do the same. Recorded are the frames of all
-    functions, listings such as `jobs_df` among them, streams that were read to their end, and jobs
-    with the rows that were collected of them. Answers of the cache are recorded as well. A call
-    whose job did not end well is not recorded.
+    Applies to all threads of this process until the end of a `with` block or until `stop()`;
+    `options.record` and WEBDATA_RECORD do the same. It records the frames of all functions,
+    including listings such as `jobs_df`, streams that were read to their end, and jobs with the
+    rows that were collected. Cached results are recorded as well. A call whose job failed or was
+    cancelled is not recorded.
 
     Parameters
     ----------
     folder
-        Made where it is missing. A question that is asked again replaces its earlier recording.
+        Created where it is missing. A repeated request replaces its earlier recording.
 
     Returns
     -------
-    Tape
-        To be used in a `with` statement, or kept for its `stop()`.
+    Recording
+        Use it in a `with` statement, or call its `stop()`.
 
     Raises
     ------
     InvalidArgument
-        A folder that cannot be one, or a replay is under way.
+        The folder is not a valid path, or a replay is active.
 
     Examples
     --------
@@ -77,31 +77,31 @@ def record(folder: str | Path) -> Tape:
     ...         search_df("aurora forecast", formats=[]).equals(first)
     True
     """
-    return _tape("record", folder)
+    return _start("record", _path(folder))
 
 
-def replay(folder: str | Path) -> Tape:
+def replay(folder: str | Path) -> Recording:
     """Answer every later call from a recording, without a service or a key.
 
-    Holds as `record` does; `options.replay` and WEBDATA_REPLAY do the same. The n-th time a call
-    is made it gets the n-th answer that was recorded. A call that was not recorded raises
-    NotRecorded, as does what acts on a job (`cancel`, `retry`, `events` and the service's own
-    exports); nothing is ever sent.
+    Applies as `record` does; `options.replay` and WEBDATA_REPLAY do the same. The n-th call with
+    the same arguments gets the n-th recorded result. A call that was not recorded raises
+    NotRecorded, and so do actions on a job (`cancel`, `retry`, `events` and the service's own
+    exports). No request is sent.
 
     Parameters
     ----------
     folder
-        What `record` was given.
+        The folder that was given to `record`.
 
     Returns
     -------
-    Tape
-        To be used in a `with` statement, or kept for its `stop()`.
+    Recording
+        Use it in a `with` statement, or call its `stop()`.
 
     Raises
     ------
     InvalidArgument
-        There is no such folder, or a recording is under way.
+        The folder does not exist, or a recording is active.
 
     Examples
     --------
@@ -112,16 +112,16 @@ def replay(folder: str | Path) -> Tape:
     ...
     webdata_nb.errors.NotRecorded: ...
     """
-    made = _path(folder)
-    if not made.is_dir():
+    path = _path(folder)
+    if not path.is_dir():
         raise InvalidArgument("folder must be a directory that record() has filled")
-    return _tape("replay", made)
+    return _start("replay", path)
 
 
-def _tape(mode: Mode, folder: str | Path) -> Tape:
-    if getattr(options, _OTHER[mode]) is not None:
-        raise InvalidArgument(f"{mode} cannot begin while a {_OTHER[mode]} is under way")
-    return Tape(mode, _path(folder))
+def _start(mode: RecordingMode, folder: Path) -> Recording:
+    if getattr(options, _OPPOSITE[mode]) is not None:
+        raise InvalidArgument(f"{mode} cannot start while a {_OPPOSITE[mode]} is active")
+    return Recording(mode, folder)
 
 
 def _path(folder: object) -> Path:

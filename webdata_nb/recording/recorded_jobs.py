@@ -1,4 +1,4 @@
-"""Jobs in a recording: how each was started, and what it gave in the end."""
+"""Records how jobs were started and what they returned, and replays both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webdata_nb.cache.job_refs import Ticket
+from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result import Result
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
@@ -16,55 +16,55 @@ from webdata_nb.frames import rows
 from webdata_nb.recording import cassette
 
 if TYPE_CHECKING:
-    from webdata_nb.cache.snapshots import Question
+    from webdata_nb.cache.snapshots import CacheKey
     from webdata_nb.contract.states import JobKind
     from webdata_nb.requests.job_spec import JobSpec
 
 
-def _start_of(spec: JobSpec) -> Question:
-    return cassette.question(spec.op, {"started": spec.params(local=True)})
+def _start_key(spec: JobSpec) -> CacheKey:
+    return cassette.recording_key(spec.op, {"started": spec.params(local=True)})
 
 
-def _end_of(op: JobKind, job_id: str) -> Question:
-    return cassette.question(op, {"job_id": job_id})
+def _result_key(kind: JobKind, job_id: str) -> CacheKey:
+    return cassette.recording_key(kind, {"job_id": job_id})
 
 
-async def note_start(folder: Path, spec: JobSpec, job_id: str) -> None:
-    """Record that a job was started."""
-    told = {"job_id": job_id}
-    nothing = rows.joined(spec.op, ()).table
-    await asyncio.to_thread(cassette.put, folder, _start_of(spec), spec.subject, nothing, told)
+async def record_start(folder: Path, spec: JobSpec, job_id: str) -> None:
+    """Record the start of a job."""
+    no_rows = rows.joined(spec.op, ()).table
+    attrs = {"job_id": job_id}
+    await asyncio.to_thread(cassette.put, folder, _start_key(spec), spec.subject, no_rows, attrs)
 
 
-async def started(folder: Path, spec: JobSpec) -> str:
+async def replay_start(folder: Path, spec: JobSpec) -> str:
     """Return the id of the job that was started while recording; raises `NotRecorded`."""
-    asked = _start_of(spec)
-    _, _, told = await asyncio.to_thread(cassette.get, folder, asked, spec.subject, ())
-    return str(told["job_id"])
+    key = _start_key(spec)
+    _, _, attrs = await asyncio.to_thread(cassette.get, folder, key, spec.subject, ())
+    return str(attrs["job_id"])
 
 
-async def note_end(folder: Path, ticket: Ticket, result: Result) -> None:
-    """Record what a job gave."""
-    asked = _end_of(_kind(ticket), ticket.job_id)
-    told = {**result.attrs, "subject": ticket.subject}
-    keep = partial(cassette.put, cached=result.receipt_of)
-    await asyncio.to_thread(keep, folder, asked, ticket.job_id, result.table, told)
+async def record_result(folder: Path, job_ref: JobRef, result: Result) -> None:
+    """Record the rows of a job."""
+    key = _result_key(job_ref.kind, job_ref.job_id)
+    attrs = {**result.attrs, "subject": job_ref.subject}
+    put = partial(cassette.put, cached=result.receipt_of)
+    await asyncio.to_thread(put, folder, key, job_ref.job_id, result.table, attrs)
 
 
-async def ended(folder: Path, ticket: Ticket) -> Result:
-    """Return what a job gave while recording; raises `NotRecorded`."""
-    asked = _end_of(_kind(ticket), ticket.job_id)
-    played = await asyncio.to_thread(cassette.get, folder, asked, ticket.job_id, ticket.shown)
+async def replay_result(folder: Path, job_ref: JobRef) -> Result:
+    """Return the recorded rows of a job; raises `NotRecorded`."""
+    key = _result_key(job_ref.kind, job_ref.job_id)
+    played = await asyncio.to_thread(cassette.get, folder, key, job_ref.job_id, job_ref.shown)
     return Result.played(*played)
 
 
-async def progress(folder: Path, ticket: Ticket) -> Progress:
-    """Return a job's progress: in a recording every job has ended."""
-    result = await ended(folder, ticket)
+async def replay_progress(folder: Path, job_ref: JobRef) -> Progress:
+    """Return a job's progress: every recorded job has ended."""
+    result = await replay_result(folder, job_ref)
     counts = result.attrs["counts"]
     return Progress(
-        job_id=ticket.job_id,
-        type=_kind(ticket),
+        job_id=job_ref.job_id,
+        type=job_ref.kind,
         status=JobStatus(result.attrs["status"]),
         completed=counts["rows"],
         total=counts["total"],
@@ -72,23 +72,18 @@ async def progress(folder: Path, ticket: Ticket) -> Progress:
     )
 
 
-async def found(folder: Path, job_id: str, service: str) -> Ticket:
-    """Return the ticket of a job that was collected while recording.
+async def find_job(folder: Path, job_id: str, service: str) -> JobRef:
+    """Return the reference to a job whose rows were recorded.
 
     Raises
     ------
     NotRecorded
-        There is none of this id.
+        The recording has no such job.
     """
     kinds: tuple[JobKind, ...] = ("crawl", "search")
     for kind in kinds:
-        told = await asyncio.to_thread(cassette.attrs, folder, _end_of(kind, job_id))
-        if told is not None:
-            ticket = Ticket.foreign(job_id, kind, service)
-            shown = tuple(told["shown"])
-            return Ticket(job_id, kind, str(told["subject"]), ticket.digest, shown)
+        attrs = await asyncio.to_thread(cassette.attrs, folder, _result_key(kind, job_id))
+        if attrs is not None:
+            digest = JobRef.for_foreign_job(job_id, kind, service).digest
+            return JobRef(job_id, kind, str(attrs["subject"]), digest, tuple(attrs["shown"]))
     raise NotRecorded(f"job {job_id} is not in the recording {folder}: record the notebook again")
-
-
-def _kind(ticket: Ticket) -> JobKind:
-    return "search" if ticket.op == "search" else "crawl"

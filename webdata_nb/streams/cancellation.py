@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Halted(Exception):
+class StreamCancelled(Exception):
     """The reader has had enough."""
 
 
 async def unless(halt: asyncio.Event, work: Awaitable[T]) -> T:
-    """Wait for `work`; raises `Halted` once `halt` is set, and ends the work."""
+    """Wait for `work`; raises `StreamCancelled` once `halt` is set, and ends the work."""
     task: asyncio.Future[T] = asyncio.ensure_future(work)
     halted = asyncio.ensure_future(halt.wait())
     try:
@@ -22,7 +22,7 @@ async def unless(halt: asyncio.Event, work: Awaitable[T]) -> T:
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise Halted
+        raise StreamCancelled
     finally:
         task.cancel()
         halted.cancel()

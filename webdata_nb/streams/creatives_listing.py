@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from webdata_nb.cache.fetched import Fetched
-from webdata_nb.cache.partials import Partial
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.partials import PartialListing
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import paging
 from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
@@ -20,7 +20,7 @@ from webdata_nb.frames.receipt import of_creatives
 from webdata_nb.frames.rows import Batch, batch, returning
 from webdata_nb.requests.deadline import within
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.streams.cancellation import Halted, unless
+from webdata_nb.streams.cancellation import StreamCancelled, unless
 from webdata_nb.streams.creative_files import downloaded
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ async def creatives(
     client: Client, spec: JobSpec, call: CallOptions, listener: Listener
 ) -> Fetched:
     """Read every page, unless `max_rows` ends it sooner."""
-    memory = Memory.of_spec(spec, call)
-    partial = Partial.of(memory.root, memory.question) if call.cache else None
+    memory = ResultCache.of_spec(spec, call)
+    partial = PartialListing.of(memory.root, memory.key) if call.cache else None
     listing = _Listing(spec.subject, spec.max_rows, partial)
     try:
         await within(call.timeout_s, listing.read(client, spec.body, call, listener))
@@ -49,7 +49,9 @@ async def creatives(
 class _Listing:
     """The pages of one advertiser, as they come in, and as an earlier call left them."""
 
-    def __init__(self, advertiser: str, max_rows: int | None, partial: Partial | None) -> None:
+    def __init__(
+        self, advertiser: str, max_rows: int | None, partial: PartialListing | None
+    ) -> None:
         self._advertiser = advertiser
         self._max_rows = max_rows
         self._partial = partial
@@ -77,7 +79,7 @@ class _Listing:
             self._shortfall.__cause__ = error
         else:
             if self._partial is not None:
-                await asyncio.to_thread(self._partial.drop)
+                await asyncio.to_thread(self._partial.delete)
         if call.cache:
             await downloaded(client, self._rows, call.settings.cache_dir)
 
@@ -91,7 +93,7 @@ class _Listing:
                 listener.count(len(self._rows))
                 if self._partial is not None:
                     told = reply.model_dump(mode="json")
-                    await asyncio.to_thread(self._partial.add, told)
+                    await asyncio.to_thread(self._partial.append, told)
 
     def fetched(self, *, interrupted: bool = False) -> Fetched:
         """Return what was read."""
@@ -103,18 +105,18 @@ class _Listing:
         return Fetched(made, outcome, shortfall=self._shortfall, interrupted=interrupted)
 
 
-async def _taken_up(partial: Partial | None, *, refresh: bool) -> list[CreativesReply]:
+async def _taken_up(partial: PartialListing | None, *, refresh: bool) -> list[CreativesReply]:
     """Return the pages that an earlier call got before it broke off."""
     if partial is None:
         return []
     if refresh:
-        await asyncio.to_thread(partial.drop)
+        await asyncio.to_thread(partial.delete)
         return []
     pages = await asyncio.to_thread(partial.pages)
     try:
         return [CreativesReply.model_validate(page) for page in pages]
     except ValidationError:
-        await asyncio.to_thread(partial.drop)
+        await asyncio.to_thread(partial.delete)
         return []
 
 
@@ -159,8 +161,8 @@ class _Pages:
     async def read(self) -> AsyncGenerator[CreativesReply, None]:
         """Give each page; one that cannot be read costs the rest, not what came before."""
         flow = self._flow
-        memory = Memory.of_spec(flow.spec, flow.call)
-        partial = Partial.of(memory.root, memory.question) if flow.call.cache else None
+        memory = ResultCache.of_spec(flow.spec, flow.call)
+        partial = PartialListing.of(memory.root, memory.key) if flow.call.cache else None
         earlier = await _taken_up(partial, refresh=flow.call.refresh)
         for reply in earlier:
             yield reply
@@ -170,7 +172,7 @@ class _Pages:
             async with aclosing(self._kept(earlier, partial)) as replies:
                 async for reply in replies:
                     yield reply
-        except Halted:
+        except StreamCancelled:
             self._interrupted = True
         except IncompleteResult as error:
             self._shortfall = error
@@ -181,16 +183,16 @@ class _Pages:
             self._shortfall.__cause__ = error
 
     async def _kept(
-        self, earlier: list[CreativesReply], partial: Partial | None
+        self, earlier: list[CreativesReply], partial: PartialListing | None
     ) -> AsyncGenerator[CreativesReply, None]:
         """Give what is asked for now, and keep it until the listing is whole."""
         async with aclosing(self._asked(earlier)) as replies:
             async for reply in replies:
                 if partial is not None:
-                    await asyncio.to_thread(partial.add, reply.model_dump(mode="json"))
+                    await asyncio.to_thread(partial.append, reply.model_dump(mode="json"))
                 yield reply
         if partial is not None:
-            await asyncio.to_thread(partial.drop)
+            await asyncio.to_thread(partial.delete)
 
     async def _asked(self, earlier: list[CreativesReply]) -> AsyncGenerator[CreativesReply, None]:
         flow = self._flow

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from webdata_nb.frames.rows import Batch, Row
     from webdata_nb.requests.call_options import CallOptions
     from webdata_nb.requests.job_spec import JobSpec
-    from webdata_nb.streams.stream_stats import Tally
+    from webdata_nb.streams.stream_stats import StreamStats
 
 # A search's reply holds all its rows: it is read again when half as many more are finished, and
 # those that then wait for a slow page wait no longer than this.
@@ -41,7 +41,7 @@ class Flow:
     call: CallOptions
     size: int
     listener: Listener
-    tally: Tally
+    tally: StreamStats
     halt: asyncio.Event
 
 

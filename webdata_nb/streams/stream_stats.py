@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webdata_nb.requests.inputs import Input
 
 
-class Tally:
+class StreamStats:
     """The count of one input's rows, as they are handed over.
 
     Attributes
