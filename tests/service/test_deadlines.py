@@ -29,7 +29,7 @@ MANNERS = politeness.Manners()
         f"a line of {throttle.LONGEST_LINE_S:,.0f} s",
         f"failed {MANNERS.broken_after} times in a row | {MANNERS.first_rest_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
-        f"sitemaps of a site | {sitemaps.ALL_S:g} s in all",
+        f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.PATIENCE_S:g} s",
         f"| {endpoint.DEADLINE_S:g} s, and {endpoint.PATIENCE_S:g} s in its line",
         f"| {pool.CPU_SECONDS:g} s of processor time",

@@ -7,13 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from webdata_nb.service.crawl.facets import Facets
+from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
-from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
-from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.crawl.plan import (
+    CrawlLimits,
+    CrawlPlan,
+    CrawlResult,
+    CrawlTarget,
+    SettledTarget,
+)
+from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.web.urls import canonical_key
 
-LOST: Final = Result("failed", "", reason="http_404")
+LOST: Final = CrawlResult("failed", "", reason="http_404")
 
 
 @dataclass
@@ -26,7 +32,7 @@ class Driven:
     fetched: list[str] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
 
-    def take(self, settled: list[Settled]) -> None:
+    def take(self, settled: list[SettledTarget]) -> None:
         """Note what became final."""
         for each in settled:
             if each.position is not None:
@@ -39,16 +45,16 @@ class Driven:
 
 
 def drive(
-    site: Mapping[str, Result] | Callable[[str], Result],
+    site: Mapping[str, CrawlResult] | Callable[[str], CrawlResult],
     start: str,
     *,
     frontier: Callable[[], Frontier] = BreadthFirst,
-    limits: Limits | None = None,
+    limits: CrawlLimits | None = None,
     concurrency: int = 1,
     seed: int = 0,
     obey_nofollow: bool = False,
-    facets: Facets | None = None,
-    stored: Mapping[int, tuple[str, Result]] | None = None,
+    facets: FacetDetector | None = None,
+    stored: Mapping[int, tuple[str, CrawlResult]] | None = None,
 ) -> Driven:
     """Crawl a table (or a function) of results; they come back in an order drawn from `seed`.
 
@@ -56,11 +62,11 @@ def drive(
     """
     chance = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, LOST)
-    plan = Plan(
-        start, limits or Limits(100, 10), Scope(frozenset({site_of(start)})), frontier(),
+    plan = CrawlPlan(
+        start, limits or CrawlLimits(100, 10), CrawlScope(frozenset({site_of(start)})), frontier(),
         canonical_key, obey_nofollow=obey_nofollow, facets=facets,
     )  # fmt: skip
-    done, flying = Driven(), list[Target]()
+    done, flying = Driven(), list[CrawlTarget]()
     while not plan.over:
         while len(flying) < concurrency and (target := plan.next()) is not None:
             flying.append(target)
@@ -73,5 +79,5 @@ def drive(
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)
         done.take(plan.settle(target.ordinal, result))
-    done.take([Settled(Target(-1, "", 0), None, tuple(plan.leftovers()))])
+    done.take([SettledTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
     return done

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.crawl.anchor_grading import grades
-from webdata_nb.service.crawl.plan import Result
+from webdata_nb.service.crawl.anchor_grading import anchor_grades
+from webdata_nb.service.crawl.plan import CrawlResult
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 
@@ -16,22 +16,22 @@ _OPTIONS: Final = ScrapeOptions(facts=frozenset({"metadata", "sketch", "shape"})
 _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def read(url: str, html: str | None) -> Result:
+def read(url: str, html: str | None) -> CrawlResult:
     """Return what a page comes to; None is a page that is not there."""
     if html is None:
-        return Result("failed", url, reason="http_404")
+        return CrawlResult("failed", url, reason="http_404")
     source = Source(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
     return as_result(url, scrape(source, _OPTIONS))
 
 
-def as_result(url: str, scraped: Scraped) -> Result:
+def as_result(url: str, scraped: Scraped) -> CrawlResult:
     """Return a scraped page as the plan gets to know it."""
-    return Result(
+    return CrawlResult(
         "page",
         url,
         content_hash=scraped.content_hash,
         links=tuple(link.url for link in scraped.outlinks),
-        grades=grades(link.anchor for link in scraped.outlinks),
+        grades=anchor_grades(link.anchor for link in scraped.outlinks),
         nofollow=tuple(n for n, link in enumerate(scraped.outlinks) if link.nofollow),
         sealed="nofollow" in scraped.robots,
         canonical=scraped.canonical,
@@ -40,11 +40,11 @@ def as_result(url: str, scraped: Scraped) -> Result:
     )
 
 
-def reader(html: Callable[[str], str | None]) -> Callable[[str], Result]:
+def reader(html: Callable[[str], str | None]) -> Callable[[str], CrawlResult]:
     """Return a site's pages as results, each read once."""
-    known: dict[str, Result] = {}
+    known: dict[str, CrawlResult] = {}
 
-    def result(url: str) -> Result:
+    def result(url: str) -> CrawlResult:
         if url not in known:
             known[url] = read(url, html(url))
         return known[url]

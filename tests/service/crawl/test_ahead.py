@@ -78,7 +78,7 @@ class House:
             context = await self._context(store)
             way = await ways.of({})
             with suppress(asyncio.CancelledError), spool.of(context.job.id) as files:
-                tools = crawl.Tools(way.visitor, way.polite, way.robots, "test", files)
+                tools = crawl.CrawlResources(way.visitor, way.polite, way.robots, "test", files)
                 task = asyncio.create_task(crawl.run(context, self.request, tools))
                 yield readers, task
                 if not task.done():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from webdata_nb.service.content.source import Source
-from webdata_nb.service.crawl.spooled_page import decode, encode, lying
+from webdata_nb.service.crawl.spooled_page import decode, encode, with_body_on_disk
 from webdata_nb.service.pages.page_pipeline import Arrived
 from webdata_nb.service.store.records import SpoolLocation
 
@@ -56,7 +56,7 @@ def test_a_page_that_lies_in_a_file_is_the_same_page(
     came = Arrived("http://x/", source, 0.1, screenshot=picture)
     parts, path = encode(came), tmp_path_factory.mktemp("spool") / "0"
     path.write_bytes(before + b"".join(parts))
-    kept = lying(came, parts[0], SpoolLocation(str(path), len(before)))
+    kept = with_body_on_disk(came, parts[0], SpoolLocation(str(path), len(before)))
     assert kept.source.body == b""
     assert replace(kept, source=kept.source.loaded()) == came
 

@@ -10,10 +10,10 @@ import pytest
 from tests.requirements import require
 from tests.service.crawl.driving import drive
 from tests.site.link_graph import BASE, LinkGraph, link_graph
-from webdata_nb.service.crawl.anchor_grading import grade, grades, prior
+from webdata_nb.service.crawl.anchor_grading import anchor_grade, anchor_grades, url_prior
 from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
-from webdata_nb.service.crawl.plan import Limits, Result
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlResult
 
 # Where people enter this documentation: its front, its table of contents, its index, its parts.
 STARTS = (
@@ -27,9 +27,9 @@ STARTS = (
 )
 
 
-def page(*links: str, nofollow: tuple[int, ...] = ()) -> Result:
+def page(*links: str, nofollow: tuple[int, ...] = ()) -> CrawlResult:
     urls = tuple(f"http://x.test{link}" for link in links)
-    return Result("page", "", links=urls, grades="2" * len(urls), nofollow=nofollow)
+    return CrawlResult("page", "", links=urls, grades="2" * len(urls), nofollow=nofollow)
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,13 @@ def docs() -> LinkGraph:
     return link_graph(require("python-docs"))
 
 
-def results(graph: LinkGraph) -> dict[str, Result]:
+def results(graph: LinkGraph) -> dict[str, CrawlResult]:
     return {
-        url: Result(
+        url: CrawlResult(
             "page",
             url,
             links=tuple(link.url for link in each.outlinks),
-            grades=grades(link.anchor for link in each.outlinks),
+            grades=anchor_grades(link.anchor for link in each.outlinks),
         )
         for url, each in graph.pages.items()
     }
@@ -56,7 +56,7 @@ def gains(graph: LinkGraph, share: float = 0.1) -> Iterator[tuple[str, float, fl
     best = sum(sorted(rank.values(), reverse=True)[:pages])
 
     def mass(start: str, frontier: Callable[[], Frontier]) -> float:
-        done = drive(site, BASE + start, frontier=frontier, limits=Limits(pages, 10))
+        done = drive(site, BASE + start, frontier=frontier, limits=CrawlLimits(pages, 10))
         return sum(rank.get(url, 0.0) for url in done.rows)
 
     for start in STARTS:
@@ -106,11 +106,11 @@ def test_a_nofollow_link_vouches_for_nothing() -> None:
      ("Next steps", "2"), ("帽子", "2")],
 )  # fmt: skip
 def test_grades_of_link_texts(anchor: str, digit: str) -> None:
-    assert grade(anchor) == digit
+    assert anchor_grade(anchor) == digit
 
 
 def test_a_url_high_up_without_a_query_is_likelier_of_note() -> None:
     order = ("http://x.test/a", "http://x.test/a/b/c", "http://x.test/a/b/c/d", "http://x.test/a?b")
-    values = [prior(url) for url in order]
+    values = [url_prior(url) for url in order]
     assert values == sorted(values, reverse=True)
     assert values[0] == 1.0

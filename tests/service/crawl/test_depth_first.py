@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 from tests.service.crawl.driving import Driven, drive
 from tests.site.graphs import depth_first
 from webdata_nb.service.crawl.frontier import DepthFirst
-from webdata_nb.service.crawl.journal import decode, encode
-from webdata_nb.service.crawl.plan import Limits, Plan, Result, Target
-from webdata_nb.service.crawl.scope import Scope
+from webdata_nb.service.crawl.journal import decode_entry, encode_entry
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web.urls import canonical_key
 
 BASE = "http://x.test"
 Links = Mapping[str, Sequence[str]]
 
 
-def page(links: Sequence[str], content_hash: str | None = None) -> Result:
+def page(links: Sequence[str], content_hash: str | None = None) -> CrawlResult:
     urls = tuple(BASE + link for link in links)
-    return Result("page", "", content_hash=content_hash, links=urls)
+    return CrawlResult("page", "", content_hash=content_hash, links=urls)
 
 
 def crawled(links: Links, *, concurrency: int = 1, seed: int = 0, **limits: int) -> Driven:
     site = {BASE + path: page(there) for path, there in links.items()}
-    bounds = Limits(limits.get("max_pages", 1000), limits.get("max_depth", 1000))
+    bounds = CrawlLimits(limits.get("max_pages", 1000), limits.get("max_depth", 1000))
     return drive(
         site, BASE + "/", frontier=DepthFirst, limits=bounds, concurrency=concurrency, seed=seed
     )
@@ -51,11 +51,11 @@ def web(seed: int, pages: int) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("concurrency", [1, 2, 5, 10, 50])
 def test_eight_pages_of_a_ternary_tree_reach_depth_seven(concurrency: int) -> None:
-    def read(url: str) -> Result:
+    def read(url: str) -> CrawlResult:
         return page([f"{url.removeprefix(BASE)}{letter}" for letter in "abc"])
 
     done = drive(
-        read, BASE + "/", frontier=DepthFirst, limits=Limits(8, 10), concurrency=concurrency
+        read, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(8, 10), concurrency=concurrency
     )
     assert paths(done) == ["/" + "a" * depth for depth in range(8)]
 
@@ -110,34 +110,36 @@ def test_a_plan_fed_its_rows_goes_on_where_it_was(
     links = web(seed, 40)
     whole = crawled(links)
     journal = {
-        ordinal: decode(encode(Target(ordinal, url, 0), _resolved(links, url), None))
+        ordinal: decode_entry(
+            encode_entry(CrawlTarget(ordinal, url, 0), _resolved(links, url), None)
+        )
         for ordinal, url in enumerate(whole.fetched)
         if ordinal < stored or ordinal in fetched
     }
     site = {BASE + path: page(there) for path, there in links.items()}
     again = drive(
-        site, BASE + "/", frontier=DepthFirst, limits=Limits(1000, 1000), stored=journal,
+        site, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(1000, 1000), stored=journal,
         concurrency=5, seed=seed,
     )  # fmt: skip
     assert (again.rows, again.receipt) == (whole.rows, whole.receipt)
     assert not set(again.fetched) & {url for url, _ in journal.values()}
 
 
-def _resolved(links: Links, url: str) -> Result:
+def _resolved(links: Links, url: str) -> CrawlResult:
     there = links[url.removeprefix(BASE)]
-    return Result("page", url, links=tuple(BASE + link for link in there))
+    return CrawlResult("page", url, links=tuple(BASE + link for link in there))
 
 
 def test_redirects_and_duplicates_give_their_budget_back_in_order() -> None:
     site = {
         BASE + "/": page(["/a", "/b"]),
         BASE + "/a": page(["/moved", "/copy", "/c"], content_hash="a"),
-        BASE + "/moved": Result("page", BASE + "/a"),
+        BASE + "/moved": CrawlResult("page", BASE + "/a"),
         BASE + "/copy": page(["/never"], content_hash="a"),
         BASE + "/c": page([]),
         BASE + "/b": page([]),
     }
-    done = drive(site, BASE + "/", frontier=DepthFirst, limits=Limits(4, 10))
+    done = drive(site, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(4, 10))
     assert paths(done) == ["/", "/a", "/c", "/b"]
     assert done.receipt == {
         BASE + "/": "fetched", BASE + "/a": "fetched", BASE + "/moved": "redirect",
@@ -147,8 +149,12 @@ def test_redirects_and_duplicates_give_their_budget_back_in_order() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 3, 100])
 def test_what_comes_next_is_named_in_order_and_within_the_budget(most: int) -> None:
-    plan = Plan(
-        BASE + "/", Limits(4, 10), Scope(frozenset({"x.test"})), DepthFirst(), canonical_key
+    plan = CrawlPlan(
+        BASE + "/",
+        CrawlLimits(4, 10),
+        CrawlScope(frozenset({"x.test"})),
+        DepthFirst(),
+        canonical_key,
     )
     links = [f"/{n}" for n in range(9)]
     assert plan.next() is not None

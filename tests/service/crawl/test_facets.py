@@ -13,10 +13,10 @@ from tests.service.crawl.driving import Driven, drive
 from tests.service.crawl.reading import reader
 from tests.site.shops import Boutique, Shop, Warenhaus
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.facets import Body, Facets, Variant, Waiting
+from webdata_nb.service.crawl.facets import FacetDetector, PageFingerprint, Undecided, UrlVariant
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import decode, encode
-from webdata_nb.service.crawl.plan import Limits, Result, Target
+from webdata_nb.service.crawl.journal import decode_entry, encode_entry
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlResult, CrawlTarget
 
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 LEFT_OUT = {"facet", "duplicate", "canonical"}
@@ -24,8 +24,8 @@ LEFT_OUT = {"facet", "duplicate", "canonical"}
 
 def crawled(shop: Shop, strategy: Callable[[], Frontier], concurrency: int = 1) -> Driven:
     return drive(
-        reader(shop.html), shop.start, frontier=strategy, limits=Limits(1000, 10),
-        concurrency=concurrency, facets=Facets(), seed=concurrency,
+        reader(shop.html), shop.start, frontier=strategy, limits=CrawlLimits(1000, 10),
+        concurrency=concurrency, facets=FacetDetector(), seed=concurrency,
     )  # fmt: skip
 
 
@@ -76,31 +76,31 @@ def test_nothing_is_fetched_that_no_page_links_to() -> None:
 
 def test_without_the_filter_every_url_is_a_page_of_its_own() -> None:
     shop = Boutique()
-    done = drive(reader(shop.html), shop.start, limits=Limits(60, 10))
+    done = drive(reader(shop.html), shop.start, limits=CrawlLimits(60, 10))
     assert not set(done.receipt.values()) & {"facet", "canonical"}
 
 
-def body(url: str, text: bytes = b"", canonical: str | None = None) -> Body:
-    return Body(url, text, canonical)
+def body(url: str, text: bytes = b"", canonical: str | None = None) -> PageFingerprint:
+    return PageFingerprint(url, text, canonical)
 
 
 P = "http://x.test/p"
 
 
 def test_tracking_needs_no_evidence_and_the_first_url_met_stands_for_the_page() -> None:
-    facets = Facets()
+    facets = FacetDetector()
     assert facets.judge(f"{P}?utm_source=a") is None
     found = facets.judge(P)
-    assert isinstance(found, Variant)
+    assert isinstance(found, UrlVariant)
     assert found.detail == f"{P}?utm_source=a by utm_source"
-    assert isinstance(facets.judge(f"{P}?gclid=1&utm_source=b"), Variant)
+    assert isinstance(facets.judge(f"{P}?gclid=1&utm_source=b"), UrlVariant)
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_a_tracked_and_a_plain_link_on_one_page_the_plain_one_is_read(order: int) -> None:
     links = (P, f"{P}?utm_source=front", "http://x.test/q?gclid=1", "http://x.test/q?utm_id=2")
-    site = {"http://x.test/": Result("page", "", links=links[::order], sketch=b"front")}
-    done = drive(site, "http://x.test/", facets=Facets())
+    site = {"http://x.test/": CrawlResult("page", "", links=links[::order], sketch=b"front")}
+    done = drive(site, "http://x.test/", facets=FacetDetector())
     [alone] = [url for url in done.fetched if "/q" in url]
     assert alone == (links[2] if order == 1 else links[3])
     assert set(done.fetched) == {"http://x.test/", P, alone}
@@ -109,39 +109,39 @@ def test_of_a_tracked_and_a_plain_link_on_one_page_the_plain_one_is_read(order: 
 
 
 def test_parameters_in_another_order_are_one_page() -> None:
-    facets = Facets()
+    facets = FacetDetector()
     assert facets.judge(f"{P}?a=1&b=2") is None
     found = facets.judge(f"{P}?b=2&a=1")
-    assert isinstance(found, Variant)
+    assert isinstance(found, UrlVariant)
     assert found.detail == f"{P}?a=1&b=2 by the order of parameters"
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_telling_name_is_believed_unless_its_pages_are_their_own(own: bool) -> None:
-    facets = Facets()
+    facets = FacetDetector()
     facets.judge(P)
     probes = [f"{P}?color=red", f"{P}?color=blue"]
     assert [facets.judge(url) for url in probes] == [None, None]
-    assert isinstance(facets.judge(f"{P}?color=green"), Waiting)
+    assert isinstance(facets.judge(f"{P}?color=green"), Undecided)
     for url in probes:
         facets.learn(body(url, url.encode().ljust(80), url if own else None))
     green = facets.judge(f"{P}?color=green")
-    assert green is None if own else isinstance(green, Variant)
+    assert green is None if own else isinstance(green, UrlVariant)
 
 
 def test_an_innocent_name_needs_several_pages_of_one_text() -> None:
-    facets = Facets()
+    facets = FacetDetector()
     same = b"".join(n.to_bytes(4, "big") for n in range(30))
     for number in range(4):
         assert facets.judge(f"{P}?zz={number}") is None
         facets.learn(body(f"{P}?zz={number}", same))
-    assert isinstance(facets.judge(f"{P}?zz=9"), Waiting)
+    assert isinstance(facets.judge(f"{P}?zz=9"), Undecided)
     facets.judge(P)
-    assert isinstance(facets.judge(f"{P}?zz=9"), Variant)
+    assert isinstance(facets.judge(f"{P}?zz=9"), UrlVariant)
 
 
 def test_one_page_that_differs_clears_a_name() -> None:
-    facets = Facets()
+    facets = FacetDetector()
     for number in range(20):
         assert facets.judge(f"{P}?id={number}") is None
         text = b"".join((100 * number + n).to_bytes(4, "big") for n in range(30))
@@ -149,7 +149,7 @@ def test_one_page_that_differs_clears_a_name() -> None:
 
 
 def test_further_pages_that_call_the_first_canonical_are_kept() -> None:
-    facets = Facets()
+    facets = FacetDetector()
     for number in range(1, 8):
         url = P if number == 1 else f"{P}?page={number}"
         assert facets.judge(url) is None
@@ -158,13 +158,13 @@ def test_further_pages_that_call_the_first_canonical_are_kept() -> None:
 
 
 def test_a_page_that_calls_one_read_before_canonical_is_that_page() -> None:
-    facets = Facets()
+    facets = FacetDetector()
     facets.learn(body(P, b"abcd" * 30, P))
     assert facets.learn(body(f"{P}?x=1", b"abce" * 30, P)) == ("canonical", P)
     assert facets.learn(body("http://x.test/other", b"zzzz" * 30, P)) is None
 
 
-def _web(seed: int) -> dict[str, Result]:
+def _web(seed: int) -> dict[str, CrawlResult]:
     """Make a site of few paths and many queries, some of them the same page."""
     chance = random.Random(seed)
     names = ("sort", "color", "utm_source", "id", "zz", "page")
@@ -177,7 +177,7 @@ def _web(seed: int) -> dict[str, Result]:
     site = {}
     for url in urls:
         links = tuple(chance.choices(urls, k=8))
-        site[url] = Result(
+        site[url] = CrawlResult(
             "page", url, content_hash=f"{chance.randrange(40)}", links=links, grades="2" * 8,
             canonical=chance.choice([None, None, url, chance.choice(urls)]),
             sketch=chance.choice(texts), shape=chance.choice(texts),
@@ -196,10 +196,10 @@ def _web(seed: int) -> dict[str, Result]:
 def test_order_and_receipt_do_not_depend_on_timing(
     seed: int, timing: int, concurrency: int, max_pages: int, strategy: Callable[[], Frontier]
 ) -> None:
-    site, limits = _web(seed), Limits(max_pages, 5)
+    site, limits = _web(seed), CrawlLimits(max_pages, 5)
     alone, busy = (
         drive(
-            site, "http://x.test/", frontier=strategy, limits=limits, facets=Facets(),
+            site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector(),
             concurrency=pages, seed=timing,
         )
         for pages in (1, concurrency)
@@ -220,15 +220,15 @@ def test_order_and_receipt_do_not_depend_on_timing(
 def test_a_plan_fed_its_journal_comes_to_the_same_place(
     seed: int, kept: set[int], concurrency: int, strategy: Callable[[], Frontier]
 ) -> None:
-    site, limits = _web(seed), Limits(40, 5)
-    whole = drive(site, "http://x.test/", frontier=strategy, limits=limits, facets=Facets())
+    site, limits = _web(seed), CrawlLimits(40, 5)
+    whole = drive(site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector())
     stored = {
-        ordinal: decode(encode(Target(ordinal, url, 0), site[url], None))
+        ordinal: decode_entry(encode_entry(CrawlTarget(ordinal, url, 0), site[url], None))
         for ordinal, url in enumerate(whole.fetched)
         if ordinal in kept
     }
     again = drive(
-        site, "http://x.test/", frontier=strategy, limits=limits, facets=Facets(),
+        site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector(),
         concurrency=concurrency, seed=seed, stored=stored,
     )  # fmt: skip
     assert (again.rows, again.receipt, again.details) == (whole.rows, whole.receipt, whole.details)

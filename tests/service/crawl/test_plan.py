@@ -10,23 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webdata_nb.service.crawl.anchor_grading import grades
+from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import decode, encode
-from webdata_nb.service.crawl.plan import REQUESTS_FOR_ONE, Limits, Plan, Result, Target
-from webdata_nb.service.crawl.scope import Scope
+from webdata_nb.service.crawl.journal import decode_entry, encode_entry
+from webdata_nb.service.crawl.plan import (
+    MAX_REQUESTS_PER_PAGE,
+    CrawlLimits,
+    CrawlPlan,
+    CrawlResult,
+    CrawlTarget,
+)
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web import request
 from webdata_nb.service.web.urls import dedupe_key
 
-Site = dict[str, Result]
+Site = dict[str, CrawlResult]
 BASE = "http://x.test"
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 
 
-def page(*links: str, body: str | None = None) -> Result:
+def page(*links: str, body: str | None = None) -> CrawlResult:
     urls = tuple(_url(link) for link in links)
-    return Result("page", "", content_hash=body, links=urls, grades=grades(links))
+    return CrawlResult("page", "", content_hash=body, links=urls, grades=anchor_grades(links))
 
 
 def _url(path: str) -> str:
@@ -52,16 +58,16 @@ def crawl(
     concurrency: int = 1,
     seed: int = 0,
     external: bool = False,
-    stored: dict[int, tuple[str, Result]] | None = None,
+    stored: dict[int, tuple[str, CrawlResult]] | None = None,
     obey_nofollow: bool = False,
 ) -> Crawled:
     """Drive a plan over a site; results come back in a random order."""
     chance = random.Random(seed)
-    plan = Plan(
-        _url("/"), Limits(max_pages, max_depth), Scope(frozenset({"x.test"}), external),
+    plan = CrawlPlan(
+        _url("/"), CrawlLimits(max_pages, max_depth), CrawlScope(frozenset({"x.test"}), external),
         frontier(), dedupe_key, obey_nofollow=obey_nofollow,
     )  # fmt: skip
-    done, flying = Crawled(), list[Target]()
+    done, flying = Crawled(), list[CrawlTarget]()
     while not plan.over:
         while len(flying) < concurrency and (target := plan.next()) is not None:
             flying.append(target)
@@ -78,8 +84,8 @@ def crawl(
 
 
 def _fetch(
-    site: Site, target: Target, done: Crawled, stored: dict[int, tuple[str, Result]]
-) -> Result:
+    site: Site, target: CrawlTarget, done: Crawled, stored: dict[int, tuple[str, CrawlResult]]
+) -> CrawlResult:
     if target.ordinal in stored:
         url, result = stored[target.ordinal]
         assert url == target.url
@@ -116,7 +122,7 @@ def test_max_pages_is_exact_and_the_rest_is_accounted_for(wanted: int) -> None:
 
 
 def test_failed_pages_count_as_rows_and_are_not_followed() -> None:
-    site = {**TREE, "/a": Result("failed", "", reason="http_500")}
+    site = {**TREE, "/a": CrawlResult("failed", "", reason="http_500")}
     done = crawl(site, max_pages=3)
     assert done.rows == ["/", "/a", "/b"]
     assert done.receipt["/a"] == "failed:http_500"
@@ -135,14 +141,18 @@ def test_duplicate_bodies_give_their_budget_back() -> None:
 
 
 def test_a_redirect_to_a_known_page_is_no_row() -> None:
-    site = {"/": page("/a", "/moved"), "/a": page(), "/moved": Result("page", BASE + "/a")}
+    site = {"/": page("/a", "/moved"), "/a": page(), "/moved": CrawlResult("page", BASE + "/a")}
     done = crawl(site)
     assert done.rows == ["/", "/a"]
     assert done.receipt["/moved"] == "redirect"
 
 
 def test_a_redirect_to_a_new_page_stands_for_it() -> None:
-    site = {"/": page("/moved", "/a"), "/moved": Result("page", BASE + "/new"), "/a": page("/new")}
+    site = {
+        "/": page("/moved", "/a"),
+        "/moved": CrawlResult("page", BASE + "/new"),
+        "/a": page("/new"),
+    }
     done = crawl(site)
     assert done.rows == ["/", "/moved", "/a"]
     assert "/new" not in done.receipt
@@ -151,8 +161,8 @@ def test_a_redirect_to_a_new_page_stands_for_it() -> None:
 def test_redirects_out_and_robots_are_named_and_cost_nothing() -> None:
     site = {
         "/": page("/out", "/private", "/a"),
-        "/out": Result("stopped", "http://y.test/", reason="scope"),
-        "/private": Result("robots", ""),
+        "/out": CrawlResult("stopped", "http://y.test/", reason="scope"),
+        "/private": CrawlResult("robots", ""),
         "/a": page(),
     }
     done = crawl(site, max_pages=2)
@@ -167,7 +177,7 @@ def test_external_links_are_out_of_scope_unless_allowed() -> None:
 
 
 def test_a_start_page_that_moves_takes_the_crawl_with_it() -> None:
-    moved = Result("page", "http://y.test/", links=("http://y.test/p", _url("/q")))
+    moved = CrawlResult("page", "http://y.test/", links=("http://y.test/p", _url("/q")))
     site = {"/": moved, "http://y.test/p": page(), "/q": page()}
     assert crawl(site, concurrency=3).rows == ["/", "http://y.test/p", "/q"]
 
@@ -186,7 +196,7 @@ def test_variants_of_one_url_are_one_page() -> None:
 
 def test_a_site_of_redirects_is_bounded() -> None:
     links = [f"/r{n}" for n in range(3000)]
-    site = {"/": page(*links), **{link: Result("page", BASE + "/") for link in links}}
+    site = {"/": page(*links), **{link: CrawlResult("page", BASE + "/") for link in links}}
     done = crawl(site, max_pages=10)
     assert done.rows == ["/"]
     # One is begun as long as it may take eleven requests.
@@ -196,16 +206,16 @@ def test_a_site_of_redirects_is_bounded() -> None:
 
 def test_redirect_hops_count_as_requests_and_robots_refusals_do_not() -> None:
     links = [f"/r{n}" for n in range(3000)]
-    hops = Result("page", BASE + "/", hops=4)
+    hops = CrawlResult("page", BASE + "/", hops=4)
     site = {"/": page(*links), **dict.fromkeys(links, hops)}
     done = crawl(site, max_pages=10, concurrency=10)
     # The start page takes one request and each other five; 69 leave no eleven of 80.
     assert len(done.fetched) == 1 + 14
-    refused = {"/": page(*links), **dict.fromkeys(links, Result("robots", ""))}
+    refused = {"/": page(*links), **dict.fromkeys(links, CrawlResult("robots", ""))}
     done = crawl(refused, max_pages=10)
     assert len(done.fetched) == 10 * 10 + 100
     foreign = [f"http://{n}.test/" for n in range(300)]
-    elsewhere = {"/": page(*foreign), **dict.fromkeys(foreign, Result("robots", ""))}
+    elsewhere = {"/": page(*foreign), **dict.fromkeys(foreign, CrawlResult("robots", ""))}
     done = crawl(elsewhere, max_pages=10, external=True)
     assert len(done.fetched) == 3 * 10 + 50 - 10
 
@@ -255,7 +265,9 @@ def test_the_limit_of_requests_counts_those_of_earlier_attempts(
     site = _web_of_copies(seed)
     whole = crawl(site, frontier=frontier, max_pages=10)
     journal = {
-        ordinal: decode(encode(Target(ordinal, _url(path), 0), _resolved(site, path), None))
+        ordinal: decode_entry(
+            encode_entry(CrawlTarget(ordinal, _url(path), 0), _resolved(site, path), None)
+        )
         for ordinal, path in enumerate(whole.fetched[:stored])
     }
     again = crawl(site, frontier=frontier, max_pages=10, stored=journal, concurrency=5, seed=seed)
@@ -264,7 +276,7 @@ def test_the_limit_of_requests_counts_those_of_earlier_attempts(
 
 
 def test_one_page_takes_no_more_requests_than_are_kept_for_it() -> None:
-    assert request.Limits().redirects + 1 == REQUESTS_FOR_ONE
+    assert request.Limits().redirects + 1 == MAX_REQUESTS_PER_PAGE
 
 
 def _web(seed: int) -> Site:
@@ -277,11 +289,11 @@ def _web(seed: int) -> Site:
         if path == "/" or kind < 0.7:
             site[path] = page(*links, body=chance.choice([None, *"abcdef"]))
         elif kind < 0.8:
-            site[path] = Result("failed", "", reason="timeout")
+            site[path] = CrawlResult("failed", "", reason="timeout")
         elif kind < 0.9:
-            site[path] = Result("page", _url(chance.choice(paths)))
+            site[path] = CrawlResult("page", _url(chance.choice(paths)))
         else:
-            site[path] = Result("robots", "")
+            site[path] = CrawlResult("robots", "")
     return site
 
 
@@ -317,7 +329,9 @@ def test_a_plan_fed_its_journal_ends_where_it_would_have(
     whole = crawl(site, frontier=frontier)
     order = whole.fetched
     stored = {
-        ordinal: decode(encode(Target(ordinal, _url(path), 0), _resolved(site, path), None))
+        ordinal: decode_entry(
+            encode_entry(CrawlTarget(ordinal, _url(path), 0), _resolved(site, path), None)
+        )
         for ordinal, path in enumerate(order)
         if ordinal in kept
     }
@@ -326,7 +340,7 @@ def test_a_plan_fed_its_journal_ends_where_it_would_have(
     assert set(again.fetched) == set(order) - {order[n] for n in stored}
 
 
-def _resolved(site: Site, path: str) -> Result:
+def _resolved(site: Site, path: str) -> CrawlResult:
     result = site[path]
     return replace(result, final_url=result.final_url or _url(path))
 
@@ -338,7 +352,7 @@ def test_the_number_of_rows_is_exact(wanted: int, strategy: Callable[[], Frontie
     links = {f"/p{n}": [f"/p{chance.randrange(1500)}" for _ in range(6)] for n in range(1500)}
     site = {path: page(f"/p{(int(path[2:]) * 7 + 1) % 1500}", *to) for path, to in links.items()}
     for n in range(0, 1500, 20):
-        site[f"/p{n}"] = Result("page", _url(f"/p{n + 1}"))
+        site[f"/p{n}"] = CrawlResult("page", _url(f"/p{n + 1}"))
         site[f"/p{n + 7}"] = page("/p1", "/p2", body="the same")
     site["/"] = page("/p1", "/p2", "/p3", "/p5", "/p11")
     done = crawl(site, frontier=strategy, max_pages=wanted, max_depth=1000, concurrency=10)
@@ -365,13 +379,16 @@ def test_nofollow_links_are_left_out_where_that_is_asked_for() -> None:
 
 def test_the_journal_gives_back_what_it_was_given() -> None:
     links = ("http://x.test/a", "https://x.test/b", "http://x.testing/", "http://x.test/?q")
-    full = Result(
+    full = CrawlResult(
         "page", "http://x.test/b", content_hash="h", links=links, grades="0120",
         nofollow=(0, 3), sealed=True, canonical="http://y.test/", sketch=b"abcd", shape=b"efgh",
         hops=3,
     )  # fmt: skip
-    entry = encode(Target(0, "http://x.test/", 0), full, "text")
-    assert decode(entry) == ("http://x.test/", full)
+    entry = encode_entry(CrawlTarget(0, "http://x.test/", 0), full, "text")
+    assert decode_entry(entry) == ("http://x.test/", full)
     assert entry.count(b"http://x.test/") == 2
-    for short in (Result("failed", "http://x.test/", reason="dns"), Result("robots", "http://x/")):
-        assert decode(encode(Target(1, "u", 0), short, None)) == ("u", short)
+    for short in (
+        CrawlResult("failed", "http://x.test/", reason="dns"),
+        CrawlResult("robots", "http://x/"),
+    ):
+        assert decode_entry(encode_entry(CrawlTarget(1, "u", 0), short, None)) == ("u", short)

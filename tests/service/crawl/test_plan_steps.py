@@ -8,31 +8,33 @@ from contextlib import suppress
 import pytest
 
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.facets import Facets
+from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.plan import URLS_A_STEP, Limits, Plan, Result
-from webdata_nb.service.crawl.scope import Scope
+from webdata_nb.service.crawl.plan import URLS_PER_STEP, CrawlLimits, CrawlPlan, CrawlResult
+from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import at_once
 from webdata_nb.service.web.urls import dedupe_key
 
 START = "http://x.test/"
-MANY = 50 * URLS_A_STEP
+MANY = 50 * URLS_PER_STEP
 
 
-def plan(frontier: Callable[[], Frontier], *, facets: bool = False) -> Plan:
-    return Plan(
+def plan(frontier: Callable[[], Frontier], *, facets: bool = False) -> CrawlPlan:
+    return CrawlPlan(
         START,
-        Limits(100, 10),
-        Scope(frozenset({"x.test"})),
+        CrawlLimits(100, 10),
+        CrawlScope(frozenset({"x.test"})),
         frontier(),
         dedupe_key,
-        facets=Facets() if facets else None,
+        facets=FacetDetector() if facets else None,
     )
 
 
-def page(mark: str, count: int) -> Result:
+def page(mark: str, count: int) -> CrawlResult:
     links = tuple(f"{START}{mark}{n}?sort={n}" for n in range(count))
-    return Result("page", START + mark, content_hash=mark or "-", links=links, grades="2" * count)
+    return CrawlResult(
+        "page", START + mark, content_hash=mark or "-", links=links, grades="2" * count
+    )
 
 
 @pytest.mark.parametrize("frontier", [BreadthFirst, DepthFirst, BestFirst])
@@ -50,7 +52,7 @@ def test_steps_are_many_and_nothing_is_drawn_between_them(
             count += 1
             assert stepped.next() is None
             assert not stepped.over
-    assert count >= MANY / URLS_A_STEP
+    assert count >= MANY / URLS_PER_STEP
     whole.settle(0, page("", MANY))
     for _ in range(8):
         assert stepped.next() == whole.next()

@@ -16,7 +16,13 @@ from tests.requirements import require
 from tests.site import faults
 from tests.site.server import Handler, Site
 from webdata_nb.service.crawl import robots as module
-from webdata_nb.service.crawl.robots import FRESH_S, UNREACHABLE_S, Answer, Robots, RobotsCache
+from webdata_nb.service.crawl.robots import (
+    MAX_CACHE_S,
+    UNREACHABLE_CACHE_S,
+    JobRobots,
+    RobotsCache,
+    RobotsReply,
+)
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
@@ -150,7 +156,7 @@ async def test_what_an_answer_means(
     base = case.url or site.at("")
     if base == "https":  # a server that speaks no TLS
         base = site.at("").replace("http:", "https:")
-    robots = Robots(RobotsCache(fetcher), "test", {})
+    robots = JobRobots(RobotsCache(fetcher), "test", {})
     assert await robots.allowed(f"{base}/open") is case.open
     assert await robots.allowed(f"{base}/private") is case.private
     assert await robots.delay_s(f"{base}/open") == case.delay_s
@@ -171,10 +177,10 @@ async def test_jobs_share_an_answer_for_a_day(fetcher: PoliteFetcher, site: Site
     clock = Clock()
     cache = RobotsCache(fetcher, clock=clock)
     for expected in (1, 1):
-        await Robots(cache, "test", {}).allowed(site.url)
+        await JobRobots(cache, "test", {}).allowed(site.url)
         assert len(site.requests) == expected
-    clock.now = FRESH_S
-    await Robots(cache, "test", {}).allowed(site.url)
+    clock.now = MAX_CACHE_S
+    await JobRobots(cache, "test", {}).allowed(site.url)
     assert len(site.requests) == 2
 
 
@@ -182,9 +188,9 @@ async def test_jobs_share_an_answer_for_a_day(fetcher: PoliteFetcher, site: Site
     ("header", "kept_s"),
     [
         ("max-age=600", 600),
-        ("public, max-age=9999999", FRESH_S),
+        ("public, max-age=9999999", MAX_CACHE_S),
         ("no-cache", 0),
-        ("s-maxage=5", FRESH_S),
+        ("s-maxage=5", MAX_CACHE_S),
     ],
 )
 async def test_a_site_may_shorten_the_day(
@@ -203,7 +209,7 @@ async def test_a_site_may_shorten_the_day(
     assert len(site.requests) == 2
 
 
-@pytest.mark.parametrize(("after", "kept_s"), [("90", 90.0), ("25", UNREACHABLE_S)])
+@pytest.mark.parametrize(("after", "kept_s"), [("90", 90.0), ("25", UNREACHABLE_CACHE_S)])
 async def test_a_site_that_is_down_is_asked_again_soon(
     direct: Fetcher, site: Site, after: str, kept_s: float
 ) -> None:
@@ -216,7 +222,7 @@ async def test_a_site_that_is_down_is_asked_again_soon(
     clock.now = kept_s - 1
     assert (await cache.answer(site.at(""))).unreachable
     clock.now = kept_s
-    assert await cache.answer(site.at("")) == Answer(200, RULES)
+    assert await cache.answer(site.at("")) == RobotsReply(200, RULES)
 
 
 async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, site: Site) -> None:
@@ -224,17 +230,17 @@ async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, si
         "/robots.txt",
         faults.sequence(faults.status(503), faults.cut("body"), lambda _: web.Response(text=RULES)),
     )
-    assert await RobotsCache(fetcher).answer(site.at("")) == Answer(200, RULES)
+    assert await RobotsCache(fetcher).answer(site.at("")) == RobotsReply(200, RULES)
 
 
 async def test_a_job_keeps_what_it_saw_first(fetcher: PoliteFetcher, site: Site) -> None:
     site.robots(RULES)
-    job = Robots(RobotsCache(fetcher), "test", {})
+    job = JobRobots(RobotsCache(fetcher), "test", {})
     assert not await job.allowed(site.at("/private"))
     frozen = dict(job.unsaved())
     assert job.unsaved() == ()
     site.robots("")
-    again = Robots(RobotsCache(fetcher), "test", frozen)
+    again = JobRobots(RobotsCache(fetcher), "test", frozen)
     assert not await again.allowed(site.at("/private"))
     assert len(site.requests) == 1
 
@@ -243,7 +249,7 @@ async def test_a_job_asks_once_however_many_workers_want_to_know(
     fetcher: PoliteFetcher, site: Site
 ) -> None:
     site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": "no-cache"}, delay=0.05)
-    job = Robots(RobotsCache(fetcher), "test", {})
+    job = JobRobots(RobotsCache(fetcher), "test", {})
     answers = await asyncio.gather(*(job.allowed(site.at("/private")) for _ in range(10)))
     assert answers == [False] * 10
     assert len(site.requests) == 1
@@ -252,7 +258,7 @@ async def test_a_job_asks_once_however_many_workers_want_to_know(
 async def test_what_is_kept_is_bounded(
     fetcher: PoliteFetcher, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "KEPT_BYTES", 3000)
+    monkeypatch.setattr(module, "MAX_CACHE_BYTES", 3000)
     site.robots("#" * 500)
     cache = RobotsCache(fetcher)
     names = ("127.0.0.1", "127.0.0.2", "127.0.0.3")

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.requirements import require
 from webdata_nb.contract import fields
 from webdata_nb.service.crawl.robots_rules import (
-    LINES_A_STEP,
-    RULES_A_STEP,
-    SITEMAPS,
-    WILD_SIZE,
-    WILDCARDS,
+    LINES_PER_STEP,
+    MAX_SITEMAPS,
+    MAX_WILDCARD_CHARACTERS,
+    MAX_WILDCARDS,
+    RULES_PER_STEP,
+    RobotsRule,
     RobotsRules,
-    Rule,
     product_token,
 )
 from webdata_nb.service.settings import USER_AGENT
@@ -113,7 +113,7 @@ def test_sitemaps_stand_outside_groups_and_are_bounded() -> None:
     robots = "Sitemap: /first\nUser-agent: a\nSitemap: /second\nSite-map: /first\n"
     assert RobotsRules.parse(robots, "us").sitemaps == ("/first", "/second")
     many = "".join(f"Sitemap: /{i}\n" for i in range(10_000))
-    assert len(RobotsRules.parse(many, "us").sitemaps) == SITEMAPS
+    assert len(RobotsRules.parse(many, "us").sitemaps) == MAX_SITEMAPS
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_matching_is_that_of_the_regular_expression(pattern: str, path: str) -> 
     pieces = ".*".join(map(re.escape, body.split("*")))
     # \Z: the path ends, in a language where $ would allow a newline behind.
     expected = re.match(pieces + (r"\Z" if end else ""), path) is not None
-    assert Rule(pattern, allow=False).matches(path) is expected
+    assert RobotsRule(pattern, allow=False).matches(path) is expected
 
 
 @given(st.text(max_size=300), st.text(max_size=30))
@@ -171,11 +171,13 @@ def test_a_file_of_wildcards_takes_no_time_that_matters() -> None:
 
 
 def test_wildcards_beyond_the_bounds_forbid_rather_than_allow() -> None:
-    many = "*a" * (WILDCARDS + 1)
+    many = "*a" * (MAX_WILDCARDS + 1)
     assert not allowed(f"User-agent: *\nDisallow: /p{many}", "/page")
     assert allowed(f"User-agent: *\nDisallow: /p{many}", "/other")
     assert not allowed(f"User-agent: *\nDisallow: /p\nAllow: /p{many}", "/p" + "a" * 200)
-    fill = "".join(f"Disallow: /x{n:04}*{'y' * 95}\n" for n in range(WILD_SIZE // 100 + 1))
+    fill = "".join(
+        f"Disallow: /x{n:04}*{'y' * 95}\n" for n in range(MAX_WILDCARD_CHARACTERS // 100 + 1)
+    )
     assert not allowed(f"User-agent: *\n{fill}Disallow: /q*r", "/q")
     assert allowed(f"User-agent: *\n{fill}Allow: /", "/other")
 
@@ -186,9 +188,9 @@ def test_the_longest_matching_pattern_decides(patterns: list[str]) -> None:
     robots = "\n".join(["User-agent: *", *lines])
     for path in ("/", "/a", "/ab", "/b", "/axb", "/ba"):
         matching = [
-            Rule(each, allow=bool(n % 2)).weight
+            RobotsRule(each, allow=bool(n % 2)).weight
             for n, each in enumerate(patterns)
-            if Rule(each, allow=bool(n % 2)).matches(path)
+            if RobotsRule(each, allow=bool(n % 2)).matches(path)
         ]
         assert allowed(robots, path) is max(matching, default=(0, True))[1]
 
@@ -196,7 +198,7 @@ def test_the_longest_matching_pattern_decides(patterns: list[str]) -> None:
 def test_steps_are_short() -> None:
     """Between two steps there are so few lines or rules that the loop is soon free again."""
     file = "User-agent: *\n" + "".join(f"Allow: /{n}\n" for n in range(10_000))
-    assert sum(1 for _ in RobotsRules.parsing(file, "x")) >= 10_000 / LINES_A_STEP
+    assert sum(1 for _ in RobotsRules.parsing(file, "x")) >= 10_000 / LINES_PER_STEP
     wild = "User-agent: *\n" + "".join(f"Allow: /{n}*\n" for n in range(1000))
     rules = RobotsRules.parse(wild, "x")
-    assert sum(1 for _ in rules.deciding(f"{SITE}/x")) >= 1000 / RULES_A_STEP
+    assert sum(1 for _ in rules.deciding(f"{SITE}/x")) >= 1000 / RULES_PER_STEP

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from webdata_nb.contract import limits
 from webdata_nb.service.crawl.globs import GlobSet
-from webdata_nb.service.crawl.scope import Scope, site_of
+from webdata_nb.service.crawl.scope import CrawlScope, site_of
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_sites(one: str, other: str, same: bool) -> None:
 
 
 def test_verdicts() -> None:
-    scope = Scope(
+    scope = CrawlScope(
         frozenset({"x.test"}), include=("/docs/**", "/q?page=*"), exclude=("/docs/old/**",)
     )
     assert scope.verdict("http://x.test/docs/a") is None
@@ -71,7 +71,7 @@ def test_verdicts() -> None:
 
 
 def test_external_links_are_followed_only_where_allowed() -> None:
-    assert Scope(frozenset({"x.test"}), external=True).verdict("http://y.test/") is None
+    assert CrawlScope(frozenset({"x.test"}), external=True).verdict("http://y.test/") is None
 
 
 def segments_match(pattern: str, path: str) -> bool:

@@ -13,17 +13,23 @@ from tests.service.crawl.reading import as_result, reader
 from tests.site.document import document
 from tests.site.link_graph import BASE, link_graph
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.facets import Facets
+from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.plan import Limits, Result
-from webdata_nb.service.crawl.traps import MAX_LINKS, QUOTA, Traps, pattern, without_session
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlResult
+from webdata_nb.service.crawl.traps import (
+    MAX_LINKS_PER_PAGE,
+    MAX_SIMILAR_PAGES,
+    TrapDetector,
+    url_pattern,
+    without_session,
+)
 
 START = "http://x.test/"
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 
 
 def verdict(url: str) -> str | None:
-    return Traps().verdict(url, lambda _: False)
+    return TrapDetector().verdict(url, lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +52,11 @@ def test_what_a_url_itself_tells(url: str, says: str | None) -> None:
 
 def test_patterns() -> None:
     assert (
-        pattern("http://x.test:8080/a/2026/11/x12?b=2&a=1&b=3") == "http://x.test:8080/a/#/x#?a&b"
+        url_pattern("http://x.test:8080/a/2026/11/x12?b=2&a=1&b=3")
+        == "http://x.test:8080/a/#/x#?a&b"
     )
-    assert pattern("http://x.test/f/1/2/3") == pattern("http://x.test/f/1")
-    assert pattern("http://x.test/o/1f0e3dad99908345f7439f8ffabdffc4") == "http://x.test/o/#"
+    assert url_pattern("http://x.test/f/1/2/3") == url_pattern("http://x.test/f/1")
+    assert url_pattern("http://x.test/o/1f0e3dad99908345f7439f8ffabdffc4") == "http://x.test/o/#"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_sessions_in_urls(url: str, bare: str) -> None:
 
 def test_a_page_under_a_session_is_read_once() -> None:
     links = ["/a;jsessionid=1", "/a;jsessionid=2", "/a", "/b", "/b;jsessionid=3"]
-    site = {START: Result("page", "", links=tuple(f"http://x.test{link}" for link in links))}
+    site = {START: CrawlResult("page", "", links=tuple(f"http://x.test{link}" for link in links))}
     done = drive(site, START)
     assert done.fetched[1:] == [f"http://x.test{link}" for link in ("/a;jsessionid=1", "/a", "/b")]
     assert done.details["http://x.test/a;jsessionid=2"] == (
@@ -92,22 +99,22 @@ def farm(url: str) -> str:
 @pytest.mark.parametrize("filtered", [False, True])
 def test_a_calendar_ends(strategy: Callable[[], Frontier], *, filtered: bool) -> None:
     done = drive(
-        reader(calendar), START, frontier=strategy, limits=Limits(1000, 1000),
-        facets=Facets() if filtered else None,
+        reader(calendar), START, frontier=strategy, limits=CrawlLimits(1000, 1000),
+        facets=FacetDetector() if filtered else None,
     )  # fmt: skip
-    assert len(done.fetched) <= 4 * QUOTA
-    assert len(done.rows) <= QUOTA + 1
+    assert len(done.fetched) <= 4 * MAX_SIMILAR_PAGES
+    assert len(done.rows) <= MAX_SIMILAR_PAGES + 1
     assert Counter(done.receipt.values())["trap"] == len(done.receipt) - len(done.rows)
-    assert f"http://x.test/#: {QUOTA} pages in a row say the same as " in " ".join(
+    assert f"http://x.test/#: {MAX_SIMILAR_PAGES} pages in a row say the same as " in " ".join(
         done.details.values()
     )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_farm_of_soft_404s_ends(strategy: Callable[[], Frontier]) -> None:
-    done = drive(reader(farm), START, frontier=strategy, limits=Limits(1000, 1000))
-    assert len(done.rows) <= QUOTA
-    assert len(done.fetched) <= 5 * QUOTA
+    done = drive(reader(farm), START, frontier=strategy, limits=CrawlLimits(1000, 1000))
+    assert len(done.rows) <= MAX_SIMILAR_PAGES
+    assert len(done.fetched) <= 5 * MAX_SIMILAR_PAGES
     soft = [
         url for url, detail in done.details.items() if detail == f"soft 404: the text of {START}"
     ]
@@ -117,12 +124,12 @@ def test_a_farm_of_soft_404s_ends(strategy: Callable[[], Frontier]) -> None:
 
 def test_a_page_of_300_000_links_is_bounded_and_accounted_for() -> None:
     links = tuple(f"http://x.test/{n}-x" for n in range(300_000))
-    done = drive({START: Result("page", "", links=links)}, START, limits=Limits(10, 10))
+    done = drive({START: CrawlResult("page", "", links=links)}, START, limits=CrawlLimits(10, 10))
     assert len(done.receipt) == 300_001
     counts = Counter(done.receipt.values())
-    assert counts["trap"] == 300_000 - MAX_LINKS
-    assert counts["over_budget"] == MAX_LINKS - 9
-    assert done.details[links[-1]] == f"link {MAX_LINKS} and on of {START}"
+    assert counts["trap"] == 300_000 - MAX_LINKS_PER_PAGE
+    assert counts["over_budget"] == MAX_LINKS_PER_PAGE - 9
+    assert done.details[links[-1]] == f"link {MAX_LINKS_PER_PAGE} and on of {START}"
 
 
 def test_a_long_list_of_like_pages_is_no_trap() -> None:
@@ -130,7 +137,7 @@ def test_a_long_list_of_like_pages_is_no_trap() -> None:
         links = [f"{START}item/{n}" for n in range(300)] if url == START else [START]
         return document(f"Item {url}", links=links, text="Sold out.")
 
-    done = drive(reader(shelf), START, limits=Limits(1000, 10))
+    done = drive(reader(shelf), START, limits=CrawlLimits(1000, 10))
     assert len(done.rows) == 301
     assert set(done.receipt.values()) == {"fetched"}
 
@@ -140,7 +147,7 @@ def test_a_chain_of_pages_that_say_something_is_no_trap() -> None:
         number = int(url.removeprefix(START) or 0)
         return document(f"Entry {number}", links=[f"{START}{number + 1}"])
 
-    done = drive(reader(log), START, limits=Limits(200, 1000))
+    done = drive(reader(log), START, limits=CrawlLimits(200, 1000))
     assert len(done.rows) == 200
     assert set(done.receipt.values()) == {"fetched", "over_budget"}
 
@@ -150,7 +157,10 @@ def test_documentation_holds_no_trap(*, filtered: bool) -> None:
     graph = link_graph(require("python-docs"))
     site = {url: as_result(url, each) for url, each in graph.pages.items()}
     done = drive(
-        site, BASE + "index.html", limits=Limits(1000, 100), facets=Facets() if filtered else None
+        site,
+        BASE + "index.html",
+        limits=CrawlLimits(1000, 100),
+        facets=FacetDetector() if filtered else None,
     )
     assert set(graph.pages) <= set(done.rows)
     assert not {"trap", "facet", "canonical"} & set(done.receipt.values())

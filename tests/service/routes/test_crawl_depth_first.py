@@ -12,7 +12,7 @@ from tests.service.conftest import Api
 from tests.site.document import document
 from tests.site.graphs import depth_first
 from tests.site.server import Site
-from webdata_nb.service.crawl.speculation import MOST_AHEAD
+from webdata_nb.service.crawl.speculation import PREFETCHED_PER_FETCH
 
 CONCURRENCIES = [1, 2, 5, 10]
 
@@ -49,7 +49,7 @@ async def test_eight_pages_of_a_ternary_tree_reach_depth_seven(api: Api, concurr
         assert [row["depth"] for row in reply["data"]] == list(range(8))
         assert [row["url"] for row in reply["data"]] == [site.at("/" + "a" * n) for n in range(8)]
         # Pages fetched ahead that the crawl did not come to are bounded, and leave no trace.
-        assert len(site.paths) <= 8 + MOST_AHEAD * concurrency
+        assert len(site.paths) <= 8 + PREFETCHED_PER_FETCH * concurrency
         assert reply["receipt"]["counts"] == {"fetched": 8, "over_budget": 8 * 2 + 1}
 
 

@@ -12,8 +12,8 @@ from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.graphs import calendar, redirect_loop, sessions, soft_404s
 from tests.site.server import Answer, Site
-from webdata_nb.service.crawl.facets import PROBES
-from webdata_nb.service.crawl.traps import QUOTA
+from webdata_nb.service.crawl.facets import PROBES_PER_PARAMETER
+from webdata_nb.service.crawl.traps import MAX_SIMILAR_PAGES
 
 TIMINGS = {"time_taken", "fetched_at"}
 
@@ -164,10 +164,13 @@ async def test_a_farm_of_soft_404s_is_named_a_trap(api: Api, site: Site) -> None
         for concurrency in (1, 10)
     ]
     # The start page and its four links, whose own links have fewer folders, are another text.
-    assert alone["receipt"]["counts"] == {"fetched": 5 + QUOTA, "trap": len(site.paths) // 2 - 32}
+    assert alone["receipt"]["counts"] == {
+        "fetched": 5 + MAX_SIMILAR_PAGES,
+        "trap": len(site.paths) // 2 - 32,
+    }
     assert untimed(alone["data"]) == untimed(busy["data"])
     assert alone["receipt"] == busy["receipt"]
-    assert len(site.paths) <= 2 * 5 * QUOTA
+    assert len(site.paths) <= 2 * 5 * MAX_SIMILAR_PAGES
 
 
 async def test_sessions_in_the_query_are_one_page_each(api: Api, site: Site) -> None:
@@ -175,8 +178,8 @@ async def test_sessions_in_the_query_are_one_page_each(api: Api, site: Site) -> 
     reply = await api.done("crawl", url=site.at(paths[0]), filter_faceted_urls=True, max_pages=50)
     counts = reply["receipt"]["counts"]
     # Two are read to learn what the parameter does; their text differs, for it shows the ids.
-    assert counts["fetched"] == len(paths) + PROBES
-    assert len(site.paths) == len(paths) + PROBES
+    assert counts["fetched"] == len(paths) + PROBES_PER_PARAMETER
+    assert len(site.paths) == len(paths) + PROBES_PER_PARAMETER
 
 
 async def test_redirects_that_come_back_are_a_failed_row(api: Api, site: Site) -> None:

@@ -11,8 +11,8 @@ from aiohttp import web
 from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.server import Answer, Site
-from webdata_nb.service.crawl.sitemaps import FILES
-from webdata_nb.service.crawl.speculation import MOST_AHEAD
+from webdata_nb.service.crawl.sitemaps import MAX_FILES
+from webdata_nb.service.crawl.speculation import PREFETCHED_PER_FETCH
 from webdata_nb.service.pages.page_pipeline import ATTEMPTS
 
 PAGES = 20
@@ -71,7 +71,9 @@ async def test_requests_are_bounded_whatever_a_site_is_made_of(
                 "crawl", url=site.url, max_pages=PAGES, concurrency=concurrency,
                 crawl_strategy=strategy, filter_faceted_urls=kind is facets,
             )  # fmt: skip
-            ahead = MOST_AHEAD * concurrency if strategy == "dfs" and concurrency > 1 else 0
+            ahead = (
+                PREFETCHED_PER_FETCH * concurrency if strategy == "dfs" and concurrency > 1 else 0
+            )
             assert len(site.paths) <= MOST + ahead
             rows = [row["url"].removeprefix(site.url) for row in reply["data"]]
             replies.append((rows, reply["receipt"]["counts"], reply["status"]))
@@ -125,4 +127,4 @@ async def test_retries_robots_and_sitemaps_have_bounds_of_their_own(api: Api, si
     assert reply["receipt"]["counts"]["failed:http_500"] == 1
     assert len(site.hits("/broken")) == ATTEMPTS
     assert len(site.hits("/robots.txt")) == 1
-    assert sum("map" in path for path in site.paths) == FILES
+    assert sum("map" in path for path in site.paths) == MAX_FILES

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.site.document import prose
 from webdata_nb.service.content.minhash import SIZE, sampled, shape, sketch
-from webdata_nb.service.crawl.similarity import likeness
+from webdata_nb.service.crawl.similarity import similarity
 
 
 def sketched(title: str | None, text: str) -> bytes:
@@ -21,9 +21,9 @@ def shaped(title: str | None, text: str) -> bytes:
 def test_texts_that_differ_in_little_are_nearly_alike() -> None:
     text = prose("a long text", 2000)
     changed = text.replace(text.split()[700], "Zebra", 1)
-    assert likeness(sketched("T", text), sketched("T", changed)) >= 0.9
-    assert likeness(sketched("T", text), sketched("T", prose("another", 2000))) < 0.8
-    assert likeness(sketched("T", prose("one")), sketched("T", prose("two"))) < 0.3
+    assert similarity(sketched("T", text), sketched("T", changed)) >= 0.9
+    assert similarity(sketched("T", text), sketched("T", prose("another", 2000))) < 0.8
+    assert similarity(sketched("T", prose("one")), sketched("T", prose("two"))) < 0.3
 
 
 def test_where_links_lead_does_not_count() -> None:
@@ -42,12 +42,12 @@ def test_a_shape_masks_what_counts_on() -> None:
 
 def test_a_text_without_words_is_like_no_other() -> None:
     assert sketched(None, "") == b""
-    assert likeness(b"", b"") == 0.0
+    assert similarity(b"", b"") == 0.0
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_likeness_is_a_share_and_goes_both_ways(one: str, other: str) -> None:
     first, second = sketched("t", one), sketched("t", other)
-    assert 0.0 <= likeness(first, second) == likeness(second, first) <= 1.0
+    assert 0.0 <= similarity(first, second) == similarity(second, first) <= 1.0
     assert len(first) <= SIZE * 4
-    assert not first or likeness(first, first) == 1.0
+    assert not first or similarity(first, first) == 1.0

@@ -18,7 +18,7 @@ _NAVIGATION: Final = frozenset(
 )
 
 
-def grade(anchor: str) -> str:
+def anchor_grade(anchor: str) -> str:
     """Return one digit for what the text of a link tells, 0 to 2."""
     words = anchor.lower().split()
     if not words:
@@ -26,12 +26,12 @@ def grade(anchor: str) -> str:
     return "2" if any(len(w) > 1 and w.isalpha() and w not in _NAVIGATION for w in words) else "1"
 
 
-def grades(anchors: Iterable[str]) -> str:
+def anchor_grades(anchors: Iterable[str]) -> str:
     """Return the grades of many link texts, a digit each: how the journal keeps them."""
-    return "".join(map(grade, anchors))
+    return "".join(map(anchor_grade, anchors))
 
 
-def prior(url: str) -> float:
+def url_prior(url: str) -> float:
     """Return how likely a URL is to be a page of note, by its form alone: at most 1.
 
     Pages of note lie higher up in a site, and seldom behind a query.

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from webdata_nb.service.crawl.anchor_grading import prior
-from webdata_nb.service.crawl.frontier import ROUND, Candidate
+from webdata_nb.service.crawl.anchor_grading import url_prior
+from webdata_nb.service.crawl.frontier import ROUND_SIZE, Candidate
 
 # The share of cash that goes on from a page read before: less than 1, so that cash that runs in
 # circles comes to an end.
-KEPT: Final = 0.85
+DAMPING: Final = 0.85
 # Less cash than this is not worth handing on.
-_DUST: Final = 1e-9
+_MIN_CASH: Final = 1e-9
 
 
 class BestFirst:
@@ -31,7 +31,7 @@ class BestFirst:
     function of the site. Memory is a number for each link of each page read.
     """
 
-    ahead: int | None = ROUND
+    ahead: int | None = ROUND_SIZE
     weighs = True
     promotes = False
 
@@ -51,7 +51,7 @@ class BestFirst:
             key = candidate.key
             self._waiting[key] = candidate
             self._rank[key] = self._offered
-            self._prior[key] = prior(candidate.url)
+            self._prior[key] = url_prior(candidate.url)
             self._cash.setdefault(key, 0.0 if self._offered else 1.0)
             self._offered += 1
             self._push(key)
@@ -73,8 +73,8 @@ class BestFirst:
             self._citing[key] = self._citing.get(key, 0.0) + weight
         self._hand_on(page, 1.0)
         richest = max(self._links, key=lambda key: self._cash.get(key, 0.0))
-        if self._cash.get(richest, 0.0) > _DUST:
-            self._hand_on(richest, KEPT)
+        if self._cash.get(richest, 0.0) > _MIN_CASH:
+            self._hand_on(richest, DAMPING)
 
     def _hand_on(self, page: str, share: float) -> None:
         links, whole = self._links[page]

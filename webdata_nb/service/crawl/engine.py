@@ -10,18 +10,18 @@ from typing import Any, Final
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.facets import Facets
+from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import decode, encode
-from webdata_nb.service.crawl.page_fetcher import Outing, page_options
-from webdata_nb.service.crawl.page_result import refusal, result_of
-from webdata_nb.service.crawl.plan import Limits, Plan, Result, Settled, Target
-from webdata_nb.service.crawl.robots import Robots, RobotsCache
+from webdata_nb.service.crawl.journal import decode_entry, encode_entry
+from webdata_nb.service.crawl.page_fetcher import PageFetcher, page_options
+from webdata_nb.service.crawl.page_result import refusal, to_crawl_result
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, CrawlResult, SettledTarget, CrawlTarget
+from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import as_pieces, row
-from webdata_nb.service.crawl.scope import Scope, site_of
-from webdata_nb.service.crawl.sitemaps import Seeds, Sitemaps
-from webdata_nb.service.crawl.speculation import Ahead, Speculation
+from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.sitemaps import SitemapSeeds, SitemapReader
+from webdata_nb.service.crawl.speculation import PrefetchedPage, Prefetcher
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract import EXTRACT_S, Extractor
@@ -41,15 +41,15 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
     "bff": BestFirst,
 }
 # Beyond this, a page's text is of no use to the local index and only weighs the journal down.
-INDEXED_TEXT: Final = 100_000
+MAX_INDEXED_CHARACTERS: Final = 100_000
 # URLs left over that are accounted for in one step.
-LEFT_A_STEP: Final = 1000
+URLS_PER_STEP: Final = 1000
 # Pages of a crawl that came and are not stored, beyond those that its workers hold.
-AHEAD: Final = 32
+MAX_UNSTORED_PAGES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class CrawlResources:
     """What a crawl works with, shared by all jobs of a process."""
 
     visitor: Visitor
@@ -61,56 +61,56 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredResult:
     """A target that an earlier attempt has stored."""
 
-    result: Result
+    result: CrawlResult
 
 
-async def run(context: JobContext, request: CrawlRequest, tools: Tools) -> Batch:
+async def run(context: JobContext, request: CrawlRequest, tools: CrawlResources) -> Batch:
     """Crawl to the end; return what is left to account for. Raises `JobFailed`, `LeaseLost`."""
     token = product_token(_user_agent(request, tools))
     snapshots = await context.snapshots()
-    robots = Robots(tools.robots, token, snapshots)
-    crawl = _Crawl(context, request, tools, robots)
-    crawl.seeds = Seeds.thawed(snapshots)
+    robots = JobRobots(tools.robots, token, snapshots)
+    crawl = _CrawlRun(context, request, tools, robots)
+    crawl.seeds = SitemapSeeds.thawed(snapshots)
     await crawl.replay()
     await crawl.work()
     return await in_turns(crawl.closing())
 
 
-def _user_agent(request: CrawlRequest, tools: Tools) -> str:
+def _user_agent(request: CrawlRequest, tools: CrawlResources) -> str:
     """Return the name that pages are asked under: the job's own header, or the service's."""
     given = request.scrape_options.headers or {}
     named = (value for name, value in given.items() if name.lower() == "user-agent")
     return next(named, tools.user_agent)
 
 
-class _Crawl:
+class _CrawlRun:
     """One attempt at one crawl."""
 
     def __init__(
-        self, context: JobContext, request: CrawlRequest, tools: Tools, robots: Robots
+        self, context: JobContext, request: CrawlRequest, tools: CrawlResources, robots: JobRobots
     ) -> None:
         self._context, self._request, self._tools = context, request, tools
         self._robots = robots
         self._asked = request.scrape_options.formats
         self._extractor = tools.extractor
         self._options = page_options(request, self._extractor)
-        self._stored: dict[int, tuple[str, Result]] = {}
+        self._stored: dict[int, tuple[str, CrawlResult]] = {}
         self._spool = tools.spool
         self._in_work = 0
         self._start = canonical(request.url)
         self._failure: str | None = None
-        self.seeds: Seeds | None = None
-        self._unsaved_seeds: Seeds | None = None
+        self.seeds: SitemapSeeds | None = None
+        self._unsaved_seeds: SitemapSeeds | None = None
         self._changed = asyncio.Event()
         frontier = FRONTIERS[request.crawl_strategy]()
         self._weighs = frontier.weighs
-        self._plan = Plan(
+        self._plan = CrawlPlan(
             self._start,
-            Limits(request.max_pages, request.max_depth),
-            Scope(
+            CrawlLimits(request.max_pages, request.max_depth),
+            CrawlScope(
                 frozenset({site_of(self._start)}),
                 request.allow_external_links,
                 request.include_paths,
@@ -119,17 +119,17 @@ class _Crawl:
             frontier,
             canonical_key,
             obey_nofollow=request.respect_nofollow,
-            facets=Facets() if request.filter_faceted_urls else None,
+            facets=FacetDetector() if request.filter_faceted_urls else None,
         )
-        self._outing = Outing(request, self._options, tools.visitor, robots, self._plan)
+        self._outing = PageFetcher(request, self._options, tools.visitor, robots, self._plan)
         # Where the plan itself runs ahead, fetches are never idle and there is nothing to guess.
         most_fetches = request.concurrency if frontier.ahead == 1 else 1
-        self._speculation = Speculation(self._plan, self._outing, self._spool, most_fetches)
+        self._speculation = Prefetcher(self._plan, self._outing, self._spool, most_fetches)
 
     async def replay(self) -> None:
         """Read what earlier attempts stored; the plan meets it again in its order."""
         for entry in await self._context.entries():
-            self._stored[entry.ordinal] = decode(entry.journal)
+            self._stored[entry.ordinal] = decode_entry(entry.journal)
             self._spool.drop(entry.ordinal)
         await self._speculation.restore({url for url, _ in self._stored.values()})
 
@@ -148,7 +148,7 @@ class _Crawl:
         """Account for what the crawl knows of and left."""
         seen: list[UrlOutcome] = []
         for number, each in enumerate(self._plan.leftovers()):
-            if number % LEFT_A_STEP == 0:
+            if number % URLS_PER_STEP == 0:
                 yield
             seen.append(each)
         return Batch(seen=tuple(seen), total=self._plan.rows)
@@ -156,7 +156,7 @@ class _Crawl:
     async def _worker(self, group: asyncio.TaskGroup) -> None:
         """Fetch, page after page; each worker is one of the fetches that `concurrency` allows."""
         while (work := await self._next(group)) is not None:
-            if isinstance(work, Ahead):
+            if isinstance(work, PrefetchedPage):
                 await self._fetch_ahead(work, group)
                 continue
             came = await self._come(work)
@@ -167,7 +167,7 @@ class _Crawl:
             else:
                 await self._finish(work, came)
 
-    async def _next(self, group: asyncio.TaskGroup) -> Target | Ahead | None:
+    async def _next(self, group: asyncio.TaskGroup) -> CrawlTarget | PrefetchedPage | None:
         """Wait for a page to fetch, in its turn or ahead of it; None at the end of the crawl."""
         while (work := self._due(group) or self._guess()) is None:
             if self._plan.over:
@@ -182,7 +182,7 @@ class _Crawl:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _due(self, group: asyncio.TaskGroup) -> Target | None:
+    def _due(self, group: asyncio.TaskGroup) -> CrawlTarget | None:
         """Return the next page in its turn; finish those that were fetched ahead."""
         while (target := self._plan.next()) is not None:
             if (ahead := self._speculation.claim(target)) is None:
@@ -192,22 +192,22 @@ class _Crawl:
                 group.create_task(self._finish(target, ahead.came))
         return None
 
-    def _guess(self) -> Ahead | None:
+    def _guess(self) -> PrefetchedPage | None:
         # What an earlier attempt stored comes again first, and needs no fetch.
         return None if self._stored else self._speculation.guess()
 
-    async def _fetch_ahead(self, ahead: Ahead, group: asyncio.TaskGroup) -> None:
+    async def _fetch_ahead(self, ahead: PrefetchedPage, group: asyncio.TaskGroup) -> None:
         came = await self._speculation.fetch(ahead)
         if came is not None:
             group.create_task(self._read_ahead(ahead, came))
 
-    async def _read_ahead(self, ahead: Ahead, came: Arrived | Visit | Result) -> None:
+    async def _read_ahead(self, ahead: PrefetchedPage, came: Arrived | Visit | CrawlResult) -> None:
         await self._speculation.read(ahead, came)
         if ahead.target is not None and ahead.came is not None:
             await self._finish(ahead.target, ahead.came)
         self._wake()
 
-    async def _come(self, target: Target) -> Stored | Arrived | Visit | Result:
+    async def _come(self, target: CrawlTarget) -> StoredResult | Arrived | Visit | CrawlResult:
         """Return what a target came to: in an earlier attempt if it did, else by fetching it."""
         url, known = self._stored.pop(target.ordinal, ("", None))
         if known is not None:
@@ -216,16 +216,16 @@ class _Crawl:
                     "an earlier release began this crawl, with another order of its pages; "
                     "start it again"
                 )
-            return Stored(known)
+            return StoredResult(known)
         record = await self._spool.take(target.ordinal)
         if record is not None:
             came = spooled_page.decode(record)
             if came is not None and came.url == target.url:
-                return spooled_page.lying(came, record, self._spool.place(target.ordinal))
+                return spooled_page.with_body_on_disk(came, record, self._spool.place(target.ordinal))
             self._spool.drop(target.ordinal)
         return await self._outing.fetch(target)
 
-    async def _kept(self, target: Target, came: Arrived) -> Arrived | None:
+    async def _kept(self, target: CrawlTarget, came: Arrived) -> Arrived | None:
         """Keep a page where a kill leaves it, so that its worker may fetch another; or do not.
 
         A page worker reads it there. A model that extracts is asked by the crawl's workers alone,
@@ -233,31 +233,31 @@ class _Crawl:
         """
         if came.source.lies_in is not None:
             return came
-        if self._in_work > AHEAD or target.ordinal == 0 or self._extractor is not None:
+        if self._in_work > MAX_UNSTORED_PAGES or target.ordinal == 0 or self._extractor is not None:
             return None
         parts = spooled_page.encode(came)
         place = await self._spool.keep(target.ordinal, *parts)
-        return None if place is None else spooled_page.lying(came, parts[0], place)
+        return None if place is None else spooled_page.with_body_on_disk(came, parts[0], place)
 
-    async def _finish(self, target: Target, came: Stored | Arrived | Visit | Result) -> None:
+    async def _finish(self, target: CrawlTarget, came: StoredResult | Arrived | Visit | CrawlResult) -> None:
         """Read a page and store it; a plan that is told of it may know what to fetch next."""
-        if isinstance(came, Stored):
+        if isinstance(came, StoredResult):
             await self._repeat(target, came.result)
         else:
             await self._store(target, came)
             self._spool.drop(self._speculation.number(target))
         self._in_work -= 1
 
-    async def _repeat(self, target: Target, known: Result) -> None:
+    async def _repeat(self, target: CrawlTarget, known: CrawlResult) -> None:
         if target.ordinal == 0:
             await self._seed(known)
         await self._settle(target, known)
 
-    async def _store(self, target: Target, came: Arrived | Visit | Result) -> None:
+    async def _store(self, target: CrawlTarget, came: Arrived | Visit | CrawlResult) -> None:
         if isinstance(came, Arrived):
             came = await self._outing.read(target, came)
         visit = came if isinstance(came, Visit) else None
-        result = result_of(came, graded=self._weighs) if isinstance(came, Visit) else came
+        result = to_crawl_result(came, graded=self._weighs) if isinstance(came, Visit) else came
         if target.ordinal == 0:
             await self._judge_start(result, visit)
             await self._seed(result)
@@ -267,13 +267,13 @@ class _Crawl:
             page = row(visit, target, content)
             extracted = bool(content.get("extract"))
             charged = of_page(rendered=visit.rendered, extracted=extracted)
-        journal = encode(target, result, self._text(visit))
+        journal = encode_entry(target, result, self._text(visit))
         success = result.ending == "page"
         entry = JournalEntry(target.ordinal, target.url, success, journal, page, charged=charged)
         await self._settle(target, result, entry)
 
     async def _settle(
-        self, target: Target, result: Result, entry: JournalEntry | None = None
+        self, target: CrawlTarget, result: CrawlResult, entry: JournalEntry | None = None
     ) -> None:
         """Tell the plan, which then knows what comes next, and store what became final.
 
@@ -284,13 +284,13 @@ class _Crawl:
         self._wake()
         await self._commit(settled, entry)
 
-    async def _seed(self, start: Result) -> None:
+    async def _seed(self, start: CrawlResult) -> None:
         """Read the sitemaps, once the start page says which site this is; a replay knows them."""
         if not self._request.sitemap or self._failure is not None:
             return
         if self.seeds is None:
             wanted = self._request.scrape_options
-            sitemaps = Sitemaps(
+            sitemaps = SitemapReader(
                 self._tools.fetcher,
                 self._tools.visitor.read_sitemap,
                 self._robots,
@@ -316,7 +316,7 @@ class _Crawl:
                 return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
         return {**as_pieces(scraped.formats), "metadata": scraped.metadata}
 
-    async def _judge_start(self, result: Result, visit: Visit | None) -> None:
+    async def _judge_start(self, result: CrawlResult, visit: Visit | None) -> None:
         """Without its start page a crawl has failed; say why in the job's own error."""
         if "robots" in (result.ending, result.reason):
             answer = await self._robots.answer(result.final_url)
@@ -328,9 +328,9 @@ class _Crawl:
         """Text for the local index, where the row itself has no Markdown to take it from."""
         if visit is None or visit.scraped is None or "markdown" in self._options.formats:
             return None
-        return visit.scraped.text[:INDEXED_TEXT]
+        return visit.scraped.text[:MAX_INDEXED_CHARACTERS]
 
-    async def _commit(self, settled: list[Settled], entry: JournalEntry | None = None) -> None:
+    async def _commit(self, settled: list[SettledTarget], entry: JournalEntry | None = None) -> None:
         published = [
             (each.target.ordinal, each.position) for each in settled if each.position is not None
         ]

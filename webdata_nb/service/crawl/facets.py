@@ -16,30 +16,30 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from webdata_nb.service.crawl.query_string import Parameter, joined, split
-from webdata_nb.service.crawl.similarity import HASH_BYTES, likeness
+from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
+from webdata_nb.service.crawl.similarity import HASH_BYTES, similarity
 
 # Pages of one text: all but a few of their word pairs are the same.
-SAME: Final = 0.95
+DUPLICATE_SIMILARITY: Final = 0.95
 # Pages fetched under a suspected name before the others are judged by them.
-PROBES: Final = 2
+PROBES_PER_PARAMETER: Final = 2
 # Pages that call another page their own are believed where at least this much is the same.
-AKIN: Final = 0.5
+CANONICAL_SIMILARITY: Final = 0.5
 # Pages of one path that a text is compared with; more would make long lists slow.
-COMPARED: Final = 16
+PAGES_COMPARED: Final = 16
 # Hashes of a text that is long enough to be found again at another path.
-_TELLING: Final = 20
+_MIN_HASHES: Final = 20
 # Variants in a row that came out the same before an innocent name is taken for a facet.
-PROOF: Final = 3
+MATCHES_REQUIRED: Final = 3
 
-_CARRIED: Final = re.compile(
+_TRACKING_NAMES: Final = re.compile(
     r"utm_\w+|mtm_\w+|pk_\w+|piwik_\w+|hsa_\w+|vero_\w+|_hs\w+|"
     r"gclid|gclsrc|dclid|fbclid|msclkid|yclid|ttclid|twclid|gbraid|wbraid|igshid|srsltid|"
     r"mc_cid|mc_eid|_ga|_gl|s_cid|cmpid|"
     r"phpsessid|jsessionid|aspsessionid\w*|sessionid|session_id|sessid|oscsid|zenid|"
     r"cfid|cftoken",
 )
-_SHOWN: Final = re.compile(
+_SUSPECTED_NAMES: Final = re.compile(
     r"(?:product_list_)?(?:sort|order|dir|limit|mode)|"
     r"sort_?(?:by|order|dir)?|order_?(?:by|dir)?|direction|asc|desc|"
     r"view(?:_?(?:as|mode|type))?|display|layout|per_?page|page_?size|items_per_page|show|"
@@ -48,10 +48,12 @@ _SHOWN: Final = re.compile(
     r"filters?|facets?|refine|filter[_.\-\[].*|facet[_.\-\[].*|f\[.*|attr(?:ibute)?[_.\-\[].*|"
     r"session|sess|sid|ref|referrer|source|campaign",
 )
-_PAGING: Final = re.compile(r"p|pg|page|paged|page_?(?:no|num|number)|offset|start|cursor|after")
+_PAGING_NAMES: Final = re.compile(
+    r"p|pg|page|paged|page_?(?:no|num|number)|offset|start|cursor|after"
+)
 
 
-class Nature(Enum):
+class ParameterKind(Enum):
     """What a parameter is taken for."""
 
     UNKNOWN = auto()
@@ -61,10 +63,10 @@ class Nature(Enum):
 
 
 @dataclass(slots=True)
-class _Record:
+class ParameterEvidence:
     """What is known of a name, and from how many pages."""
 
-    nature: Nature
+    nature: ParameterKind
     probes: int = 0
     answers: int = 0
     own: int = 0
@@ -72,7 +74,7 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class PageFingerprint:
     """What a page is compared by; `canonical` is the key of the URL that it calls its own."""
 
     url: str
@@ -81,7 +83,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class UrlVariant:
     """A URL that needs no visit: the page it shows is, or will be, that of `of`."""
 
     url: str
@@ -90,20 +92,20 @@ class Variant:
     @property
     def detail(self) -> str:
         """What the receipt says of it: whose variant, and by which parameters."""
-        here, there = split(self.url)[1], split(self.of)[1]
+        here, there = split_query(self.url)[1], split_query(self.of)[1]
         apart = [each for each in (*here, *there) if (each in here) is not (each in there)]
         names = dict.fromkeys(each.name for each in apart)
         return f"{self.of} by {', '.join(names) or 'the order of parameters'}"
 
 
-class Waiting:
+class Undecided:
     """The answer for a URL that is judged later, when more is known."""
 
 
-WAITING: Final = Waiting()
+UNDECIDED: Final = Undecided()
 
 
-class Facets:
+class FacetDetector:
     """What the crawl has learnt of a site's parameters.
 
     Everything is asked and told in the order of the crawl, so that the answers are a function of
@@ -111,34 +113,34 @@ class Facets:
     """
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, str], _Record] = {}
+        self._records: dict[tuple[str, str], ParameterEvidence] = {}
         self._shown: dict[str, str] = {}
-        self._references: dict[tuple[str, str], Body] = {}
-        self._paths: dict[str, deque[Body]] = {}
-        self._texts: dict[bytes, Body] = {}
-        self._read: dict[str, Body] = {}
+        self._references: dict[tuple[str, str], PageFingerprint] = {}
+        self._paths: dict[str, deque[PageFingerprint]] = {}
+        self._texts: dict[bytes, PageFingerprint] = {}
+        self._read: dict[str, PageFingerprint] = {}
         self.version = 0
 
-    def judge(self, url: str) -> Variant | Waiting | None:
+    def judge(self, url: str) -> UrlVariant | Undecided | None:
         """Say whether a URL is a variant; None is a page, which counts as known from now on."""
         if "?" not in url:
             return self._of(url, url)
-        path, every = split(url)
+        path, every = split_query(url)
         rest = [each for each in every if not self._is_carried(each)]
-        plain = joined(path, rest)
+        plain = normalized_url(path, rest)
         if (known := self._shown.get(plain)) is not None:
-            return Variant(url, known)
+            return UrlVariant(url, known)
         shown = [(each, self._record(path, each.name)) for each in rest]
-        facets = [each for each, record in shown if record.nature is Nature.FACET]
-        doubted = [record for _, record in shown if record.nature is Nature.SUSPECTED]
+        facets = [each for each, record in shown if record.nature is ParameterKind.FACET]
+        doubted = [record for _, record in shown if record.nature is ParameterKind.SUSPECTED]
         if doubted:
             return self._probe(plain, url, doubted, alone=not facets)
         if not facets:
             return self._of(plain, url)
-        base = joined(path, [each for each in rest if each not in facets])
+        base = normalized_url(path, [each for each in rest if each not in facets])
         if (known := self._shown.get(base)) is not None:
-            return Variant(url, known)
-        return WAITING
+            return UrlVariant(url, known)
+        return UNDECIDED
 
     def meet(self, urls: Iterable[str]) -> None:
         """Hear of the links of one page before they are judged, each in its turn.
@@ -153,23 +155,25 @@ class Facets:
 
     def admit(self, url: str) -> None:
         """Take a URL for a page because nothing else is left to ask."""
-        path, every = split(url)
+        path, every = split_query(url)
         rest = [each for each in every if not self._is_carried(each)]
-        self._shown.setdefault(joined(path, rest), url)
-        base = [each for each in rest if self._record(path, each.name).nature is not Nature.FACET]
-        self._shown.setdefault(joined(path, base), url)
+        self._shown.setdefault(normalized_url(path, rest), url)
+        base = [
+            each for each in rest if self._record(path, each.name).nature is not ParameterKind.FACET
+        ]
+        self._shown.setdefault(normalized_url(path, base), url)
 
-    def learn(self, body: Body) -> tuple[str, str] | None:
+    def learn(self, body: PageFingerprint) -> tuple[str, str] | None:
         """Take note of a page that was read.
 
         Returns its outcome and the URL of the page it is the same as, None when it is its own.
         """
-        path, every = split(body.url)
+        path, every = split_query(body.url)
         rest = [each for each in every if not self._is_carried(each)]
         for each in rest:
-            base = joined(path, [other for other in rest if other is not each])
+            base = normalized_url(path, [other for other in rest if other is not each])
             self._compare(path, each.name, base, body)
-        self._references.setdefault((joined(path, rest), ""), body)
+        self._references.setdefault((normalized_url(path, rest), ""), body)
         if (own := self._named(path, body)) is not None:
             return "canonical", own.url
         if (same := self._same_text(path, body)) is not None:
@@ -177,93 +181,93 @@ class Facets:
         self._read[body.url] = body
         return None
 
-    def _named(self, path: str, body: Body) -> Body | None:
+    def _named(self, path: str, body: PageFingerprint) -> PageFingerprint | None:
         """Return the page read before that a page calls its own."""
         own = None if body.canonical == body.url else self._read.get(body.canonical or "")
         if own is None:
             return None
-        there, wanted = split(own.url)
-        extra = set(split(body.url)[1]).symmetric_difference(wanted)
-        if there == path and not any(_PAGING.fullmatch(each.name) for each in extra):
+        there, wanted = split_query(own.url)
+        extra = set(split_query(body.url)[1]).symmetric_difference(wanted)
+        if there == path and not any(_PAGING_NAMES.fullmatch(each.name) for each in extra):
             return own
-        return own if likeness(own.sketch, body.sketch) >= AKIN else None
+        return own if similarity(own.sketch, body.sketch) >= CANONICAL_SIMILARITY else None
 
-    def _compare(self, path: str, name: str, base: str, body: Body) -> None:
+    def _compare(self, path: str, name: str, base: str, body: PageFingerprint) -> None:
         record = self._record(path, name)
         first = self._references.get((base, "")) or self._references.setdefault((base, name), body)
-        if record.nature is Nature.SUSPECTED:
+        if record.nature is ParameterKind.SUSPECTED:
             record.answers += 1
             record.own += body.canonical == body.url
-            if record.answers >= PROBES:
+            if record.answers >= PROBES_PER_PARAMETER:
                 own = record.own == record.answers
-                self._decide(record, Nature.OWN if own else Nature.FACET)
-        elif record.nature is Nature.UNKNOWN and first is not body:
-            if not _PAGING.fullmatch(name) and self._alike(first, body):
+                self._decide(record, ParameterKind.OWN if own else ParameterKind.FACET)
+        elif record.nature is ParameterKind.UNKNOWN and first is not body:
+            if not _PAGING_NAMES.fullmatch(name) and self._alike(first, body):
                 record.same += 1
-                if record.same >= PROOF:
-                    self._decide(record, Nature.FACET)
+                if record.same >= MATCHES_REQUIRED:
+                    self._decide(record, ParameterKind.FACET)
             else:
-                self._decide(record, Nature.OWN)
+                self._decide(record, ParameterKind.OWN)
 
-    def _decide(self, record: _Record, nature: Nature) -> None:
+    def _decide(self, record: ParameterEvidence, nature: ParameterKind) -> None:
         record.nature = nature
         self.version += 1
 
     @staticmethod
-    def _alike(one: Body, other: Body) -> bool:
-        common = likeness(one.sketch, other.sketch)
+    def _alike(one: PageFingerprint, other: PageFingerprint) -> bool:
+        common = similarity(one.sketch, other.sketch)
         if one.canonical is not None and other.canonical is not None:
-            return one.canonical == other.canonical and common >= AKIN
-        return common >= SAME
+            return one.canonical == other.canonical and common >= CANONICAL_SIMILARITY
+        return common >= DUPLICATE_SIMILARITY
 
-    def _same_text(self, path: str, body: Body) -> Body | None:
+    def _same_text(self, path: str, body: PageFingerprint) -> PageFingerprint | None:
         """Find an earlier page with the same text: almost so at the same path, else exactly."""
-        telling = len(body.sketch) >= _TELLING * HASH_BYTES
+        telling = len(body.sketch) >= _MIN_HASHES * HASH_BYTES
         exact = self._texts.setdefault(body.sketch, body) if telling else body
-        others = self._paths.setdefault(path, deque(maxlen=COMPARED))
+        others = self._paths.setdefault(path, deque(maxlen=PAGES_COMPARED))
         for other in (exact, *others):
             if other is not body and _is_copy(other, body):
                 return other
         others.append(body)
         return None
 
-    def _of(self, plain: str, url: str) -> Variant | None:
+    def _of(self, plain: str, url: str) -> UrlVariant | None:
         known = self._shown.setdefault(plain, url)
-        return None if known == url else Variant(url, known)
+        return None if known == url else UrlVariant(url, known)
 
     def _probe(
-        self, plain: str, url: str, doubted: list[_Record], *, alone: bool
-    ) -> Waiting | None:
+        self, plain: str, url: str, doubted: list[ParameterEvidence], *, alone: bool
+    ) -> Undecided | None:
         """Let a URL through that tells of one doubted name; the others wait for it."""
         [record, *more] = doubted
-        if more or not alone or record.probes >= PROBES:
-            return WAITING
+        if more or not alone or record.probes >= PROBES_PER_PARAMETER:
+            return UNDECIDED
         record.probes += 1
         self._shown.setdefault(plain, url)
         return None
 
     def _plain(self, url: str) -> str | None:
         """Return what is left of a URL whose every parameter is carried, None of any other."""
-        path, every = split(url) if "?" in url else (url, ())
+        path, every = split_query(url) if "?" in url else (url, ())
         return path if every and all(map(self._is_carried, every)) else None
 
     @staticmethod
-    def _is_carried(each: Parameter) -> bool:
-        return _CARRIED.fullmatch(each.name) is not None
+    def _is_carried(each: QueryParameter) -> bool:
+        return _TRACKING_NAMES.fullmatch(each.name) is not None
 
-    def _record(self, path: str, name: str) -> _Record:
+    def _record(self, path: str, name: str) -> ParameterEvidence:
         site = path.split("/", 3)[2]
         known = self._records.get((site, name))
         if known is None:
-            suspected = _SHOWN.fullmatch(name) is not None
-            nature = Nature.SUSPECTED if suspected else Nature.UNKNOWN
-            known = self._records[(site, name)] = _Record(nature)
+            suspected = _SUSPECTED_NAMES.fullmatch(name) is not None
+            nature = ParameterKind.SUSPECTED if suspected else ParameterKind.UNKNOWN
+            known = self._records[(site, name)] = ParameterEvidence(nature)
         return known
 
 
-def _is_copy(one: Body, other: Body) -> bool:
+def _is_copy(one: PageFingerprint, other: PageFingerprint) -> bool:
     """Whether two pages have one text and do not say that they are two."""
     named = one.canonical is not None and other.canonical is not None
     if named and one.canonical != other.canonical:
         return False
-    return likeness(one.sketch, other.sketch) >= SAME
+    return similarity(one.sketch, other.sketch) >= DUPLICATE_SIMILARITY

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 # Pages that a crawl in rounds pops before it looks at their links. A constant, so that the
 # order does not depend on `concurrency`.
-ROUND: Final = 8
+ROUND_SIZE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _EXPRESSIONS: Final = {"*": "[^/]*", "**": ".*"}
 _MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
-class Expression(Protocol):
+class CompiledPattern(Protocol):
     """A compiled expression of RE2, whose package has no types."""
 
     def fullmatch(self, text: bytes) -> Any:
@@ -61,7 +61,7 @@ class GlobSet:
         return self._queries.fullmatch((full or path).encode()) is not None
 
 
-def _compiled(patterns: list[str]) -> Expression | None:
+def _compiled(patterns: list[str]) -> CompiledPattern | None:
     """Return one expression for all patterns; on bytes, as RE2 then has the fewest states."""
     if not patterns:
         return None
@@ -70,7 +70,9 @@ def _compiled(patterns: list[str]) -> Expression | None:
     options.dot_nl = options.never_capture = True
     options.log_errors = False
     options.max_mem = _MEMORY_BYTES
-    expression: Expression = re2.compile("|".join(map(_expression, patterns)).encode(), options)
+    expression: CompiledPattern = re2.compile(
+        "|".join(map(_expression, patterns)).encode(), options
+    )
     # The library keeps what it compiled; a crawl's patterns go with the crawl.
     re2.purge()
     return expression

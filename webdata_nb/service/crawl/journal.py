@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from webdata_nb.service.crawl.plan import Result, Target
+from webdata_nb.service.crawl.plan import CrawlResult, CrawlTarget
 
 
-def encode(target: Target, result: Result, text: str | None) -> bytes:
+def encode_entry(target: CrawlTarget, result: CrawlResult, text: str | None) -> bytes:
     """Return the journal entry of a target; `text` serves the index where the row has none."""
     entry: dict[str, Any] = {"url": target.url, "ending": result.ending, "final": result.final_url}
     optional: dict[str, Any] = {
@@ -31,11 +31,11 @@ def encode(target: Target, result: Result, text: str | None) -> bytes:
     return orjson.dumps(entry | {name: value for name, value in optional.items() if value})
 
 
-def decode(entry: bytes) -> tuple[str, Result]:
+def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
     """Return the URL that an entry is about, and its result."""
     data = orjson.loads(entry)
     origin = _origin(data["final"])
-    return data["url"], Result(
+    return data["url"], CrawlResult(
         ending=data["ending"],
         final_url=data["final"],
         reason=data.get("reason", ""),

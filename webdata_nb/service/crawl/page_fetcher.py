@@ -6,8 +6,8 @@ from typing import Final
 
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.content.source import Fact, ScrapeOptions
-from webdata_nb.service.crawl.plan import Plan, Result, Target
-from webdata_nb.service.crawl.robots import Robots
+from webdata_nb.service.crawl.plan import CrawlPlan, CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.extract import Extractor
 from webdata_nb.service.pages.page_pipeline import Arrived, Errand, Visit, Visitor
@@ -17,7 +17,7 @@ _FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
 _FACETED: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
 
 
-class Outing:
+class PageFetcher:
     """Fetches the targets of one plan, and has them read."""
 
     def __init__(
@@ -25,8 +25,8 @@ class Outing:
         request: CrawlRequest,
         options: ScrapeOptions,
         visitor: Visitor,
-        robots: Robots,
-        plan: Plan,
+        robots: JobRobots,
+        plan: CrawlPlan,
     ) -> None:
         self._request, self._options = request, options
         self._visitor, self._robots, self._plan = visitor, robots, plan
@@ -40,11 +40,11 @@ class Outing:
             render=wanted.render,
         )
 
-    async def fetch(self, target: Target) -> Arrived | Visit | Result:
+    async def fetch(self, target: CrawlTarget) -> Arrived | Visit | CrawlResult:
         """Return the page as it came, or why there is none; a result where robots kept us out."""
         if not await self._allowed(target.url):
             answer = await self._robots.answer(target.url)
-            return Result("robots", target.url, reason=answer.refusal)
+            return CrawlResult("robots", target.url, reason=answer.refusal)
         delay_s = await self.delay_s(target.url)
         start = target.ordinal == 0
         return await self._visitor.arrive(
@@ -56,7 +56,7 @@ class Outing:
         """Return the seconds that the host of a URL wants between requests."""
         return await self._robots.delay_s(url) if self._request.respect_robots_txt else 0.0
 
-    async def read(self, target: Target, came: Arrived) -> Visit:
+    async def read(self, target: CrawlTarget, came: Arrived) -> Visit:
         """Turn a page that came into its data."""
         return await self._visitor.read(came, self._errand(target, 0.0))
 
@@ -64,7 +64,7 @@ class Outing:
         """Keep custom headers and cookies to the crawled site, away from others it links to."""
         return given or {} if site_of(url) in self._plan.scope.sites else {}
 
-    def _errand(self, target: Target, delay_s: float) -> Errand:
+    def _errand(self, target: CrawlTarget, delay_s: float) -> Errand:
         wanted = self._request.scrape_options
         return Errand(
             target.url,

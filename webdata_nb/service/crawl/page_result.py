@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.crawl.anchor_grading import grades
-from webdata_nb.service.crawl.plan import Result
+from webdata_nb.service.crawl.anchor_grading import anchor_grades
+from webdata_nb.service.crawl.plan import CrawlResult
 
 if TYPE_CHECKING:
-    from webdata_nb.service.crawl.robots import Answer
+    from webdata_nb.service.crawl.robots import RobotsReply
     from webdata_nb.service.errors import PageError
     from webdata_nb.service.pages.page_pipeline import Visit
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RECEIPT_TEXT: Final = 500
 
 
-def refusal(answer: Answer) -> str:
+def refusal(answer: RobotsReply) -> str:
     """Say why robots.txt keeps the whole crawl out."""
     if answer.status == 0:
         return f"the site could not be reached: {answer.problem}"
@@ -33,12 +33,12 @@ def _said(error: PageError) -> str:
     return str(error)[:RECEIPT_TEXT]
 
 
-def result_of(visit: Visit, *, graded: bool) -> Result:
+def to_crawl_result(visit: Visit, *, graded: bool) -> CrawlResult:
     """Return a visit as the plan takes it; `graded` where link texts matter to the strategy."""
     if visit.stopped is not None:
-        return Result("stopped", visit.final_url, reason=visit.stopped, hops=visit.hops)
+        return CrawlResult("stopped", visit.final_url, reason=visit.stopped, hops=visit.hops)
     if visit.error is not None:
-        return Result(
+        return CrawlResult(
             "failed",
             visit.final_url,
             reason=visit.error.kind,
@@ -47,14 +47,14 @@ def result_of(visit: Visit, *, graded: bool) -> Result:
         )
     scraped = visit.scraped
     if scraped is None:
-        return Result("page", visit.final_url, hops=visit.hops)
+        return CrawlResult("page", visit.final_url, hops=visit.hops)
     links = scraped.outlinks
-    return Result(
+    return CrawlResult(
         "page",
         visit.final_url,
         content_hash=scraped.content_hash,
         links=tuple(link.url for link in links),
-        grades=grades(link.anchor for link in links) if graded else "",
+        grades=anchor_grades(link.anchor for link in links) if graded else "",
         nofollow=tuple(index for index, link in enumerate(links) if link.nofollow),
         sealed="nofollow" in scraped.robots,
         canonical=scraped.canonical,

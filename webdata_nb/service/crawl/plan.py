@@ -14,31 +14,31 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from webdata_nb.service.crawl.anchor_grading import WEIGHTS
-from webdata_nb.service.crawl.facets import Body, Facets, Variant
+from webdata_nb.service.crawl.facets import PageFingerprint, FacetDetector, UrlVariant
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
-from webdata_nb.service.crawl.scope import Scope, site_of
-from webdata_nb.service.crawl.traps import MAX_LINKS, Traps
+from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TrapDetector
 from webdata_nb.service.runtime.steps import Steps, at_once
 from webdata_nb.service.store.records import UrlOutcome
 
 # URLs that are judged in one step: some milliseconds.
-URLS_A_STEP: Final = 100
+URLS_PER_STEP: Final = 100
 
 # Requests that yield no row (redirects, duplicates) are not charged to max_pages; this bounds
 # them on sites that consist of little else.
 REQUESTS_PER_ROW: Final = 3
-REQUESTS_SPARE: Final = 50
+EXTRA_REQUESTS: Final = 50
 # What one page may take: its own request and its redirects (`web.transfer.Limits`).
-REQUESTS_FOR_ONE: Final = 11
+MAX_REQUESTS_PER_PAGE: Final = 11
 # URLs that robots.txt keeps out take no request; this bounds them.
 TARGETS_PER_ROW: Final = 10
-TARGETS_SPARE: Final = 100
+EXTRA_TARGETS: Final = 100
 
-Ending = Literal["page", "failed", "robots", "stopped"]
+ResultKind = Literal["page", "failed", "robots", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CrawlLimits:
     """The budget of a crawl."""
 
     max_pages: int
@@ -47,16 +47,16 @@ class Limits:
     @property
     def max_requests(self) -> int:
         """How many pages and redirect hops may be asked for in all."""
-        return REQUESTS_PER_ROW * self.max_pages + REQUESTS_SPARE
+        return REQUESTS_PER_ROW * self.max_pages + EXTRA_REQUESTS
 
     @property
     def max_targets(self) -> int:
         """How many URLs may be taken from the frontier, those that robots.txt forbids included."""
-        return TARGETS_PER_ROW * self.max_pages + TARGETS_SPARE
+        return TARGETS_PER_ROW * self.max_pages + EXTRA_TARGETS
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CrawlTarget:
     """A URL to fetch, at its place in the crawl's order; `score` is why, for best first."""
 
     ordinal: int
@@ -66,7 +66,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CrawlResult:
     """What a target came to; all that the plan needs to know, and to know again after a kill.
 
     `ending`: a `page`; `failed` with `reason` its kind and `detail` its message; kept out by
@@ -77,7 +77,7 @@ class Result:
     its text (`scrape.sketch`). `hops` are the redirects that were followed.
     """
 
-    ending: Ending
+    ending: ResultKind
     final_url: str
     reason: str = ""
     detail: str = ""
@@ -92,7 +92,7 @@ class Result:
     hops: int = 0
 
 
-class Fate(NamedTuple):
+class TargetOutcome(NamedTuple):
     """What becomes of a target: its outcome in the receipt, and whether its links count."""
 
     outcome: str
@@ -106,10 +106,10 @@ class Fate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledTarget:
     """What became final: the target, its row's position if it is one, and URLs accounted for."""
 
-    target: Target
+    target: CrawlTarget
     position: int | None
     seen: tuple[UrlOutcome, ...]
 
@@ -125,21 +125,21 @@ def _collected(every: Iterable[UrlOutcome | None]) -> Steps[list[UrlOutcome]]:
     return found
 
 
-class Plan:
+class CrawlPlan:
     """Decides the order, the budget, the duplicates and the receipt of one crawl."""
 
     def __init__(
         self,
         start: str,
-        limits: Limits,
-        scope: Scope,
+        limits: CrawlLimits,
+        scope: CrawlScope,
         frontier: Frontier,
         key: Callable[[str], str],
         *,
         obey_nofollow: bool = False,
-        facets: Facets | None = None,
+        facets: FacetDetector | None = None,
     ) -> None:
-        self._obey_nofollow, self._facets, self._traps = obey_nofollow, facets, Traps()
+        self._obey_nofollow, self._facets, self._traps = obey_nofollow, facets, TrapDetector()
         # URLs of which it is not yet known whether they are variants of others.
         self._held: dict[str, Candidate] = {}
         self._limits, self._scope, self._frontier, self._key = limits, scope, frontier, key
@@ -151,9 +151,9 @@ class Plan:
         # Left out for now: a shorter way, or a link that may be followed, can yet turn up.
         self._too_deep: dict[str, str] = {}
         self._unfollowed: dict[str, tuple[str, str]] = {}
-        self._outstanding: dict[int, Target] = {}
-        self._results: dict[int, Result] = {}
-        self._drawn: deque[Target] = deque()
+        self._outstanding: dict[int, CrawlTarget] = {}
+        self._results: dict[int, CrawlResult] = {}
+        self._drawn: deque[CrawlTarget] = deque()
         self._popped = 0
         self._settled = 0
         self._settling = False
@@ -167,7 +167,7 @@ class Plan:
         frontier.offer([Candidate(start, 0, key(start))])
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> CrawlScope:
         """The bounds, which the start page's redirects may have widened."""
         return self._scope
 
@@ -182,7 +182,7 @@ class Plan:
         """Whether nothing is in flight and nothing more may be asked for."""
         return not self._settling and not self._outstanding and not self._may_draw()
 
-    def next(self) -> Target | None:
+    def next(self) -> CrawlTarget | None:
         """Reserve budget for the next URL; None when there is none at present."""
         if not self._drawn and not self._settling:
             self._draw()
@@ -195,14 +195,14 @@ class Plan:
     def likely(self, most: int) -> Iterator[Candidate]:
         """Name the URLs that come next if no result adds one: at most what the budget holds."""
         rows = self._limits.max_pages - self.rows - len(self._outstanding)
-        fetches = self._requests_left() // REQUESTS_FOR_ONE
+        fetches = self._requests_left() // MAX_REQUESTS_PER_PAGE
         return islice(self._frontier, max(0, min(most, rows, fetches)))
 
-    def settle(self, ordinal: int, result: Result) -> list[Settled]:
+    def settle(self, ordinal: int, result: CrawlResult) -> list[SettledTarget]:
         """Take a result; return what became final by it, in order."""
         return at_once(self.settling(ordinal, result))
 
-    def settling(self, ordinal: int, result: Result) -> Steps[list[Settled]]:
+    def settling(self, ordinal: int, result: CrawlResult) -> Steps[list[SettledTarget]]:
         """Do the same in steps, for pages of many links.
 
         Until the last step nothing is drawn. A result that comes meanwhile is settled by the call
@@ -210,7 +210,7 @@ class Plan:
         """
         self._results[ordinal] = result
         self._requests += self._cost(self._outstanding[ordinal], result)
-        final: list[Settled] = []
+        final: list[SettledTarget] = []
         if self._settling:
             return final
         self._settling = True
@@ -255,7 +255,7 @@ class Plan:
             return
         while len(self._drawn) < (ahead or 1) and self._may_draw():
             candidate = self._frontier.pop()
-            target = Target(self._popped, candidate.url, candidate.depth, candidate.score)
+            target = CrawlTarget(self._popped, candidate.url, candidate.depth, candidate.score)
             self._outstanding[target.ordinal] = target
             self._drawn.append(target)
             self._popped += 1
@@ -264,7 +264,7 @@ class Plan:
         return (
             len(self._frontier) > 0
             and self.rows + len(self._outstanding) < self._limits.max_pages
-            and self._requests_left() >= REQUESTS_FOR_ONE
+            and self._requests_left() >= MAX_REQUESTS_PER_PAGE
             and self._popped < self._limits.max_targets
             and not self._start_is_open()
         )
@@ -276,19 +276,19 @@ class Plan:
         which pages are drawn does not depend on how many are on their way.
         """
         under_way = len(self._outstanding) - len(self._results)
-        return self._limits.max_requests - self._requests - REQUESTS_FOR_ONE * under_way
+        return self._limits.max_requests - self._requests - MAX_REQUESTS_PER_PAGE * under_way
 
-    def _cost(self, target: Target, result: Result) -> int:
+    def _cost(self, target: CrawlTarget, result: CrawlResult) -> int:
         """Count the requests of a result; another site's robots.txt was asked for its refusal."""
         if result.ending == "robots" and site_of(target.url) in self._scope.sites:
             return 0
-        return min(1 + result.hops, REQUESTS_FOR_ONE)
+        return min(1 + result.hops, MAX_REQUESTS_PER_PAGE)
 
     def _start_is_open(self) -> bool:
         """Whether the start page, which fixes the scope, is still being fetched."""
         return 0 in self._outstanding
 
-    def _conclude(self, target: Target, result: Result) -> Steps[Settled]:
+    def _conclude(self, target: CrawlTarget, result: CrawlResult) -> Steps[SettledTarget]:
         if target.ordinal == 0:
             self._widen(result.final_url)
         fate = self._fate(target, result)
@@ -302,9 +302,9 @@ class Plan:
             fresh: list[Candidate] = []
             seen += yield from _collected(self._weigh_again(fresh))
             self._frontier.offer(fresh)
-        return Settled(target, position, tuple(seen))
+        return SettledTarget(target, position, tuple(seen))
 
-    def _lead_on(self, target: Target, result: Result | None) -> Iterator[UrlOutcome | None]:
+    def _lead_on(self, target: CrawlTarget, result: CrawlResult | None) -> Iterator[UrlOutcome | None]:
         """Offer the links of a page, and behind those of the start page the seeds."""
         fresh: list[Candidate] = []
         if result is not None:
@@ -313,50 +313,50 @@ class Plan:
                 keys: list[str] = []
                 for number, url in enumerate(self._unmet(links)):
                     keys.append(self._key(url))
-                    if number % URLS_A_STEP == 0:
+                    if number % URLS_PER_STEP == 0:
                         yield None
                 self._facets.meet(keys)
-            yield from self._gather(links, target, fresh, MAX_LINKS)
+            yield from self._gather(links, target, fresh, MAX_LINKS_PER_PAGE)
         if target.ordinal == 0:
-            yield from self._gather(self._seeds, target, fresh, MAX_LINKS + len(self._seeds))
+            yield from self._gather(self._seeds, target, fresh, MAX_LINKS_PER_PAGE + len(self._seeds))
         self._frontier.offer(fresh)
         if result is not None and self._frontier.weighs:
             self._frontier.cite(self._key(target.url), self._cited(result))
 
-    def _fate(self, target: Target, result: Result) -> Fate:
+    def _fate(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
         if result.ending == "robots":
-            return Fate("robots", result.reason)
+            return TargetOutcome("robots", result.reason)
         if result.ending == "stopped":
-            return Fate(result.reason, f"redirects to {result.final_url}")
+            return TargetOutcome(result.reason, f"redirects to {result.final_url}")
         if self._redirected_to_known(target, result.final_url):
-            return Fate("redirect", result.final_url)
+            return TargetOutcome("redirect", result.final_url)
         if result.ending == "failed":
-            return Fate(f"failed:{result.reason}", result.detail)
+            return TargetOutcome(f"failed:{result.reason}", result.detail)
         return self._fate_of_page(target, result)
 
-    def _fate_of_page(self, target: Target, result: Result) -> Fate:
+    def _fate_of_page(self, target: CrawlTarget, result: CrawlResult) -> TargetOutcome:
         same = self._learn(target, result)
         if result.content_hash is not None:
             first = self._bodies.setdefault(result.content_hash, target.url)
             if first != target.url:
-                return Fate("duplicate", first)
+                return TargetOutcome("duplicate", first)
         if same is not None:
             # The links of a variant count: it may lead to what the page itself does not.
-            return Fate(*same, leads=True)
+            return TargetOutcome(*same, leads=True)
         trap = self._traps.read(target.url, result.shape, lambda: self._unmet(result.links))
-        return Fate("fetched", leads=True) if trap is None else Fate("trap", trap)
+        return TargetOutcome("fetched", leads=True) if trap is None else TargetOutcome("trap", trap)
 
-    def _learn(self, target: Target, result: Result) -> tuple[str, str] | None:
+    def _learn(self, target: CrawlTarget, result: CrawlResult) -> tuple[str, str] | None:
         """Learn of the site's parameters; return the outcome of a page that is a variant."""
         if self._facets is None:
             return None
         version = self._facets.version
-        body = Body(self._key(target.url), result.sketch, self._own_url(result))
+        body = PageFingerprint(self._key(target.url), result.sketch, self._own_url(result))
         same = self._facets.learn(body)
         self._learnt |= self._facets.version != version
         return same
 
-    def _own_url(self, result: Result) -> str | None:
+    def _own_url(self, result: CrawlResult) -> str | None:
         """Return the key of the URL that a page calls its own, if it is of this crawl's sites."""
         own = result.canonical
         return None if own is None or site_of(own) not in self._scope.sites else self._key(own)
@@ -364,7 +364,7 @@ class Plan:
     def _unmet(self, links: Iterable[str]) -> Iterator[str]:
         return (url for url in links if url not in self._met and self._key(url) not in self._known)
 
-    def _redirected_to_known(self, target: Target, final_url: str) -> bool:
+    def _redirected_to_known(self, target: CrawlTarget, final_url: str) -> bool:
         key = self._key(final_url)
         if key == self._key(target.url):
             return False
@@ -375,11 +375,11 @@ class Plan:
     def _widen(self, final_url: str) -> None:
         """Let a start page that moves to another host take the crawl with it."""
         old = self._scope
-        self._scope = Scope(
+        self._scope = CrawlScope(
             old.sites | {site_of(final_url)}, old.external, old.include, old.exclude
         )
 
-    def _followed(self, target: Target, result: Result) -> Iterable[str]:
+    def _followed(self, target: CrawlTarget, result: CrawlResult) -> Iterable[str]:
         """Return the links that may be followed; note those that ask not to be."""
         if not self._obey_nofollow or not (result.sealed or result.nofollow):
             return result.links
@@ -392,7 +392,7 @@ class Plan:
         left = frozenset(shunned)
         return [url for index, url in enumerate(result.links) if index not in left]
 
-    def _cited(self, result: Result) -> list[tuple[str, float]]:
+    def _cited(self, result: CrawlResult) -> list[tuple[str, float]]:
         """Return the pages of the crawl that a page links to; a nofollow link vouches for none."""
         left = frozenset(range(len(result.links)) if result.sealed else result.nofollow)
         return [
@@ -402,7 +402,7 @@ class Plan:
         ]
 
     def _gather(
-        self, links: Iterable[str], source: Target, fresh: list[Candidate], most: int
+        self, links: Iterable[str], source: CrawlTarget, fresh: list[Candidate], most: int
     ) -> Iterator[UrlOutcome | None]:
         """Add what a page links to and may be read to `fresh`; account for the rest.
 
@@ -412,7 +412,7 @@ class Plan:
         promotes = self._frontier.promotes
         unmet = links if promotes else [link for link in links if link not in met]
         for number, url in enumerate(unmet):
-            if number % URLS_A_STEP == 0:
+            if number % URLS_PER_STEP == 0:
                 yield None
             key = met.get(url) or self._key(url)
             if key in self._known:
@@ -435,7 +435,7 @@ class Plan:
     def _admit(self, candidate: Candidate, fresh: list[Candidate]) -> Iterator[UrlOutcome]:
         """Add a URL to `fresh`, account for it, or hold it until more is known."""
         variant = None if self._facets is None else self._facets.judge(candidate.key)
-        if isinstance(variant, Variant):
+        if isinstance(variant, UrlVariant):
             yield self._account(candidate, "facet", variant.detail)
         elif (trap := self._traps.verdict(candidate.url, self._known.__contains__)) is not None:
             yield self._account(candidate, "trap", trap)
@@ -451,10 +451,10 @@ class Plan:
         if self._facets is None:
             return
         for number, candidate in enumerate(list(self._held.values())):
-            if number % URLS_A_STEP == 0:
+            if number % URLS_PER_STEP == 0:
                 yield None
             found = self._facets.judge(candidate.key)
-            if isinstance(found, Variant):
+            if isinstance(found, UrlVariant):
                 yield self._account(candidate, "facet", found.detail)
             elif found is None and fresh is not None:
                 self._settle_late(candidate.key)

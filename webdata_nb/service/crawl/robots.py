@@ -22,23 +22,25 @@ from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher, retr
 from webdata_nb.service.web.urls import origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
-READ: Final = 500 * 1024
+MAX_PARSED_BYTES: Final = 500 * 1024
 TIMEOUT_S: Final = 20.0
 MAX_DELAY_S: Final = 30.0
 # RFC 9309, 2.4: an answer may be used for a day; one that keeps us out is soon asked for again.
-FRESH_S: Final = 24 * 3600.0
-UNREACHABLE_S: Final = 60.0
-KEPT_BYTES: Final = 16 * 1024 * 1024
+MAX_CACHE_S: Final = 24 * 3600.0
+UNREACHABLE_CACHE_S: Final = 60.0
+MAX_CACHE_BYTES: Final = 16 * 1024 * 1024
 # The RFC fixes the encoding; no header or guess changes it.
 UTF_8: Final = Charset("UTF-8", "default")
 # Five hops (2.3.1.2); a file that unpacks to more than this is no robots.txt.
-LIMITS: Final = Limits(wire_bytes=10 * READ, decoded_bytes=10 * READ, redirects=5)
+LIMITS: Final = Limits(
+    wire_bytes=10 * MAX_PARSED_BYTES, decoded_bytes=10 * MAX_PARSED_BYTES, redirects=5
+)
 _PREFIX: Final = "robots:"
 _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RobotsReply:
     """How a site answered for its robots.txt. `status` 0: it could not be reached."""
 
     status: int
@@ -67,25 +69,27 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class RobotsAttempt:
     """One attempt: the answer, or the kind of its failure, and what the headers said of time."""
 
-    answer: Answer
+    answer: RobotsReply
     kind: str = ""
     retry_after_s: float | None = None
-    most_s: float = FRESH_S
+    most_s: float = MAX_CACHE_S
 
     @property
     def fresh_s(self) -> float:
         """For how many seconds the answer is good."""
         if self.answer.unreachable:
-            return max(UNREACHABLE_S, self.retry_after_s or 0.0)
-        return min(FRESH_S, self.most_s)
+            return max(UNREACHABLE_CACHE_S, self.retry_after_s or 0.0)
+        return min(MAX_CACHE_S, self.most_s)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    answer: Answer
+class CachedRobots:
+    """A reply, and the clock time until which it may be reused."""
+
+    answer: RobotsReply
     until: float
 
 
@@ -100,10 +104,10 @@ class RobotsCache:
         self, fetcher: PoliteFetcher, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fetcher, self._clock = fetcher, clock
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, CachedRobots] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def answer(self, site: str) -> Answer:
+    async def answer(self, site: str) -> RobotsReply:
         """Return the answer of an origin, which is asked unless it answered a short while ago."""
         lock = self._locks.setdefault(site, asyncio.Lock())
         try:
@@ -111,26 +115,26 @@ class RobotsCache:
                 kept = self._kept.get(site)
                 if kept is None or self._clock() >= kept.until:
                     answer, fresh_s = await self._ask(site)
-                    kept = self._keep(site, _Kept(answer, self._clock() + fresh_s))
+                    kept = self._keep(site, CachedRobots(answer, self._clock() + fresh_s))
                 return kept.answer
         finally:
             if not lock.locked():
                 self._locks.pop(site, None)
 
-    def _keep(self, site: str, kept: _Kept) -> _Kept:
+    def _keep(self, site: str, kept: CachedRobots) -> CachedRobots:
         self._kept.pop(site, None)
         self._kept[site] = kept
         weight = sum(_weight(each.answer) for each in self._kept.values())
-        while weight > KEPT_BYTES:
+        while weight > MAX_CACHE_BYTES:
             weight -= _weight(self._kept.pop(next(iter(self._kept))).answer)
         return kept
 
-    async def _ask(self, site: str) -> tuple[Answer, float]:
+    async def _ask(self, site: str) -> tuple[RobotsReply, float]:
         """Ask, again where that may help; return the answer and how long to keep it."""
         with self._fetcher.allowance(TIMEOUT_S) as allowance:
             return await self._ask_within(site, allowance)
 
-    async def _ask_within(self, site: str, allowance: Allowance) -> tuple[Answer, float]:
+    async def _ask_within(self, site: str, allowance: Allowance) -> tuple[RobotsReply, float]:
         attempt = 0
         while True:
             attempt += 1
@@ -147,7 +151,7 @@ class RobotsCache:
             await asyncio.sleep(wait)
             allowance.restart_if_interrupted()
 
-    async def _attempt(self, site: str, allowance: Allowance) -> _Asked:
+    async def _attempt(self, site: str, allowance: Allowance) -> RobotsAttempt:
         try:
             request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
             # Pages wait for this while they hold their turn at the host.
@@ -155,11 +159,13 @@ class RobotsCache:
         except FetchError as error:
             # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0
-            return _Asked(Answer(status, "", str(error)), kind=error.kind)
+            return RobotsAttempt(RobotsReply(status, "", str(error)), kind=error.kind)
         after_s = retry_after_s(fetched)
-        text = to_text(fetched.body[:READ], UTF_8)
+        text = to_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         most_s = _most_s(fetched.header("cache-control") or "")
-        return _Asked(Answer(fetched.status, text), retry_after_s=after_s, most_s=most_s)
+        return RobotsAttempt(
+            RobotsReply(fetched.status, text), retry_after_s=after_s, most_s=most_s
+        )
 
 
 def _most_s(cache_control: str) -> float:
@@ -167,25 +173,25 @@ def _most_s(cache_control: str) -> float:
     if "no-cache" in cache_control or "no-store" in cache_control:
         return 0.0
     found = _MAX_AGE.search(cache_control)
-    return float(found[1]) if found else FRESH_S
+    return float(found[1]) if found else MAX_CACHE_S
 
 
-def _weight(answer: Answer) -> int:
+def _weight(answer: RobotsReply) -> int:
     return len(answer.body) + 1024
 
 
-class Robots:
+class JobRobots:
     """The robots files of one job, as they were when it first asked."""
 
     def __init__(self, cache: RobotsCache, token: str, frozen: Mapping[str, bytes]) -> None:
         self._cache, self._token = cache, token
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, RobotsReply] = {}
         self._rules: dict[str, RobotsRules] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._unsaved: list[tuple[str, bytes]] = []
         for name, body in frozen.items():
             if name.startswith(_PREFIX):
-                self._answers[name.removeprefix(_PREFIX)] = Answer(**orjson.loads(body))
+                self._answers[name.removeprefix(_PREFIX)] = RobotsReply(**orjson.loads(body))
 
     async def allowed(self, url: str) -> bool:
         """Tell whether the site lets us fetch `url`."""
@@ -203,7 +209,7 @@ class Robots:
             self._rules[site] = await in_turns(RobotsRules.parsing(answer.rules, self._token))
         return self._rules[site]
 
-    async def answer(self, url: str) -> Answer:
+    async def answer(self, url: str) -> RobotsReply:
         """Return the site's answer, asked for once a job."""
         site = origin(url)
         if site in self._answers:

@@ -15,15 +15,15 @@ from urllib.parse import quote
 from webdata_nb.service.runtime.steps import Steps, at_once
 
 # Eight times the longest URL that old browsers took; the rest of a longer line is passed over.
-LINE: Final = 8 * 2083 - 1
+MAX_LINE_CHARACTERS: Final = 8 * 2083 - 1
 # Enough for any site that splits its sitemap index; more are somebody's mistake.
-SITEMAPS: Final = 100
+MAX_SITEMAPS: Final = 100
 # Wildcards of one rule, and characters of all rules that have some: ten times what the largest
 # sites write, and few enough to be tried one after the other.
-WILDCARDS: Final = 100
-WILD_SIZE: Final = 64 * 1024
-LINES_A_STEP: Final = 200
-RULES_A_STEP: Final = 32
+MAX_WILDCARDS: Final = 100
+MAX_WILDCARD_CHARACTERS: Final = 64 * 1024
+LINES_PER_STEP: Final = 200
+RULES_PER_STEP: Final = 32
 _LINES: Final = re.compile(r"[^\r\n]+")
 _BARE: Final = re.compile(r"(\S+)[ \t]+(\S+)")
 _TOKEN: Final = re.compile(r"[A-Za-z_-]*")
@@ -53,7 +53,7 @@ def product_token(user_agent: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RobotsRule:
     """A path pattern with wildcards: `*` matches anything, `$` at the end ends the path."""
 
     pattern: str
@@ -103,7 +103,7 @@ class RobotsRules:
     """
 
     prefixes: Mapping[str, bool] = field(default_factory=dict)
-    patterns: tuple[Rule, ...] = ()
+    patterns: tuple[RobotsRule, ...] = ()
     delay_s: float | None = None
     sitemaps: tuple[str, ...] = ()
     _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -120,11 +120,11 @@ class RobotsRules:
     @classmethod
     def parsing(cls, text: str, token: str) -> Steps[RobotsRules]:
         """Read a file in steps."""
-        reading = _Reading(token.lower())
+        reading = _RobotsParser(token.lower())
         for number, line in enumerate(_LINES.finditer(text.removeprefix("\ufeff"))):
-            if number % LINES_A_STEP == 0:
+            if number % LINES_PER_STEP == 0:
                 yield
-            if (pair := _pair(line[0][:LINE])) is not None:
+            if (pair := _pair(line[0][:MAX_LINE_CHARACTERS])) is not None:
                 reading.take(*pair)
         yield
         return reading.result()
@@ -138,7 +138,7 @@ class RobotsRules:
         path = _path(url)
         best = self._prefix_of(path)
         for number, rule in enumerate(self.patterns):
-            if number % RULES_A_STEP == 0:
+            if number % RULES_PER_STEP == 0:
                 yield
             if best is not None and rule.weight <= best:
                 break
@@ -155,14 +155,14 @@ class RobotsRules:
         return None
 
 
-class _Reading:
+class _RobotsParser:
     """A file half read. Groups that name the crawler outweigh those for everybody (`*`)."""
 
     def __init__(self, token: str) -> None:
         self._token = token
-        self._own, self._all = _Group(), _Group()
+        self._own, self._all = _AgentRules(), _AgentRules()
         self._named = False
-        self._current: list[_Group] = []
+        self._current: list[_AgentRules] = []
         self._open = True
         self._sitemaps: list[str] = []
 
@@ -177,13 +177,13 @@ class _Reading:
         elif key.startswith("crawl-delay") and _SECONDS.fullmatch(value):
             for group in self._current:
                 group.delay_s = float(value)
-        elif key.startswith(_SITEMAP) and value and len(self._sitemaps) < SITEMAPS:
+        elif key.startswith(_SITEMAP) and value and len(self._sitemaps) < MAX_SITEMAPS:
             self._sitemaps.append(value)
 
     def result(self) -> RobotsRules:
         """Return what was read."""
         group = self._own if self._named else self._all
-        wild = [Rule(*each) for each in group.rules.items() if _is_wild(each[0])]
+        wild = [RobotsRule(*each) for each in group.rules.items() if _is_wild(each[0])]
         patterns = sorted(wild, key=attrgetter("weight", "pattern"), reverse=True)
         prefixes = {each: allow for each, allow in group.rules.items() if not _is_wild(each)}
         sitemaps = tuple(dict.fromkeys(self._sitemaps))
@@ -206,7 +206,7 @@ class _Reading:
                     group.add(pattern, allow=allow)
 
 
-class _Group:
+class _AgentRules:
     """What one file says to one kind of crawler, however many groups say it."""
 
     def __init__(self) -> None:
@@ -221,9 +221,9 @@ class _Group:
         as it begins with what stands before them, and allowed by no such rule.
         """
         if _is_wild(pattern):
-            few = pattern.count("*") <= WILDCARDS
+            few = pattern.count("*") <= MAX_WILDCARDS
             self._wild += len(pattern) if few else 0
-            if self._wild > WILD_SIZE or not few:
+            if self._wild > MAX_WILDCARD_CHARACTERS or not few:
                 if allow:
                     return
                 pattern = pattern.partition("*")[0].removesuffix("$") or "/"

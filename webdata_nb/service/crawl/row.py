@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from webdata_nb.service.crawl.plan import Target
+from webdata_nb.service.crawl.plan import CrawlTarget
 from webdata_nb.service.pages.page_pipeline import Visit
 
 
-def row(visit: Visit, target: Target, content: Mapping[str, Any]) -> bytes:
+def row(visit: Visit, target: CrawlTarget, content: Mapping[str, Any]) -> bytes:
     """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
 
     `content` is what was made of the page: its formats and metadata, by their names, and `error`

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from webdata_nb.service.crawl.globs import GlobSet
 
-OUTSIDE: Final = "scope"
+OUT_OF_SCOPE: Final = "scope"
 FILTERED: Final = "filtered"
 
 
@@ -23,7 +23,7 @@ def site_of(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CrawlScope:
     """The bounds of one crawl. `sites` are those of the start page, before and after redirects."""
 
     sites: frozenset[str]
@@ -40,7 +40,7 @@ class Scope:
     def verdict(self, url: str) -> str | None:
         """Return why `url` is left out, or None when it belongs to the crawl."""
         if not self.external and site_of(url) not in self.sites:
-            return OUTSIDE
+            return OUT_OF_SCOPE
         if not self.include and not self.exclude:
             return None
         parts = urlsplit(url)

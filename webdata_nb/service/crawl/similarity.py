@@ -7,7 +7,7 @@ from typing import Final
 HASH_BYTES: Final = 4
 
 
-def likeness(one: bytes, other: bytes) -> float:
+def similarity(one: bytes, other: bytes) -> float:
     """Estimate the share of word pairs that two texts have in common, 0 to 1.
 
     Exact while both texts are shorter than a sketch; empty sketches are like none.

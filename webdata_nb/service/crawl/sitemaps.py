@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from webdata_nb.service.crawl.robots import Robots
+from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.documents import sitemap
 from webdata_nb.service.documents.sitemap import Listing
 from webdata_nb.service.errors import FetchError
@@ -21,18 +21,18 @@ from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher, retr
 from webdata_nb.service.web.urls import join, origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.
-FILES: Final = 50
-SEEDS: Final = 50_000
+MAX_FILES: Final = 50
+MAX_SEEDS: Final = 50_000
 # Files left out that the receipt names one by one.
-NAMED: Final = 100
-FILE_S: Final = 20.0
-ALL_S: Final = 60.0
+MAX_PROBLEMS_LISTED: Final = 100
+FILE_TIMEOUT_S: Final = 20.0
+TOTAL_TIMEOUT_S: Final = 60.0
 LIMITS: Final = Limits(wire_bytes=sitemap.BYTES, decoded_bytes=sitemap.BYTES)
 _SNAPSHOT: Final = "sitemaps"
 
 
 @dataclass(frozen=True, slots=True)
-class Seeds:
+class SitemapSeeds:
     """The pages that sitemaps list, and (URL, reason) of each sitemap that could not be read."""
 
     pages: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Seeds:
         return ((_SNAPSHOT, orjson.dumps({"pages": self.pages, "problems": self.problems})),)
 
     @classmethod
-    def thawed(cls, snapshots: Mapping[str, bytes]) -> Seeds | None:
+    def thawed(cls, snapshots: Mapping[str, bytes]) -> SitemapSeeds | None:
         """Return what an earlier attempt froze."""
         if _SNAPSHOT not in snapshots:
             return None
@@ -53,17 +53,17 @@ class Seeds:
 
 
 @dataclass(slots=True)
-class Sitemaps:
+class SitemapReader:
     """Reads the sitemaps of one site, one after the other."""
 
     fetcher: PoliteFetcher
     read: Callable[[Fetched], Awaitable[Listing]]
-    robots: Robots
+    robots: JobRobots
     polite: bool
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
 
-    async def seeds(self, start: str) -> Seeds:
+    async def seeds(self, start: str) -> SitemapSeeds:
         """Return what the sitemaps of the site of `start` list, in their order."""
         listed = await self._announced(start)
         guess = f"{origin(start)}/sitemap.xml"
@@ -84,21 +84,24 @@ class Sitemaps:
                 found.append(url)
         return list(dict.fromkeys(found))
 
-    async def _read_all(self, queue: deque[str], silent: set[str], home: str) -> Seeds:
-        whole = Allowance(ALL_S)
+    async def _read_all(self, queue: deque[str], silent: set[str], home: str) -> SitemapSeeds:
+        whole = Allowance(TOTAL_TIMEOUT_S)
         known, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
         while queue:
             url = queue.popleft()
             files += 1
-            if files > FILES or len(pages) >= SEEDS:
-                reason = f"not read: {FILES} files or {SEEDS:,} URLs were reached"
+            if files > MAX_FILES or len(pages) >= MAX_SEEDS:
+                reason = f"not read: {MAX_FILES} files or {MAX_SEEDS:,} URLs were reached"
                 left = (url, *queue)
-                problems.extend((each, reason) for each in left[:NAMED])
-                if len(left) > NAMED:
+                problems.extend((each, reason) for each in left[:MAX_PROBLEMS_LISTED])
+                if len(left) > MAX_PROBLEMS_LISTED:
                     problems.append(
-                        (left[NAMED], f"{reason}; nor were {len(left) - NAMED - 1} more")
+                        (
+                            left[MAX_PROBLEMS_LISTED],
+                            f"{reason}; nor were {len(left) - MAX_PROBLEMS_LISTED - 1} more",
+                        )
                     )
                 break
             listing = await self._read(url, whole, own=origin(url) == home)
@@ -108,7 +111,7 @@ class Sitemaps:
             fresh = [each for each in listing.sitemaps if each not in known]
             known.update(fresh)
             queue.extend(fresh)
-        return Seeds(tuple(pages)[:SEEDS], tuple(problems))
+        return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
 
     async def _read(self, url: str, whole: Allowance, *, own: bool) -> Listing:
         request = FetchRequest(
@@ -118,7 +121,7 @@ class Sitemaps:
             limits=LIMITS,
         )
         delay_s = await self.robots.delay_s(url) if self.polite else 0.0
-        with self.fetcher.allowance(min(FILE_S, whole.left_s)) as allowance:
+        with self.fetcher.allowance(min(FILE_TIMEOUT_S, whole.left_s)) as allowance:
             fetched, problem = await _fetched(self.fetcher, request, allowance, delay_s)
         whole.waited_s += allowance.waited_s
         return Listing(problem=problem) if fetched is None else await self.read(fetched)

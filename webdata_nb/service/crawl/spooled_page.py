@@ -41,7 +41,7 @@ def encode(came: Arrived) -> tuple[bytes, bytes, bytes]:
     return sizes + head, source.body, came.screenshot or b""
 
 
-def lying(came: Arrived, record: bytes, at: SpoolLocation) -> Arrived:
+def with_body_on_disk(came: Arrived, record: bytes, at: SpoolLocation) -> Arrived:
     """Return a page whose record is kept, or its beginning, with its body left where that lies."""
     head, size = _SIZES.unpack_from(record)
     where = Slice(at.path, at.start + _SIZES.size + head, size)

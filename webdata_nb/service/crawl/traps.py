@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.service.crawl.query_string import split
-from webdata_nb.service.crawl.similarity import likeness
+from webdata_nb.service.crawl.query_string import split_query
+from webdata_nb.service.crawl.similarity import similarity
 
 MAX_CHARS: Final = 2000
 MAX_SEGMENTS: Final = 30
 MAX_PARAMETERS: Final = 30
 # New URLs taken from one page: more than ten times what a crawl can fetch.
-MAX_LINKS: Final = 10_000
+MAX_LINKS_PER_PAGE: Final = 10_000
 # Pages of one pattern and one text, one after the other, before the pattern is closed.
-QUOTA: Final = 32
-ALIKE: Final = 0.9
+MAX_SIMILAR_PAGES: Final = 32
+TRAP_SIMILARITY: Final = 0.9
 # From how many like pages on it is looked whether they lead to more of their kind.
 _DOUBT: Final = 4
 _ALONE: Final = 4
@@ -37,12 +37,12 @@ _SESSION: Final = re.compile(
 )
 
 
-def pattern(url: str) -> str:
+def url_pattern(url: str) -> str:
     """Return a URL with what counts masked: numbers and hexadecimal ids as `#`, queries by name.
 
     Folders that only count are one, however deep they go.
     """
-    path, parameters = split(url)
+    path, parameters = split_query(url)
     head, _, rest = path.partition("://")
     host, *segments = rest.split("/")
     masked: list[str] = []
@@ -60,7 +60,7 @@ def without_session(url: str) -> str:
 
 
 @dataclass(slots=True)
-class _Series:
+class SimilarPages:
     """Like pages in a row: the first of them, how many, and how many led to more."""
 
     url: str
@@ -70,16 +70,17 @@ class _Series:
 
     @property
     def endless(self) -> bool:
-        return self.length >= QUOTA and 2 * self.bred >= self.length - _DOUBT
+        """Whether there are too many of them and most led to new URLs."""
+        return self.length >= MAX_SIMILAR_PAGES and 2 * self.bred >= self.length - _DOUBT
 
 
-class Traps:
+class TrapDetector:
     """What the crawl has learnt of a site's traps, in the order of the crawl."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
-        self._patterns: dict[str, _Series] = {}
-        self._texts: dict[bytes, _Series] = {}
+        self._patterns: dict[str, SimilarPages] = {}
+        self._texts: dict[bytes, SimilarPages] = {}
         self._closed: dict[str, str] = {}
 
     def verdict(self, url: str, is_known: Callable[[str], bool]) -> str | None:
@@ -96,7 +97,7 @@ class Traps:
             return found
         if url.count("&") >= MAX_PARAMETERS:
             return f"a query of {url.count('&') + 1} parameters"
-        return self._closed.get(pattern(url)) if self._closed else None
+        return self._closed.get(url_pattern(url)) if self._closed else None
 
     def read(self, url: str, shape: bytes, links: Callable[[], Iterator[str]]) -> str | None:
         """Take note of a page; return which trap it belongs to, or None.
@@ -105,18 +106,24 @@ class Traps:
         """
         if not shape:
             return None
-        kind = pattern(url)
+        kind = url_pattern(url)
         row = self._patterns.get(kind)
-        if row is None or likeness(row.shape, shape) < ALIKE:
-            row = self._patterns[kind] = _Series(url, shape)
-        text = self._texts.setdefault(shape, _Series(url, shape))
+        if row is None or similarity(row.shape, shape) < TRAP_SIMILARITY:
+            row = self._patterns[kind] = SimilarPages(url, shape)
+        text = self._texts.setdefault(shape, SimilarPages(url, shape))
         trapped = row.endless or text.endless
         new = list(links()) if max(row.length, text.length) >= _DOUBT else []
         for series in (row, text):
             series.length += 1
             series.bred += bool(new)
-        if row.endless and kind not in self._closed and any(pattern(each) == kind for each in new):
-            self._closed[kind] = f"{kind}: {QUOTA} pages in a row say the same as {row.url}"
+        if (
+            row.endless
+            and kind not in self._closed
+            and any(url_pattern(each) == kind for each in new)
+        ):
+            self._closed[kind] = (
+                f"{kind}: {MAX_SIMILAR_PAGES} pages in a row say the same as {row.url}"
+            )
         if not trapped:
             return None
         return self._closed.get(kind) or f"soft 404: the text of {text.url}"

@@ -58,7 +58,7 @@ class Engines:
             crawled = crawl_request(job)
             extractor = self._extractor(crawled.scrape_options.extract, job.context, way)
             with self.spool.of(job.id) as spool:
-                tools = crawl.Tools(
+                tools = crawl.CrawlResources(
                     way.visitor, way.polite, way.robots, way.user_agent, spool, extractor
                 )
                 return await crawl.run(context, crawled, tools)
