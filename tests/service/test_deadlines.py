@@ -31,7 +31,7 @@ MANNERS = politeness.Manners()
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.PATIENCE_S:g} s",
-        f"| {endpoint.DEADLINE_S:g} s, and {endpoint.PATIENCE_S:g} s in its line",
+        f"| {endpoint.REQUEST_TIMEOUT_S:g} s, and {endpoint.QUEUE_TIMEOUT_S:g} s in its line",
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {pool.STUCK_S:g} s; {pool.STEP_S:g} s where a signal stopped it",
         f"the browser, to start | {renderer.START_S:g} s",

@@ -38,9 +38,9 @@ from webdata_nb.service.routes.application import Application
 from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.response_cache import Shelf
 from webdata_nb.service.runtime import gc_tuning
-from webdata_nb.service.search.catalog import Catalog
-from webdata_nb.service.search.providers.endpoint import Lines
-from webdata_nb.service.search.providers.local import Local
+from webdata_nb.service.search.catalog import ProviderCatalog
+from webdata_nb.service.search.providers.endpoint import ProviderQueues
+from webdata_nb.service.search.providers.local import LocalProvider
 from webdata_nb.service.server import (
     COLLECTOR,
     SWITCH_S,
@@ -208,7 +208,7 @@ async def service(
         metrics = Metrics()
         metrics.registry.register(Stored(_counts(store, asyncio.get_running_loop())))
         background = Background(store, indexer, webhooks.wake, metrics)
-        catalog = Catalog(Local(index, indexer), Lines())
+        catalog = ProviderCatalog(LocalProvider(index, indexer), ProviderQueues())
         spool = Spool(settings.data_dir / "spool")
         engines = Engines(ways, catalog, settings.providers, spool)
         hub = Hub()

@@ -8,17 +8,17 @@ import pytest
 
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import APIS
-from webdata_nb.service.search.chain import Link, ask, chain
+from webdata_nb.service.search.chain import ChainLink, provider_chain, search_providers
 from webdata_nb.service.search.index_groups import INDEXES
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
-    Found,
-    Page,
     ProviderProblem,
-    Query,
+    ResultPage,
+    SearchQuery,
+    SearchResult,
 )
 
-QUERY = Query("q", 5, "en", None, safe_search=False, account_id="a")
+QUERY = SearchQuery("q", 5, "en", None, safe_search=False, account_id="a")
 ENGINES = {"engine_one": ("a", "b"), "engine_two": ("b", "c"), "engine_three": ("d",)}
 
 
@@ -44,13 +44,13 @@ class Programmed:
     def identity(self) -> str:
         return self.name
 
-    async def page(self, query: Query, number: int) -> Page:
+    async def page(self, query: SearchQuery, number: int) -> ResultPage:
         assert query is QUERY
         self.asked.append(number)
         answer = self.pages[number - 1] if number <= len(self.pages) else []
         if isinstance(answer, ProviderProblem):
             raise answer
-        return Page(tuple(Found(f"http://x/{name}", name, "") for name in answer))
+        return ResultPage(tuple(SearchResult(f"http://x/{name}", name, "") for name in answer))
 
 
 def providers(**pages: list[list[str] | ProviderProblem]) -> dict[str, Programmed]:
@@ -58,11 +58,11 @@ def providers(**pages: list[list[str] | ProviderProblem]) -> dict[str, Programme
 
 
 def test_the_chain_begins_with_the_requested_engine_and_asks_nobody_twice() -> None:
-    assert chain("engine_two", ENGINES) == [
-        Link("engine_two", "b"),
-        Link("engine_two", "c"),
-        Link("engine_one", "a"),
-        Link("engine_three", "d"),
+    assert provider_chain("engine_two", ENGINES) == [
+        ChainLink("engine_two", "b"),
+        ChainLink("engine_two", "c"),
+        ChainLink("engine_one", "a"),
+        ChainLink("engine_three", "d"),
     ]
 
 
@@ -71,15 +71,15 @@ async def test_a_refusal_speaks_for_its_index(status: AttemptStatus) -> None:
     names = ("brave", "ddgs.brave", "ddgs.yahoo")
     known = {name: Programmed(name, [[name]]) for name in names}
     known["brave"] = Programmed("brave", [ProviderProblem(status, "no")])
-    links = [Link("engine_one", name) for name in names]
-    outcome = await ask(links, known, QUERY, Breakers(), Clock())
+    links = [ChainLink("engine_one", name) for name in names]
+    outcome = await search_providers(links, known, QUERY, Breakers(), Clock())
     assert [attempt.status for attempt in outcome.attempts] == [status, status, "ok"]
     assert outcome.attempts[1].detail is not None
     assert outcome.attempts[1].detail.startswith("not asked: brave")
     assert known["ddgs.brave"].asked == []
     assert outcome.accepted == links[2]
     # It rests now: the same goes for the next search.
-    again = await ask(links[:2], known, QUERY, Breakers(), Clock())
+    again = await search_providers(links[:2], known, QUERY, Breakers(), Clock())
     assert known["ddgs.brave"].asked == []
     assert again.failure is not None
 
@@ -90,8 +90,8 @@ async def test_other_failures_speak_for_one_provider_alone(status: AttemptStatus
         "brave": Programmed("brave", [ProviderProblem(status, "no")]),
         "ddgs.brave": Programmed("ddgs.brave", [["1"]]),
     }
-    links = [Link("engine_one", name) for name in known]
-    outcome = await ask(links, known, QUERY, Breakers(), Clock())
+    links = [ChainLink("engine_one", name) for name in known]
+    outcome = await search_providers(links, known, QUERY, Breakers(), Clock())
     assert outcome.accepted == links[1]
 
 
@@ -101,50 +101,56 @@ def test_every_relative_is_a_provider() -> None:
 
 async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
     known = providers(a=[ProviderProblem("rate_limited", "429")], c=[["1", "2"]], d=[["3"]])
-    outcome = await ask(chain("engine_one", ENGINES), known, QUERY, Breakers())
+    outcome = await search_providers(
+        provider_chain("engine_one", ENGINES), known, QUERY, Breakers()
+    )
     assert [(a.provider, a.status, a.results_count) for a in outcome.attempts] == [
         ("a", "rate_limited", 0),
         ("b", "empty", 0),
         ("c", "ok", 2),
     ]
     assert all(attempt.elapsed_ms >= 0 for attempt in outcome.attempts)
-    assert outcome.accepted == Link("engine_two", "c")
+    assert outcome.accepted == ChainLink("engine_two", "c")
     assert outcome.fallback_used
     assert known["d"].asked == []
 
 
 async def test_the_preferred_path_is_no_fallback() -> None:
-    outcome = await ask(chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY, Breakers())
-    assert (outcome.accepted, outcome.fallback_used) == (Link("engine_one", "a"), False)
+    outcome = await search_providers(
+        provider_chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY, Breakers()
+    )
+    assert (outcome.accepted, outcome.fallback_used) == (ChainLink("engine_one", "a"), False)
 
 
 async def test_pages_are_asked_until_enough_unique_results_are_there() -> None:
     known = providers(a=[["1", "2"], ["2", "3"], ["4", "5", "6"], ["7"]])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY, Breakers())
+    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, Breakers())
     assert [found.title for found in outcome.found] == ["1", "2", "3", "4", "5"]
     assert known["a"].asked == [1, 2, 3]
 
 
 async def test_a_provider_that_repeats_itself_is_left() -> None:
     known = providers(a=[["1"], ["1"], ["1"]])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY, Breakers())
+    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, Breakers())
     assert len(outcome.found) == 1
     assert known["a"].asked == [1, 2]
 
 
 async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
     known = providers(a=[["1", "2"], ProviderProblem("timeout", "slow")])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY, Breakers())
+    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, Breakers())
     assert len(outcome.found) == 2
     assert outcome.attempts[0].status == "ok"
 
 
 async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
-    links = chain("engine_one", ENGINES)
-    empty = await ask(links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, Breakers())
+    links = provider_chain("engine_one", ENGINES)
+    empty = await search_providers(
+        links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, Breakers()
+    )
     assert (empty.accepted, empty.found, empty.fallback_used) == (None, (), False)
     broken = {name: [ProviderProblem("auth", "HTTP 401")] for name in "abcd"}
-    failed = await ask(links, providers(**broken), QUERY, Breakers())  # type: ignore[arg-type]
+    failed = await search_providers(links, providers(**broken), QUERY, Breakers())  # type: ignore[arg-type]
     assert failed.failure is not None
     assert "a: auth (HTTP 401), b: auth (HTTP 401)" in failed.failure
     assert "webdata doctor" in failed.failure
@@ -156,68 +162,68 @@ async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
 async def test_an_empty_local_index_does_not_hide_that_the_web_is_in_error(
     status: AttemptStatus,
 ) -> None:
-    links = chain("engine_one", {"engine_one": ("a", "local"), "engine_two": ("b",)})
+    links = provider_chain("engine_one", {"engine_one": ("a", "local"), "engine_two": ("b",)})
     known = {
         "a": Programmed("a", [ProviderProblem(status, "HTTP 500")]),
         "b": Programmed("b", [ProviderProblem("error", "HTTP 502")]),
         "local": Programmed("local", []),
     }
-    outcome = await ask(links, known, QUERY, Breakers())
+    outcome = await search_providers(links, known, QUERY, Breakers())
     assert outcome.failure is not None
     assert f"a: {status} (HTTP 500), local: empty, b: error (HTTP 502)" in outcome.failure
     assert [each.status for each in outcome.attempts] == [status, "empty", "error"]
     # One provider of the web that has nothing to say is an answer.
     known["b"] = Programmed("b", [])
-    assert (await ask(links, known, QUERY, Breakers())).failure is None
+    assert (await search_providers(links, known, QUERY, Breakers())).failure is None
 
 
 async def test_what_the_local_index_has_or_alone_can_say_is_an_answer() -> None:
-    links = chain("engine_one", {"engine_one": ("a", "local")})
+    links = provider_chain("engine_one", {"engine_one": ("a", "local")})
     broken = Programmed("a", [ProviderProblem("error", "HTTP 500")])
     known = {"a": broken, "local": Programmed("local", [["mine"]])}
-    found = await ask(links, known, QUERY, Breakers())
+    found = await search_providers(links, known, QUERY, Breakers())
     assert (found.failure, found.fallback_used, len(found.found)) == (None, True, 1)
-    alone = await ask(links[1:], {"local": Programmed("local", [])}, QUERY, Breakers())
+    alone = await search_providers(links[1:], {"local": Programmed("local", [])}, QUERY, Breakers())
     assert alone.failure is None
 
 
 async def test_nobody_to_ask_is_a_failure_that_says_where_to_look() -> None:
-    outcome = await ask([], {}, QUERY, Breakers())
+    outcome = await search_providers([], {}, QUERY, Breakers())
     assert outcome.failure is not None
     assert "webdata doctor" in outcome.failure
 
 
 async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
-    links, clock, breakers = chain("engine_one", ENGINES), Clock(), Breakers()
+    links, clock, breakers = provider_chain("engine_one", ENGINES), Clock(), Breakers()
     known = providers(a=[ProviderProblem("rate_limited", "HTTP 429", wait_s=30)], b=[["1"]])
-    await ask(links, known, QUERY, breakers, clock)
+    await search_providers(links, known, QUERY, breakers, clock)
     clock.now += 29
-    outcome = await ask(links, known, QUERY, breakers, clock)
+    outcome = await search_providers(links, known, QUERY, breakers, clock)
     assert known["a"].asked == [1]
     first = outcome.attempts[0]
     assert (first.provider, first.status, first.results_count) == ("a", "rate_limited", 0)
     assert (first.elapsed_ms, "rests for 1 s" in str(first.detail)) == (0, True)
-    assert (outcome.accepted, outcome.fallback_used) == (Link("engine_one", "b"), True)
+    assert (outcome.accepted, outcome.fallback_used) == (ChainLink("engine_one", "b"), True)
     clock.now += 2
-    await ask(links, known, QUERY, breakers, clock)
+    await search_providers(links, known, QUERY, breakers, clock)
     assert known["a"].asked == [1, 1]
 
 
 async def test_a_limit_after_good_pages_keeps_the_rows_and_rests_the_provider() -> None:
     clock, breakers = Clock(), Breakers()
     known = providers(a=[["1"], ProviderProblem("blocked", "captcha")])
-    outcome = await ask([Link("engine_one", "a")], known, QUERY, breakers, clock)
+    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, breakers, clock)
     assert (outcome.attempts[0].status, len(outcome.found)) == ("ok", 1)
     assert breakers.of("a").resting_s(clock.now) > 0
 
 
 async def test_the_last_page_is_the_last_request() -> None:
     class Once(Programmed):
-        async def page(self, query: Query, number: int) -> Page:
-            return Page((await super().page(query, number)).found, more=False)
+        async def page(self, query: SearchQuery, number: int) -> ResultPage:
+            return ResultPage((await super().page(query, number)).found, more=False)
 
     once = Once("a", [["1"], ["2"]])
-    outcome = await ask([Link("engine_one", "a")], {"a": once}, QUERY, Breakers())
+    outcome = await search_providers([ChainLink("engine_one", "a")], {"a": once}, QUERY, Breakers())
     assert (len(outcome.found), once.asked) == (1, [1])
 
 
@@ -226,14 +232,14 @@ async def test_the_log_says_that_a_provider_rests_and_recovers(
 ) -> None:
     caplog.set_level("INFO")
     known, clock, breakers = providers(), Clock(), Breakers()
-    links = [Link("engine_one", "a")]
+    links = [ChainLink("engine_one", "a")]
     known["a"].pages = [ProviderProblem("rate_limited", "private words")]
     for _ in range(3):
-        await ask(links, known, QUERY, breakers, clock)
+        await search_providers(links, known, QUERY, breakers, clock)
     known["a"].pages = [["x"]]
     clock.now += 61
     for _ in range(2):
-        await ask(links, known, QUERY, breakers, clock)
+        await search_providers(links, known, QUERY, breakers, clock)
     assert [record.message for record in caplog.records] == [
         "provider_resting provider=a account=a status=rate_limited failures=1 rest_s=60.0",
         "provider_recovered provider=a account=a after=rate_limited",

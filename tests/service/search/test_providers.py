@@ -19,17 +19,17 @@ from webdata_nb.contract.local import Access
 from webdata_nb.contract.results import result_key
 from webdata_nb.service.search import catalog
 from webdata_nb.service.search.breaker import Breakers
-from webdata_nb.service.search.catalog import Catalog, Choice
-from webdata_nb.service.search.chain import Link, Outcome, ask
+from webdata_nb.service.search.catalog import ProviderCatalog, SearchSettings
+from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers
 from webdata_nb.service.search.providers import endpoint
-from webdata_nb.service.search.providers.base import Page, Provider, Query
-from webdata_nb.service.search.providers.endpoint import Lines
+from webdata_nb.service.search.providers.base import ResultPage, SearchProvider, SearchQuery
+from webdata_nb.service.search.providers.endpoint import ProviderQueues
 from webdata_nb.service.web import fetch
 from webdata_nb.service.web.addresses import is_near
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
-QUERY = Query("web frames & more", 10, "en", None, safe_search=False, account_id="a")
+QUERY = SearchQuery("web frames & more", 10, "en", None, safe_search=False, account_id="a")
 NAMES = sorted(stubs())
 SCRAPED = [name for name in NAMES if name.startswith("ddgs.")]
 JSON = [name for name in NAMES if name not in SCRAPED]
@@ -42,14 +42,16 @@ class Bench:
     """A provider wired to its stub."""
 
     stub: Stub
-    provider: Provider
+    provider: SearchProvider
     breakers: Breakers
 
-    async def search(self, query: Query = QUERY) -> Outcome:
+    async def search(self, query: SearchQuery = QUERY) -> SearchOutcome:
         name = self.provider.name
-        return await ask([Link("engine_one", name)], {name: self.provider}, query, self.breakers)
+        return await search_providers(
+            [ChainLink("engine_one", name)], {name: self.provider}, query, self.breakers
+        )
 
-    async def status(self, query: Query = QUERY) -> tuple[str, str]:
+    async def status(self, query: SearchQuery = QUERY) -> tuple[str, str]:
         """Return how the one attempt ended, and why."""
         outcome = await self.search(query)
         [attempt] = outcome.attempts
@@ -82,8 +84,8 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
     access = Access(url=stub.on(site), key=KEY if stub.keyed else None)
     policy = EgressPolicy("local")
     async with Fetcher(policy, user_agent="webdata-test/1") as fetcher:
-        opened = Catalog(_Nobody(), Lines()).open(
-            [Link("engine_one", stub.name)], Choice({}, {stub.name: access}), fetcher
+        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open(
+            [ChainLink("engine_one", stub.name)], SearchSettings({}, {stub.name: access}), fetcher
         )
         yield Bench(stub, opened[stub.name], Breakers())
 
@@ -91,7 +93,7 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
 class _Nobody:
     name = identity = "local"
 
-    async def page(self, query: Query, number: int) -> Page:
+    async def page(self, query: SearchQuery, number: int) -> ResultPage:
         raise AssertionError((query, number))
 
 
@@ -234,7 +236,7 @@ async def test_an_answer_that_is_too_large_is_an_error(bench: Bench) -> None:
 
 @each
 async def test_a_slow_provider_is_a_timeout(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT_S", 0.2)
 
     async def slow(_request: web.BaseRequest) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -391,10 +393,10 @@ async def test_brave_names_the_end_of_its_limit(bench: Bench) -> None:
 async def test_a_wrong_key_is_told_as_that(bench: Bench, site: Site) -> None:
     access = Access(url=site.at(bench.stub.path), key="wrong")
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
-        choice = Choice({}, {bench.stub.name: access})
-        link = Link("engine_one", bench.stub.name)
-        opened = Catalog(_Nobody(), Lines()).open([link], choice, fetcher)
-        outcome = await ask([link], opened, QUERY, Breakers())
+        choice = SearchSettings({}, {bench.stub.name: access})
+        link = ChainLink("engine_one", bench.stub.name)
+        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], choice, fetcher)
+        outcome = await search_providers([link], opened, QUERY, Breakers())
     assert outcome.attempts[0].status == "auth"
     assert opened[bench.stub.name].identity != bench.provider.identity
 
@@ -430,10 +432,10 @@ async def test_a_wiki_that_lags_asks_for_patience(bench: Bench) -> None:
 async def test_a_wiki_is_asked_in_the_language_of_the_query(bench: Bench, site: Site) -> None:
     access = Access(url=site.at("/w/api.php?x={language}"))
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
-        link = Link("engine_one", "mediawiki")
-        chosen = Choice({}, {"mediawiki": access})
-        opened = Catalog(_Nobody(), Lines()).open([link], chosen, fetcher)
-        await ask([link], opened, replace(QUERY, language="pt-BR"), Breakers())
+        link = ChainLink("engine_one", "mediawiki")
+        chosen = SearchSettings({}, {"mediawiki": access})
+        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, fetcher)
+        await search_providers([link], opened, replace(QUERY, language="pt-BR"), Breakers())
     assert bench.asked["x"] == "pt"
 
 
@@ -487,30 +489,30 @@ async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Sit
     stub = stubs()["searxng"]
     stub.served = results(1)
     policy = EgressPolicy("team", (ip_network("10.0.0.0/8"),))
-    link = Link("engine_one", "searxng")
+    link = ChainLink("engine_one", "searxng")
     async with Fetcher(replace(policy, mode="local"), user_agent="t") as apis:
         for url, status in (
             (stub.on(site), "ok"),
             ("http://169.254.169.254/latest", "error"),
         ):
-            chosen = Choice({}, {"searxng": Access(url=url)})
-            opened = Catalog(_Nobody(), Lines()).open([link], chosen, apis)
-            outcome = await ask([link], opened, QUERY, Breakers())
+            chosen = SearchSettings({}, {"searxng": Access(url=url)})
+            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, apis)
+            outcome = await search_providers([link], opened, QUERY, Breakers())
             assert outcome.attempts[0].status == status
 
 
 @pytest.mark.parametrize("stub", ["searxng"], indirect=True)
 async def test_an_instance_nearby_is_asked_without_the_proxy(stub: Stub, site: Site) -> None:
-    policy, link = EgressPolicy("local"), Link("engine_one", "searxng")
+    policy, link = EgressPolicy("local"), ChainLink("engine_one", "searxng")
     stub.served = results(1)
-    chosen = Choice({}, {"searxng": Access(url=stub.on(site))})
+    chosen = SearchSettings({}, {"searxng": Access(url=stub.on(site))})
     async with (
         Fetcher(policy, user_agent="t", proxy="http://127.0.0.1:9") as far,
         Fetcher(policy, user_agent="t") as near,
     ):
         for direct, status in ((None, "error"), (near, "ok")):
-            opened = Catalog(_Nobody(), Lines()).open([link], chosen, far, direct)
-            outcome = await ask([link], opened, QUERY, Breakers())
+            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, far, direct)
+            outcome = await search_providers([link], opened, QUERY, Breakers())
             assert outcome.attempts[0].status == status
 
 

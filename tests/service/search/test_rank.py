@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.contract.results import result_key
-from webdata_nb.service.search.providers.base import Found
+from webdata_nb.service.search.providers.base import SearchResult
 from webdata_nb.service.search.rank import Ranking, organic_url
 from webdata_nb.service.web.urls import canonical
 
@@ -18,8 +18,8 @@ YAHOO = "https://r.search.yahoo.com/_ylt=A"
 BING = "https%3a%2f%2fwww.bing.com"
 
 
-def found(url: str) -> Found:
-    return Found(url, url, "")
+def found(url: str) -> SearchResult:
+    return SearchResult(url, url, "")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 from webdata_nb.contract.fields import ENGINES, http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.search.chain import Link
+from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.index_groups import LOCAL
 from webdata_nb.service.search.providers import ddgs
-from webdata_nb.service.search.providers.api import Api
-from webdata_nb.service.search.providers.base import Provider
+from webdata_nb.service.search.providers.api import SearchApi
+from webdata_nb.service.search.providers.base import SearchProvider
 from webdata_nb.service.search.providers.brave import Brave
-from webdata_nb.service.search.providers.ddgs import Scraper, SearchPage
-from webdata_nb.service.search.providers.endpoint import Endpoint, Lines
+from webdata_nb.service.search.providers.ddgs import DdgsApi, DdgsProvider
+from webdata_nb.service.search.providers.endpoint import HttpProvider, ProviderQueues
 from webdata_nb.service.search.providers.exa import Exa
 from webdata_nb.service.search.providers.marginalia import Marginalia
 from webdata_nb.service.search.providers.mediawiki import Mediawiki
@@ -28,7 +28,7 @@ from webdata_nb.service.search.providers.tavily import Tavily
 from webdata_nb.service.web.addresses import is_near
 from webdata_nb.service.web.fetch import Fetcher
 
-_ALL: Final[tuple[Api, ...]] = (
+_SEARCH_APIS: Final[tuple[SearchApi, ...]] = (
     Searxng(),
     Serper(),
     Brave(),
@@ -37,9 +37,9 @@ _ALL: Final[tuple[Api, ...]] = (
     Mojeek(),
     Marginalia(),
     Mediawiki(),
-    *(SearchPage(backend) for backend in ddgs.BACKENDS),
+    *(DdgsApi(backend) for backend in ddgs.BACKENDS),
 )
-APIS: Final = {api.name: api for api in _ALL}
+APIS: Final = {api.name: api for api in _SEARCH_APIS}
 # An engine stands for an index: Google's, Brave's and Bing's, independent ones. A source that
 # knows nothing but an encyclopaedia is never first, and the pages crawled here come last.
 DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
@@ -77,7 +77,7 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ProviderEntry:
     """One entry of an engine's list; `why` says what an unusable one lacks."""
 
     engine: str
@@ -86,13 +86,13 @@ class Entry:
     why: str = ""
 
     @property
-    def usable(self) -> bool:
+    def usable_providers(self) -> bool:
         """Whether it can be asked."""
         return not self.why
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SearchSettings:
     """What settings say of search: lists by engine, and the providers' addresses and keys."""
 
     engines: Mapping[str, Sequence[str]]
@@ -102,11 +102,16 @@ class Choice:
         """Return a provider's settings; variables have no dot in their names."""
         return self.access.get(provider) or self.access.get(provider.replace(".", "_"), Access())
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ProviderEntry]:
         """Return every entry of every engine. Raises `JobFailed` for an unknown name."""
-        extra = ddgs.installed()
+        extra = ddgs.is_installed()
         return [
-            Entry(engine, position, provider, lack(provider, self.of(provider), extra=extra))
+            ProviderEntry(
+                engine,
+                position,
+                provider,
+                missing_setting(provider, self.of(provider), extra=extra),
+            )
             for engine in ENGINES
             for position, provider in enumerate(
                 dict.fromkeys(self.engines.get(engine) or DEFAULT_ENGINES[engine]), start=1
@@ -114,7 +119,7 @@ class Choice:
         ]
 
 
-def usable(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def usable_providers(entries: Sequence[ProviderEntry]) -> dict[str, list[str]]:
     """Return each engine's list without the entries that lack something."""
     lists: dict[str, list[str]] = {}
     for entry in entries:
@@ -123,14 +128,14 @@ def usable(entries: Sequence[Entry]) -> dict[str, list[str]]:
     return lists
 
 
-def standing(entries: Sequence[Entry]) -> dict[str, Any]:
+def provider_summary(entries: Sequence[ProviderEntry]) -> dict[str, Any]:
     """Return what a reply says of providers: whom a search could ask, and what others lack."""
     whole = dict.fromkeys(entry.provider for entry in entries if entry.usable)
     lacking = {entry.provider: entry.why for entry in entries if not entry.usable}
     return {"providers_usable": list(whole), "providers_unusable": lacking}
 
 
-def choice(operator: SessionSettings, session: Mapping[str, Any]) -> Choice:
+def merge_settings(operator: SessionSettings, session: Mapping[str, Any]) -> SearchSettings:
     """Lay a session's settings, as a job keeps them, over the operator's, name by name."""
     told = SessionSettings.model_validate(
         {name: session[name] for name in ("engines", "providers") if name in session}
@@ -138,10 +143,10 @@ def choice(operator: SessionSettings, session: Mapping[str, Any]) -> Choice:
     engines: dict[str, Sequence[str]] = {}
     for layer in (operator, told):
         engines.update({str(engine): names for engine, names in layer.engines.items()})
-    return Choice(engines, {**operator.providers, **told.providers})
+    return SearchSettings(engines, {**operator.providers, **told.providers})
 
 
-def lack(provider: str, access: Access, *, extra: bool) -> str:
+def missing_setting(provider: str, access: Access, *, extra: bool) -> str:
     """Return what a provider lacks to be asked; empty where it lacks nothing."""
     if provider == LOCAL:
         return ""
@@ -149,16 +154,16 @@ def lack(provider: str, access: Access, *, extra: bool) -> str:
         known = ", ".join((*APIS, LOCAL))
         raise JobFailed(f"unknown search provider {provider!r}; known: {known}")
     api, variable = APIS[provider], provider.upper().replace(".", "_")
-    if isinstance(api, SearchPage) and not extra:
+    if isinstance(api, DdgsApi) and not extra:
         return 'not installed: pip install "webdata_nb[search]"'
     if api.needs_key and not access.key:
         return f"no key: set WEBDATA_{variable}_KEY"
-    if not (api.url or access.url or isinstance(api, SearchPage)):
+    if not (api.url or access.url or isinstance(api, DdgsApi)):
         return f"no address: set WEBDATA_{variable}_URL"
-    return "" if access.url is None else _wrong(access.url, variable)
+    return "" if access.url is None else _url_problem(access.url, variable)
 
 
-def _wrong(url: str, variable: str) -> str:
+def _url_problem(url: str, variable: str) -> str:
     try:
         parts = urlsplit(http_url(url.replace("{language}", "en")))
     except ValueError:
@@ -169,34 +174,34 @@ def _wrong(url: str, variable: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class ProviderCatalog:
     """The providers of this process, and the queues at them."""
 
-    local: Provider
-    lines: Lines
+    local: SearchProvider
+    lines: ProviderQueues
 
     def open(
         self,
-        links: Sequence[Link],
-        chosen: Choice,
+        links: Sequence[ChainLink],
+        chosen: SearchSettings,
         fetcher: Fetcher,
         near: Fetcher | None = None,
-    ) -> dict[str, Provider]:
+    ) -> dict[str, SearchProvider]:
         """Return the providers that `links` name, each with its settings.
 
         `near` goes without a proxy to those on this machine or in its network.
         """
-        opened: dict[str, Provider] = {}
+        opened: dict[str, SearchProvider] = {}
         for name in (link.provider for link in links):
             access = chosen.of(name)
             direct = near is not None and is_near(urlsplit(access.url or "").hostname or "")
             opened[name] = self._open(name, access, near if direct and near else fetcher)
         return opened
 
-    def _open(self, name: str, access: Access, fetcher: Fetcher) -> Provider:
+    def _open(self, name: str, access: Access, fetcher: Fetcher) -> SearchProvider:
         if name == LOCAL:
             return self.local
         api = APIS[name]
-        if isinstance(api, SearchPage):
-            return Scraper(api, access, fetcher, self.lines)
-        return Endpoint(api, access, fetcher, self.lines)
+        if isinstance(api, DdgsApi):
+            return DdgsProvider(api, access, fetcher, self.lines)
+        return HttpProvider(api, access, fetcher, self.lines)

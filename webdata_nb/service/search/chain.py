@@ -16,23 +16,23 @@ from webdata_nb.service.search.breaker import Breakers, Record
 from webdata_nb.service.search.index_groups import LOCAL, REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
-    Found,
-    Provider,
     ProviderProblem,
-    Query,
+    SearchProvider,
+    SearchQuery,
+    SearchResult,
 )
 from webdata_nb.service.search.rank import Ranking
 
 # A provider that repeats itself is not asked for more pages than could ever be needed.
 MAX_PAGES: Final = 50
 # What a page of results may take: its request, and its place in the line at the provider.
-PROVIDER_S: Final = 300.0
+PAGE_TIMEOUT_S: Final = 300.0
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """One entry of a chain: a provider, and the engine that owns it here."""
 
     engine: str
@@ -40,7 +40,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """What the chain came to; `accepted` is None when no provider had a result.
 
     `failure` says why nobody could answer for the web: nobody could be asked, or every attempt was
@@ -48,29 +48,29 @@ class Outcome:
     """
 
     attempts: tuple[Attempt, ...]
-    accepted: Link | None = None
+    accepted: ChainLink | None = None
     fallback_used: bool = False
-    found: tuple[Found, ...] = ()
+    found: tuple[SearchResult, ...] = ()
     failure: str | None = None
 
 
-def chain(requested: str, engines: Mapping[str, Sequence[str]]) -> list[Link]:
+def provider_chain(requested: str, engines: Mapping[str, Sequence[str]]) -> list[ChainLink]:
     """Return the order in which providers are asked: no provider twice."""
     order = [requested, *(engine for engine in ENGINES if engine != requested)]
     owners: dict[str, str] = {}
     for engine in order:
         for provider in engines.get(engine, ()):
             owners.setdefault(provider, engine)
-    return [Link(engine, provider) for provider, engine in owners.items()]
+    return [ChainLink(engine, provider) for provider, engine in owners.items()]
 
 
-async def ask(
-    links: Sequence[Link],
-    providers: Mapping[str, Provider],
-    query: Query,
+async def search_providers(
+    links: Sequence[ChainLink],
+    providers: Mapping[str, SearchProvider],
+    query: SearchQuery,
     breakers: Breakers,
     clock: Clock = time.monotonic,
-) -> Outcome:
+) -> SearchOutcome:
     """Ask along the chain until one provider has results; accept that provider's alone.
 
     `links` are the usable entries. One that rests after a failure is not asked; its entry in the
@@ -87,15 +87,15 @@ async def ask(
         attempt, ranking, blamed = await _attempt(providers[link.provider], query, breakers, clock)
         attempts.append(attempt)
         if ranking.found:
-            return Outcome(tuple(attempts), link, number > 0, tuple(ranking.found))
+            return SearchOutcome(tuple(attempts), link, number > 0, tuple(ranking.found))
         if blamed and attempt.status in REFUSALS:
             refused[index] = attempt
     of_web = [attempt for attempt in attempts if attempt.provider != LOCAL]
     failed = all(attempt.status != "empty" for attempt in of_web or attempts)
-    return Outcome(tuple(attempts), failure=_why(attempts) if failed else None)
+    return SearchOutcome(tuple(attempts), failure=_why(attempts) if failed else None)
 
 
-def _spared(link: Link, relative: Attempt) -> Attempt:
+def _spared(link: ChainLink, relative: Attempt) -> Attempt:
     """Return the entry of a provider that is not asked, for the sake of a relative's refusal."""
     detail = f"not asked: {relative.provider}, which shows the same index, was {relative.status}"
     return Attempt(provider=link.provider, status=relative.status, detail=detail)
@@ -113,7 +113,7 @@ def _why(attempts: Sequence[Attempt]) -> str:
 
 
 async def _attempt(
-    provider: Provider, query: Query, breakers: Breakers, clock: Clock
+    provider: SearchProvider, query: SearchQuery, breakers: Breakers, clock: Clock
 ) -> tuple[Attempt, Ranking, bool]:
     """Ask one provider; tell also whether the outcome says something about the provider."""
     ranking = Ranking(query.num_results)
@@ -138,7 +138,9 @@ async def _attempt(
     return _entry(provider, status, ranking, clock() - began, detail), ranking, blamed
 
 
-def _tell(provider: Provider, account_id: str, before: Record, after: Record, now: float) -> None:
+def _tell(
+    provider: SearchProvider, account_id: str, before: Record, after: Record, now: float
+) -> None:
     """Write that a provider is left alone from now on, or answers again after it was."""
     if after.rests > before.rests:
         rest_s = after.resting_s(now)
@@ -160,11 +162,13 @@ def _tell(provider: Provider, account_id: str, before: Record, after: Record, no
         )
 
 
-async def _collect(provider: Provider, query: Query, ranking: Ranking) -> ProviderProblem | None:
+async def _collect(
+    provider: SearchProvider, query: SearchQuery, ranking: Ranking
+) -> ProviderProblem | None:
     """Page within one provider until there is enough; return what stopped it, if anything did."""
     try:
         for number in range(1, MAX_PAGES + 1):
-            with waiting_for(f"the search provider {provider.name}", PROVIDER_S):
+            with waiting_for(f"the search provider {provider.name}", PAGE_TIMEOUT_S):
                 page = await provider.page(query, number)
             new = ranking.add(page.found)
             if ranking.full or not new or not page.more:
@@ -175,7 +179,7 @@ async def _collect(provider: Provider, query: Query, ranking: Ranking) -> Provid
 
 
 def _entry(
-    provider: Provider, status: AttemptStatus, ranking: Ranking, elapsed_s: float, detail: str
+    provider: SearchProvider, status: AttemptStatus, ranking: Ranking, elapsed_s: float, detail: str
 ) -> Attempt:
     return Attempt(
         provider=provider.name,

@@ -18,41 +18,41 @@ from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.pages.page_pipeline import Errand, Visit, Visitor
 from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
 from webdata_nb.service.search.breaker import Breakers
-from webdata_nb.service.search.catalog import Entry, standing, usable
-from webdata_nb.service.search.chain import Link, Outcome, ask, chain
-from webdata_nb.service.search.providers.base import Found, Provider, Query
+from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
+from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers, provider_chain
+from webdata_nb.service.search.providers.base import SearchResult, SearchProvider, SearchQuery
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JournalEntry, UrlOutcome
 
-SCRAPERS: Final = 5
+MAX_CONCURRENT_PAGES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class SearchResources:
     """What a search works with; `sources` are the entries of all engines, unusable ones too."""
 
     visitor: Visitor
-    sources: Sequence[Entry]
-    open: Callable[[Sequence[Link]], Mapping[str, Provider]]
+    sources: Sequence[ProviderEntry]
+    open: Callable[[Sequence[ChainLink]], Mapping[str, SearchProvider]]
     breakers: Breakers
     extractor: Extractor | None = None
 
 
-async def run(context: JobContext, request: SearchRequest, tools: Tools) -> Batch:
+async def run(context: JobContext, request: SearchRequest, tools: SearchResources) -> Batch:
     """Search to the end; return what is left to write. Raises `JobFailed`, `LeaseLost`."""
-    search = _Search(context, request, tools)
+    search = _SearchRun(context, request, tools)
     rest = await search.discover()
     if request.formats:
         await search.scrape()
     return rest
 
 
-class _Search:
+class _SearchRun:
     """One attempt at one search."""
 
-    def __init__(self, context: JobContext, request: SearchRequest, tools: Tools) -> None:
+    def __init__(self, context: JobContext, request: SearchRequest, tools: SearchResources) -> None:
         self._context, self._request, self._tools = context, request, tools
-        self._waiting: dict[int, Found] = {}
+        self._waiting: dict[int, SearchResult] = {}
         self._total = 0
         self._extractor = tools.extractor
         asked = page_formats(request.formats)
@@ -78,14 +78,14 @@ class _Search:
         for entry in stored:
             journal = orjson.loads(entry.journal)
             if not journal["done"]:
-                self._waiting[entry.ordinal] = Found(**journal["found"])
+                self._waiting[entry.ordinal] = SearchResult(**journal["found"])
         return EMPTY_BATCH
 
     async def scrape(self) -> None:
         """Visit every result page that is still without its formats."""
-        turns = asyncio.Semaphore(SCRAPERS)
+        turns = asyncio.Semaphore(MAX_CONCURRENT_PAGES)
 
-        async def one(ordinal: int, found: Found) -> None:
+        async def one(ordinal: int, found: SearchResult) -> None:
             async with turns:
                 await self._visit(ordinal, found)
 
@@ -98,8 +98,8 @@ class _Search:
 
     async def _rank(self) -> Batch:
         request = self._request
-        links = chain(request.engine, usable(self._tools.sources))
-        query = Query(
+        links = provider_chain(request.engine, usable_providers(self._tools.sources))
+        query = SearchQuery(
             text=request.query,
             num_results=request.num_results,
             language=request.language,
@@ -108,7 +108,7 @@ class _Search:
             account_id=self._context.job.account_id,
         )
         providers = self._tools.open(links)
-        outcome = await ask(links, providers, query, self._tools.breakers)
+        outcome = await search_providers(links, providers, query, self._tools.breakers)
         ranked = self._ranked(outcome)
         if not self._request.formats and outcome.failure is None:
             return ranked  # nothing follows: the job's end is written with it, in one transaction
@@ -118,7 +118,7 @@ class _Search:
             raise JobFailed(outcome.failure)
         return EMPTY_BATCH
 
-    def _ranked(self, outcome: Outcome) -> Batch:
+    def _ranked(self, outcome: SearchOutcome) -> Batch:
         self._total = len(outcome.found)
         done = not self._request.formats
         self._waiting = {} if done else dict(enumerate(outcome.found))
@@ -129,10 +129,10 @@ class _Search:
             ),
             total=self._total,
             completed=self._total if done else 0,
-            outcome={**_summary(outcome), **standing(self._tools.sources)},
+            outcome={**_summary(outcome), **provider_summary(self._tools.sources)},
         )
 
-    async def _visit(self, ordinal: int, found: Found) -> None:
+    async def _visit(self, ordinal: int, found: SearchResult) -> None:
         errand = Errand(
             found.url,
             self._options,
@@ -165,7 +165,7 @@ class _Search:
                 content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
         return {"success": "error" not in content, "scraped": True, **content}
 
-    def _row(self, ordinal: int, found: Found, page: dict[str, Any], *, done: bool) -> JournalEntry:
+    def _row(self, ordinal: int, found: SearchResult, page: dict[str, Any], *, done: bool) -> JournalEntry:
         item = {
             "id": f"{self._context.job.id}-{ordinal + 1}",
             "url": found.url,
@@ -190,7 +190,7 @@ class _Search:
         )
 
 
-def _summary(outcome: Outcome) -> dict[str, Any]:
+def _summary(outcome: SearchOutcome) -> dict[str, Any]:
     accepted = outcome.accepted
     return {
         "engine_used": accepted and accepted.engine,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from webdata_nb.contract.results import result_key
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.search.providers.base import Found
-from webdata_nb.service.search.redirectors import destination
+from webdata_nb.service.search.providers.base import SearchResult
+from webdata_nb.service.search.redirectors import unwrap_redirect
 from webdata_nb.service.web.urls import canonical
 
 
@@ -17,14 +17,14 @@ class Ranking:
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
         self._known: set[str] = set()
-        self.found: list[Found] = []
+        self.found: list[SearchResult] = []
 
     @property
     def full(self) -> bool:
         """Whether enough unique results were collected."""
         return len(self.found) >= self._wanted
 
-    def add(self, page: Iterable[Found]) -> int:
+    def add(self, page: Iterable[SearchResult]) -> int:
         """Append a provider's page in its order; return how many of it were new."""
         before = len(self.found)
         for result in self._fresh(page):
@@ -33,7 +33,7 @@ class Ranking:
             self.found.append(result)
         return len(self.found) - before
 
-    def _fresh(self, page: Iterable[Found]) -> Iterator[Found]:
+    def _fresh(self, page: Iterable[SearchResult]) -> Iterator[SearchResult]:
         for result in page:
             url = organic_url(result.url)
             if url is None:
@@ -41,7 +41,7 @@ class Ranking:
             key = result_key(url)
             if key not in self._known:
                 self._known.add(key)
-                yield Found(url, result.title, result.snippet)
+                yield SearchResult(url, result.title, result.snippet)
 
 
 def organic_url(url: str) -> str | None:
@@ -49,7 +49,7 @@ def organic_url(url: str) -> str | None:
 
     None for an advertisement, and for what is no web address.
     """
-    target = destination(url.strip())
+    target = unwrap_redirect(url.strip())
     if target is None:
         return None
     try:

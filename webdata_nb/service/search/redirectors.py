@@ -18,12 +18,12 @@ _BING: Final = re.compile(r"(?:www\.|[a-z]{2}\.)?bing\.com")
 _DUCKDUCKGO: Final = re.compile(r"(?:(?:html|lite|www)\.)?duckduckgo\.com")
 _YAHOO: Final = re.compile(r"(?:[a-z.]+\.)?r\.search\.yahoo\.com")
 _YAHOO_TARGET: Final = re.compile(r"/RU=([^/]+)(?:/|$)")
-Read = Callable[[SplitResult], str | None]
+TargetReader = Callable[[SplitResult], str | None]
 # A redirector may wrap another one (Yahoo wraps Bing); nobody wraps deeper.
 _DEPTH: Final = 3
 
 
-def destination(url: str) -> str | None:
+def unwrap_redirect(url: str) -> str | None:
     """Return where a result's link leads; None for an advertisement, and for one that hides it.
 
     Examples
@@ -55,7 +55,7 @@ def _split(url: str) -> SplitResult | None:
     return parts if parts.hostname else None
 
 
-def _redirector(parts: SplitResult) -> Read | None:
+def _redirector(parts: SplitResult) -> TargetReader | None:
     """Return how to find what a link wraps; None where it wraps nothing."""
     host = parts.hostname or ""
     if not _HOSTS.fullmatch(host):
@@ -69,7 +69,7 @@ def _nowhere(_parts: SplitResult) -> None:
     """Where an advertisement leads."""
 
 
-def _parameter(*names: str) -> Read:
+def _parameter(*names: str) -> TargetReader:
     def read(parts: SplitResult) -> str | None:
         values = parse_qs(parts.query)
         return next((values[name][0] for name in names if name in values), None)
@@ -102,7 +102,7 @@ _HOSTS: Final = re.compile(
     r"|duckduckgo\.com|search\.yahoo\.com|search\.brave\.com)"
 )
 # The first that fits counts: advertisements come before the host's other links.
-_KNOWN: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], Read], ...]] = (
+_KNOWN: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], TargetReader], ...]] = (
     (_GOOGLE, re.compile(r"/(?:pagead/)?aclk$"), _nowhere),
     (re.compile(r"(?:www\.)?googleadservices\.com"), re.compile(""), _nowhere),
     (re.compile(r"ad\.doubleclick\.net"), re.compile(""), _nowhere),

@@ -18,10 +18,15 @@ from webdata_nb.service.extract import Extractions, Extractor, model_access
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import Breakers
-from webdata_nb.service.search.catalog import Catalog, Choice, Entry, choice
-from webdata_nb.service.search.chain import Link
+from webdata_nb.service.search.catalog import (
+    ProviderCatalog,
+    ProviderEntry,
+    SearchSettings,
+    merge_settings,
+)
+from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.providers import ddgs
-from webdata_nb.service.search.providers.endpoint import identity
+from webdata_nb.service.search.providers.endpoint import provider_identity
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.store.spool import Spool
@@ -41,12 +46,12 @@ class Engines:
     """
 
     ways: Ways
-    catalog: Catalog
+    catalog: ProviderCatalog
     operator: SessionSettings
     spool: Spool
     breakers: Breakers = field(default_factory=Breakers)
     extractions: Extractions = field(default_factory=Extractions)
-    _tools: dict[_Place, search.Tools] = field(default_factory=dict, repr=False)
+    _tools: dict[_Place, search.SearchResources] = field(default_factory=dict, repr=False)
 
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end; raises what its engine raises."""
@@ -68,21 +73,21 @@ class Engines:
 
     def _search(
         self, session: Mapping[str, Any], way: Way, extractor: Extractor | None
-    ) -> search.Tools:
+    ) -> search.SearchResources:
         told = orjson.dumps([session.get("engines"), session.get("providers")])
-        place = way, told, ddgs.installed()
+        place = way, told, ddgs.is_installed()
         if (tools := self._tools.get(place)) is None:
             tools = self._tools[place] = self._opened(session, way)
             while len(self._tools) > _KEPT:
                 del self._tools[next(iter(self._tools))]
         return tools if extractor is None else replace(tools, extractor=extractor)
 
-    def _opened(self, session: Mapping[str, Any], way: Way) -> search.Tools:
-        chosen = choice(self.operator, session)
+    def _opened(self, session: Mapping[str, Any], way: Way) -> search.SearchResources:
+        chosen = merge_settings(self.operator, session)
         entries = tuple(chosen.entries())
-        links = [Link(entry.engine, entry.provider) for entry in entries if entry.usable]
+        links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
         providers = self.catalog.open(links, chosen, way.apis, way.near)
-        return search.Tools(way.visitor, entries, lambda _links: providers, self.breakers)
+        return search.SearchResources(way.visitor, entries, lambda _links: providers, self.breakers)
 
     def _extractor(
         self, wanted: Extract | None, session: Mapping[str, Any], way: Way
@@ -101,11 +106,11 @@ class Engines:
 
     def listing(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which they are asked."""
-        chosen, now = choice(self.operator, session), time.monotonic()
+        chosen, now = merge_settings(self.operator, session), time.monotonic()
         return [self._standing(entry, chosen, now) for entry in chosen.entries()]
 
-    def _standing(self, entry: Entry, chosen: Choice, now: float) -> EngineEntry:
-        name = identity(entry.provider, chosen.of(entry.provider))
+    def _standing(self, entry: ProviderEntry, chosen: SearchSettings, now: float) -> EngineEntry:
+        name = provider_identity(entry.provider, chosen.of(entry.provider))
         record = self.breakers.of(name, current_account(), now)
         resting_s = record.resting_s(now)
         return EngineEntry(

@@ -16,18 +16,18 @@ import orjson
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
-    Found,
-    Page,
     ProviderProblem,
-    Query,
     QueryRefused,
+    ResultPage,
+    SearchQuery,
+    SearchResult,
 )
 
 _TAGS: Final = re.compile(r"<[^<>]{0,500}>")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ApiRequest:
     """One request to a provider.
 
     `by_query` says that the query chose the host, as a wiki's language does: then a host that does
@@ -42,7 +42,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ApiReply:
     """One answer; header names in lower case."""
 
     status: int
@@ -51,14 +51,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class ProviderLimits:
     """What a provider's terms allow: requests at once, and seconds between two of them."""
 
     at_once: int = 16
     interval_s: float = 0.0
 
 
-class Api(Protocol):
+class SearchApi(Protocol):
     """One provider: how its requests are written and its replies read. Pure.
 
     `url` is its address, empty where the user has to name one.
@@ -67,37 +67,37 @@ class Api(Protocol):
     name: str
     url: str
     needs_key: bool
-    manners: Manners
+    manners: ProviderLimits
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """Return the request for page `number`; None where the provider has no such page.
 
         Raises `QueryRefused` for a query that it does not take.
         """
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
-        """Read a good reply. Raises `ProviderProblem`, or what `document` raises."""
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read a good reply. Raises `ProviderProblem`, or what `parse_json` raises."""
 
-    def problem(self, reply: Reply) -> ProviderProblem | None:
+    def problem(self, reply: ApiReply) -> ProviderProblem | None:
         """Return what an error reply means; None leaves it to the table of statuses."""
 
-    def interval_s(self, reply: Reply) -> float | None:
+    def interval_s(self, reply: ApiReply) -> float | None:
         """Return the seconds between two requests, where the reply says how many are allowed."""
 
 
-class Defaults:
+class SearchApiDefaults:
     """What most providers share."""
 
     needs_key = False
-    manners = Manners()
+    manners = ProviderLimits()
 
-    def problem(self, reply: Reply) -> ProviderProblem | None:
-        """See `Api.problem`."""
+    def problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """See `SearchApi.problem`."""
         _ = reply
         return None
 
-    def interval_s(self, reply: Reply) -> float | None:
-        """See `Api.interval_s`."""
+    def interval_s(self, reply: ApiReply) -> float | None:
+        """See `SearchApi.interval_s`."""
         _ = reply
         return None
 
@@ -106,23 +106,23 @@ def with_parameters(url: str, **parameters: str | int | None) -> str:
     """Return `url` with these query parameters behind its own; None leaves one out."""
     parts = urlsplit(url)
     given = urlencode({name: value for name, value in parameters.items() if value is not None})
-    query = "&".join(text for text in (parts.query, given) if text)
+    query = "&".join(plain_text for plain_text in (parts.query, given) if plain_text)
     return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
 
 
-def as_json(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Exchange:
+def json_request(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> ApiRequest:
     """Return a POST of a JSON body; None values are left out."""
     given = {name: value for name, value in body.items() if value is not None}
     typed = {**headers, "Content-Type": "application/json"}
-    return Exchange(url, "POST", typed, orjson.dumps(given))
+    return ApiRequest(url, "POST", typed, orjson.dumps(given))
 
 
-def key_of(access: Access) -> str:
+def api_key(access: Access) -> str:
     """Return the key; empty where none is set."""
     return access.key or ""
 
 
-def document(reply: Reply) -> Any:
+def parse_json(reply: ApiReply) -> Any:
     """Return a reply's JSON. Raises `ProviderProblem` for anything else."""
     try:
         return orjson.loads(reply.body)
@@ -133,15 +133,15 @@ def document(reply: Reply) -> Any:
         raise ProviderProblem("error", "the answer is no valid JSON") from None
 
 
-def rows(found: Any, *, url: str, title: str, snippet: str) -> tuple[Found, ...]:
+def parse_results(found: Any, *, url: str, title: str, snippet: str) -> tuple[SearchResult, ...]:
     """Return the results of a list of objects, by the names of their fields.
 
     A row without an address is left out. Raises `ProviderProblem` where there is no list.
     """
     if not isinstance(found, list):
-        raise unexpected()
+        raise unexpected_shape()
     return tuple(
-        Found(str(row[url]), text(row.get(title)), text(row.get(snippet)))
+        SearchResult(str(row[url]), plain_text(row.get(title)), plain_text(row.get(snippet)))
         for row in found
         if isinstance(row, dict) and isinstance(row.get(url), str) and row[url]
     )
@@ -154,12 +154,12 @@ def member(value: Any, *names: str) -> Any:
     return value
 
 
-def unexpected() -> ProviderProblem:
+def unexpected_shape() -> ProviderProblem:
     """Return the problem of a reply that is JSON of another shape."""
     return ProviderProblem("error", "the answer has not the documented shape")
 
 
-def text(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """Return plain text on one line: marks of HTML and escapes undone."""
     if not isinstance(value, str):
         return ""
@@ -171,7 +171,7 @@ def text(value: Any) -> str:
 
 
 # What the statuses of HTTP mean where a provider says nothing else of them.
-STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
+PROBLEM_STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
     {
         202: "rate_limited",
         401: "auth",
@@ -185,17 +185,17 @@ STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
 )
 
 # How an API says that it does not take this one request. A wrong key has statuses of its own; the
-# providers that answer it in another way say so in `Api.problem`.
+# providers that answer it in another way say so in `SearchApi.problem`.
 _QUERY_STATUSES: Final = frozenset({400, 413, 414, 422, 431})
 
 
-def problem_of(reply: Reply, *, keyed: bool, wait_s: float | None) -> ProviderProblem | None:
+def status_problem(reply: ApiReply, *, keyed: bool, wait_s: float | None) -> ProviderProblem | None:
     """Return what a status means; None for a good one."""
     if reply.status == HTTPStatus.OK:
         return None
     if reply.status in _QUERY_STATUSES:
         return QueryRefused(f"HTTP {reply.status}: it does not take this query")
-    status: AttemptStatus = STATUSES.get(reply.status, "error")
+    status: AttemptStatus = PROBLEM_STATUSES.get(reply.status, "error")
     if reply.status == HTTPStatus.FORBIDDEN and keyed:
         status = "auth"
     if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and wait_s is not None:

@@ -9,7 +9,7 @@ AttemptStatus = Literal["ok", "empty", "rate_limited", "blocked", "auth", "timeo
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SearchQuery:
     """A search, in the contract's terms."""
 
     text: str
@@ -33,7 +33,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """One result; `url` is as the provider gave it."""
 
     url: str
@@ -42,10 +42,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ResultPage:
     """One page of results in organic order; without `more` there is no use in asking on."""
 
-    found: tuple[Found, ...]
+    found: tuple[SearchResult, ...]
     more: bool = True
 
 
@@ -83,7 +83,7 @@ class QueueFull(ProviderProblem):
         super().__init__("rate_limited", message)
 
 
-class Provider(Protocol):
+class SearchProvider(Protocol):
     """A source of ranked results."""
 
     @property
@@ -94,5 +94,5 @@ class Provider(Protocol):
     def identity(self) -> str:
         """Name, address and key in one hashed word: what rests together after a failure."""
 
-    async def page(self, query: Query, number: int) -> Page:
+    async def page(self, query: SearchQuery, number: int) -> ResultPage:
         """Return page `number` (from 1). Raises `ProviderProblem`."""

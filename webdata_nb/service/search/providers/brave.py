@@ -7,23 +7,28 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Manners,
-    Reply,
-    document,
-    key_of,
+    ApiReply,
+    ApiRequest,
+    ProviderLimits,
+    SearchApiDefaults,
+    api_key,
     member,
-    rows,
-    unexpected,
+    parse_json,
+    parse_results,
+    unexpected_shape,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query, QueryRefused
+from webdata_nb.service.search.providers.base import (
+    ProviderProblem,
+    QueryRefused,
+    ResultPage,
+    SearchQuery,
+)
 
-MOST: Final = 20
-LAST_OFFSET: Final = 9
-MOST_CHARACTERS: Final = 400
-MOST_WORDS: Final = 50
+MAX_COUNT: Final = 20
+MAX_OFFSET: Final = 9
+MAX_CHARACTERS: Final = 400
+MAX_WORDS: Final = 50
 _COUNTRIES: Final = """
 AR AU AT BE BR CA CL CN DK FI FR DE HK IN ID IT JP KR MY MX NL NZ NO PH PL PT RU SA ZA ES SE CH TW
 TR GB US
@@ -45,29 +50,29 @@ _LANGUAGES: Final = {
 }
 
 
-class Brave(Defaults):
+class Brave(SearchApiDefaults):
     """Up to 20 results a page, ten pages; one request a second on the free plan."""
 
     name = "brave"
     url = "https://api.search.brave.com/res/v1/web/search"
     needs_key = True
     # Until a reply has named the plan's own rate.
-    manners = Manners(interval_s=1.0)
+    manners = ProviderLimits(interval_s=1.0)
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """See `Api.exchange`. `offset` counts pages, not results."""
-        if number - 1 > LAST_OFFSET:
+        if number - 1 > MAX_OFFSET:
             return None
-        if len(query.text) > MOST_CHARACTERS or len(query.text.split()) > MOST_WORDS:
+        if len(query.text) > MAX_CHARACTERS or len(query.text.split()) > MAX_WORDS:
             raise QueryRefused(
-                f"it takes {MOST_CHARACTERS} characters and {MOST_WORDS} words at most"
+                f"it takes {MAX_CHARACTERS} characters and {MAX_WORDS} words at most"
             )
         country = (query.country or "").upper()
         language = query.language.lower()
         address = with_parameters(
             access.url or self.url,
             q=query.text,
-            count=min(MOST, query.num_results),
+            count=min(MAX_COUNT, query.num_results),
             offset=number - 1,
             search_lang=_LANGUAGES.get(language, _LANGUAGES.get(query.tongue, query.tongue)),
             country=country if country in _COUNTRIES.split() else "ALL",
@@ -75,22 +80,22 @@ class Brave(Defaults):
             result_filter="web",
             text_decorations="false",
         )
-        return Exchange(address, headers={"X-Subscription-Token": key_of(access)})
+        return ApiRequest(address, headers={"X-Subscription-Token": api_key(access)})
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
         """See `Api.page`. Where nothing was found there is no `web` at all."""
         _ = query
-        told = document(reply)
+        told = parse_json(reply)
         if not isinstance(told, dict) or told.get("type") != "search":
-            raise unexpected()
+            raise unexpected_shape()
         listed = member(told, "web", "results")
-        found = rows(
+        found = parse_results(
             [] if listed is None else listed, url="url", title="title", snippet="description"
         )
         more = member(told, "query", "more_results_available") is not False
-        return Page(found, more=more and number - 1 < LAST_OFFSET)
+        return ResultPage(found, more=more and number - 1 < MAX_OFFSET)
 
-    def problem(self, reply: Reply) -> ProviderProblem | None:
+    def problem(self, reply: ApiReply) -> ProviderProblem | None:
         """See `Api.problem`. A wrong key is a 422 as well; a spent plan is told by its headers."""
         if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and b"SUBSCRIPTION_TOKEN" in reply.body:
             return ProviderProblem("auth", "HTTP 422: the key is not accepted")
@@ -101,13 +106,13 @@ class Brave(Defaults):
         spent = [reset for rest, reset in zip(left, resets, strict=False) if rest <= 0]
         return ProviderProblem("rate_limited", "HTTP 429", wait_s=max(spent) if spent else None)
 
-    def interval_s(self, reply: Reply) -> float | None:
+    def interval_s(self, reply: ApiReply) -> float | None:
         """See `Api.interval_s`. The first limit of the list is that of a second."""
         limits = _numbers(reply, "x-ratelimit-limit")
         return 1 / limits[0] if limits and limits[0] > 0 else None
 
 
-def _numbers(reply: Reply, name: str) -> list[float]:
+def _numbers(reply: ApiReply, name: str) -> list[float]:
     """Read a header that holds one number for each window, the shortest window first."""
     try:
         return [float(part) for part in reply.headers.get(name, "").split(",") if part.strip()]

@@ -20,15 +20,25 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Manners,
-    Reply,
-    text,
+    ApiReply,
+    ApiRequest,
+    ProviderLimits,
+    SearchApiDefaults,
+    plain_text,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
-from webdata_nb.service.search.providers.endpoint import DEADLINE_S, NO_PAGE, Endpoint, Lines
+from webdata_nb.service.search.providers.base import (
+    ProviderProblem,
+    ResultPage,
+    SearchQuery,
+    SearchResult,
+)
+from webdata_nb.service.search.providers.endpoint import (
+    NO_RESULTS,
+    REQUEST_TIMEOUT_S,
+    HttpProvider,
+    ProviderQueues,
+)
 from webdata_nb.service.web.fetch import Fetcher
 
 # Each engine of the library that this release has switched on, and whose index it shows.
@@ -40,61 +50,65 @@ BACKENDS: Final = {
     "mojeek": "mojeek",
 }
 # These pages are made for people: a few requests, one after the other.
-_MANNERS: Final = Manners(at_once=1, interval_s=1.0)
-_MOST_PAGES: Final = 10
-_CAPTCHA: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
+_LIMITS: Final = ProviderLimits(at_once=1, interval_s=1.0)
+_MAX_PAGES: Final = 10
+_CAPTCHA_SIGNS: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
 
 
 @cache
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether the extra is there."""
     return importlib.util.find_spec("ddgs") is not None
 
 
-class SearchPage(Defaults):
+class DdgsApi(SearchApiDefaults):
     """An `Api` by name and manners alone; its exchanges are the library's."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
         self.name = f"ddgs.{backend}"
         self.url = ""
-        self.manners = _MANNERS
+        self.manners = _LIMITS
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
-        """Return nothing: see `Scraper.page`."""
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+        """Return nothing: see `DdgsProvider.page`."""
         _ = query, number, access
         return None
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
-        """Return nothing: see `Scraper.page`."""
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Return nothing: see `DdgsProvider.page`."""
         _ = query, number, reply
-        return NO_PAGE
+        return NO_RESULTS
 
-    def problem(self, reply: Reply) -> ProviderProblem | None:
+    def problem(self, reply: ApiReply) -> ProviderProblem | None:
         """See `Api.problem`: 202 is how a page for people says "too many"."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem("rate_limited", "HTTP 403: it takes us for too busy a visitor")
-        if reply.status == HTTPStatus.OK and any(sign in reply.body.lower() for sign in _CAPTCHA):
+        if reply.status == HTTPStatus.OK and any(
+            sign in reply.body.lower() for sign in _CAPTCHA_SIGNS
+        ):
             return ProviderProblem("blocked", "it asks for a captcha")
         return None
 
 
-class Scraper:
+class DdgsProvider:
     """A `Provider` over one engine of the library."""
 
-    def __init__(self, api: SearchPage, access: Access, fetcher: Fetcher, lines: Lines) -> None:
+    def __init__(
+        self, api: DdgsApi, access: Access, fetcher: Fetcher, lines: ProviderQueues
+    ) -> None:
         self._api = api
         self._url = access.url
-        self._endpoint = Endpoint(api, access, fetcher, lines)
+        self._endpoint = HttpProvider(api, access, fetcher, lines)
         self.name, self.identity = api.name, self._endpoint.identity
 
-    async def page(self, query: Query, number: int) -> Page:
+    async def page(self, query: SearchQuery, number: int) -> ResultPage:
         """See `Provider.page`."""
-        if number > _MOST_PAGES:
-            return NO_PAGE
-        client = _Client(self._endpoint.send, self._url)
+        if number > _MAX_PAGES:
+            return NO_RESULTS
+        client = _ClientAdapter(self._endpoint.send, self._url)
         try:
-            async with asyncio.timeout(4 * DEADLINE_S):
+            async with asyncio.timeout(4 * REQUEST_TIMEOUT_S):
                 return await asyncio.to_thread(_search, self._api.backend, client, query, number)
         except TimeoutError:
             raise ProviderProblem("timeout", "no answer in time") from None
@@ -102,10 +116,10 @@ class Scraper:
             client.close()
 
 
-class _Client:
+class _ClientAdapter:
     """Stands in for the library's HTTP client, on a thread of its own; `send` is on the loop."""
 
-    def __init__(self, send: Callable[[Exchange], Any], url: str | None) -> None:
+    def __init__(self, send: Callable[[ApiRequest], Any], url: str | None) -> None:
         self._send, self._url = send, url
         self._loop = asyncio.get_running_loop()
         self._cookies: dict[str, str] = {}
@@ -137,10 +151,10 @@ class _Client:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = urlencode(data).encode()
         future = asyncio.run_coroutine_threadsafe(
-            self._send(Exchange(address, method, headers, body)), self._loop
+            self._send(ApiRequest(address, method, headers, body)), self._loop
         )
         self._sent.append(future)
-        reply: Reply = future.result()
+        reply: ApiReply = future.result()
         return SimpleNamespace(status_code=reply.status, text=reply.body.decode("utf-8", "replace"))
 
     def close(self) -> None:
@@ -162,7 +176,7 @@ class _Client:
         return {"Cookie": "; ".join(f"{name}={morsel.value}" for name, morsel in jar.items())}
 
 
-def _search(backend: str, client: _Client, query: Query, number: int) -> Page:
+def _search(backend: str, client: _ClientAdapter, query: SearchQuery, number: int) -> ResultPage:
     """Ask and read one page; on a thread, since the library waits where it stands."""
     from ddgs.engines import ENGINES  # noqa: PLC0415 - an extra, and slow to import
 
@@ -180,10 +194,10 @@ def _search(backend: str, client: _Client, query: Query, number: int) -> Page:
     )
     part = "params" if engine.search_method == "GET" else "data"
     page = client.request(engine.search_method, engine.search_url, **{part: payload})
-    return Page(_organic(engine, page.text))
+    return ResultPage(_organic(engine, page.text))
 
 
-def _organic(engine: Any, html: str) -> tuple[Found, ...]:
+def _organic(engine: Any, html: str) -> tuple[SearchResult, ...]:
     """Read the rows in the page's order with their links as written.
 
     The library's own filter decides which of them are results, on copies that it may change.
@@ -195,7 +209,7 @@ def _organic(engine: Any, html: str) -> tuple[Found, ...]:
     copies = [SimpleNamespace(**row, row=number) for number, row in enumerate(raw)]
     kept = [raw[copy.row] for copy in engine.post_extract_results(copies)]
     return tuple(
-        Found(row["href"].strip(), text(row["title"]), text(row["body"]))
+        SearchResult(row["href"].strip(), plain_text(row["title"]), plain_text(row["body"]))
         for row in kept
         if row["href"].strip()
     )

@@ -15,14 +15,14 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
-from webdata_nb.service.search.providers.api import Api, Exchange, Reply, problem_of
+from webdata_nb.service.search.providers.api import ApiReply, ApiRequest, SearchApi, status_problem
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
-    Page,
     ProviderProblem,
-    Query,
     QueryRefused,
     QueueFull,
+    ResultPage,
+    SearchQuery,
 )
 from webdata_nb.service.search.rate_limit import Pace
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
@@ -30,15 +30,15 @@ from webdata_nb.service.web.request import Fetched, Limits
 from webdata_nb.service.web.retry_after import parse_retry_after
 
 # A page of results: seconds for the whole exchange, and for the wait until one's turn.
-DEADLINE_S: Final = 10.0
-PATIENCE_S: Final = 30.0
+REQUEST_TIMEOUT_S: Final = 10.0
+QUEUE_TIMEOUT_S: Final = 30.0
 LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
-NO_PAGE: Final = Page((), more=False)
-_REMEMBERED: Final = 1000
-_NO_SUCH_HOST: Final = "it may know nothing of the query's language"
-_TOO_MANY: Final = "too many searches wait for their turn already"
+NO_RESULTS: Final = ResultPage((), more=False)
+_MAX_QUEUES: Final = 1000
+_UNKNOWN_LANGUAGE: Final = "it may know nothing of the query's language"
+_QUEUE_FULL: Final = "too many searches wait for their turn already"
 
-_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
+_FETCH_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
     {
         "timeout": ("timeout", "no answer in time"),
         "dns": ("error", "its name cannot be resolved"),
@@ -54,7 +54,7 @@ _PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
 
 
 @dataclass(slots=True)
-class Line:
+class ProviderQueue:
     """The queue at one provider with one key: round-robin over the accounts that search."""
 
     pace: Pace
@@ -63,26 +63,26 @@ class Line:
 
     async def start(self) -> None:
         """Wait until a request may start. Raises `QueueFull`."""
-        if self.starts.ahead() * self.pace.interval_s > PATIENCE_S:
-            raise QueueFull(_TOO_MANY)
+        if self.starts.ahead() * self.pace.interval_s > QUEUE_TIMEOUT_S:
+            raise QueueFull(_QUEUE_FULL)
         try:
-            async with asyncio.timeout(PATIENCE_S), self.starts:
-                wait_s, self.pace = self.pace.turn(time.monotonic(), PATIENCE_S)
+            async with asyncio.timeout(QUEUE_TIMEOUT_S), self.starts:
+                wait_s, self.pace = self.pace.turn(time.monotonic(), QUEUE_TIMEOUT_S)
                 if wait_s is None:
-                    raise QueueFull(_TOO_MANY)
+                    raise QueueFull(_QUEUE_FULL)
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
         except TimeoutError:
-            raise QueueFull(_TOO_MANY) from None
+            raise QueueFull(_QUEUE_FULL) from None
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Be one of those who ask at once. Raises `QueueFull`."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(QUEUE_TIMEOUT_S):
                 await self.places.acquire()
         except TimeoutError:
-            raise QueueFull(_TOO_MANY) from None
+            raise QueueFull(_QUEUE_FULL) from None
         try:
             yield
         finally:
@@ -90,45 +90,49 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class ProviderQueues:
     """The queues of a process, by `Provider.identity`."""
 
-    _lines: dict[str, Line] = field(default_factory=dict)
+    _lines: dict[str, ProviderQueue] = field(default_factory=dict)
 
-    def of(self, provider: str, api: Api) -> Line:
+    def of(self, provider: str, api: SearchApi) -> ProviderQueue:
         """Return a provider's queue."""
         if provider not in self._lines:
-            while len(self._lines) >= _REMEMBERED:
+            while len(self._lines) >= _MAX_QUEUES:
                 del self._lines[next(iter(self._lines))]
             manners = api.manners
-            self._lines[provider] = Line(Pace(manners.interval_s), FairSemaphore(manners.at_once))
+            self._lines[provider] = ProviderQueue(
+                Pace(manners.interval_s), FairSemaphore(manners.at_once)
+            )
         return self._lines[provider]
 
 
-def identity(name: str, access: Access) -> str:
+def provider_identity(name: str, access: Access) -> str:
     """Return what stands for one provider with one address and key, and shows neither."""
     told = "\0".join((name, access.url or "", access.key or ""))
     return f"{name}#{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
-class Endpoint:
+class HttpProvider:
     """A `Provider` over its HTTP API."""
 
-    def __init__(self, api: Api, access: Access, fetcher: Fetcher, lines: Lines) -> None:
+    def __init__(
+        self, api: SearchApi, access: Access, fetcher: Fetcher, lines: ProviderQueues
+    ) -> None:
         self.name = api.name
-        self.identity = identity(api.name, access)
+        self.identity = provider_identity(api.name, access)
         self._api, self._access, self._fetcher = api, access, fetcher
         self._line = lines.of(self.identity, api)
 
-    async def page(self, query: Query, number: int) -> Page:
+    async def page(self, query: SearchQuery, number: int) -> ResultPage:
         """See `Provider.page`."""
         exchange = self._api.exchange(query, number, self._access)
         if exchange is None:
-            return NO_PAGE
+            return NO_RESULTS
         reply = await self.send(exchange)
         return self._api.page(query, number, reply)
 
-    async def send(self, exchange: Exchange) -> Reply:
+    async def send(self, exchange: ApiRequest) -> ApiReply:
         """Send one request in its turn; raises `ProviderProblem` for all but a good answer."""
         await self._line.start()
         async with self._line.place():
@@ -137,21 +141,21 @@ class Endpoint:
         if interval_s is not None:
             self._line.pace = self._line.pace.told(interval_s)
         wait_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
-        problem = self._api.problem(reply) or problem_of(
+        problem = self._api.problem(reply) or status_problem(
             reply, keyed=self._api.needs_key, wait_s=wait_s
         )
         if problem is None:
             return reply
         if exchange.by_query and problem.status == "error":
-            raise QueryRefused(f"{problem}: {_NO_SUCH_HOST}")
+            raise QueryRefused(f"{problem}: {_UNKNOWN_LANGUAGE}")
         problem.wait_s = wait_s if problem.wait_s is None else problem.wait_s
         raise problem
 
-    async def _fetch(self, exchange: Exchange) -> Fetched:
+    async def _fetch(self, exchange: ApiRequest) -> Fetched:
         request = FetchRequest(
             exchange.url,
             headers=exchange.headers,
-            timeout_s=DEADLINE_S,
+            timeout_s=REQUEST_TIMEOUT_S,
             limits=LIMITS,
             accept="application/json",
             method=exchange.method,
@@ -162,14 +166,16 @@ class Endpoint:
             return await self._fetcher.fetch(request)
         except FetchError as failure:
             # Its own words may show the URL, and some providers take the key there.
-            status, words = _PROBLEMS.get(failure.kind, ("error", "the answer cannot be read"))
+            status, words = _FETCH_PROBLEMS.get(
+                failure.kind, ("error", "the answer cannot be read")
+            )
             if exchange.by_query and status == "error":
-                raise QueryRefused(f"{words}: {_NO_SUCH_HOST}") from None
+                raise QueryRefused(f"{words}: {_UNKNOWN_LANGUAGE}") from None
             raise ProviderProblem(status, words) from None
 
 
-def _reply(fetched: Fetched) -> Reply:
+def _reply(fetched: Fetched) -> ApiReply:
     headers: dict[str, str] = {}
     for name, value in fetched.headers:
         headers.setdefault(name, value)
-    return Reply(fetched.status, headers, fetched.body)
+    return ApiReply(fetched.status, headers, fetched.body)

@@ -6,43 +6,45 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Reply,
-    as_json,
-    document,
-    key_of,
+    ApiReply,
+    ApiRequest,
+    SearchApiDefaults,
+    api_key,
+    json_request,
     member,
-    rows,
+    parse_json,
+    parse_results,
 )
-from webdata_nb.service.search.providers.base import Page, Query
+from webdata_nb.service.search.providers.base import ResultPage, SearchQuery
 
-MOST: Final = 100
+MAX_RESULTS: Final = 100
 _SNIPPET_CHARACTERS: Final = 300
 
 
-class Exa(Defaults):
+class Exa(SearchApiDefaults):
     """It knows the user's country and moderation, and no languages."""
 
     name = "exa"
     url = "https://api.exa.ai/search"
     needs_key = True
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange | None:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """See `Api.exchange`."""
         if number > 1:
             return None
         body = {
             "query": query.text,
-            "numResults": min(MOST, query.num_results),
+            "numResults": min(MAX_RESULTS, query.num_results),
             "userLocation": query.country and query.country.upper(),
             "moderation": query.safe_search,
             "contents": {"text": {"maxCharacters": _SNIPPET_CHARACTERS}},
         }
-        return as_json(access.url or self.url, body, {"x-api-key": key_of(access)})
+        return json_request(access.url or self.url, body, {"x-api-key": api_key(access)})
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
         """See `Api.page`."""
         _ = query, number
-        listed = member(document(reply), "results")
-        return Page(rows(listed, url="url", title="title", snippet="text"), more=False)
+        listed = member(parse_json(reply), "results")
+        return ResultPage(
+            parse_results(listed, url="url", title="title", snippet="text"), more=False
+        )

@@ -7,17 +7,22 @@ from contextlib import suppress
 from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.search.providers.base import Found, Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import (
+    ProviderProblem,
+    ResultPage,
+    SearchQuery,
+    SearchResult,
+)
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.text_index import Hit, TextIndex
 
 log = logging.getLogger(__name__)
 
 # One URL crawled by several jobs is several documents and one result.
-COPIES: Final = 8
+MAX_COPIES: Final = 8
 
 
-class Local:
+class LocalProvider:
     """Full-text search (bm25) over the pages that the account has crawled and still keeps."""
 
     name = "local"
@@ -26,17 +31,19 @@ class Local:
     def __init__(self, index: TextIndex, indexer: Indexer) -> None:
         self._index, self._indexer = index, indexer
 
-    async def page(self, query: Query, number: int) -> Page:
+    async def page(self, query: SearchQuery, number: int) -> ResultPage:
         """See `Provider.page`; all results are on the first page."""
         if number > 1:
-            return Page((), more=False)
+            return ResultPage((), more=False)
         try:
             hits = await self._find(query)
         except StoreUnavailable as trouble:
             raise ProviderProblem("error", str(trouble)) from None
-        return Page(tuple(Found(hit.url, hit.title, hit.snippet) for hit in hits), more=False)
+        return ResultPage(
+            tuple(SearchResult(hit.url, hit.title, hit.snippet) for hit in hits), more=False
+        )
 
-    async def _find(self, query: Query) -> list[Hit]:
+    async def _find(self, query: SearchQuery) -> list[Hit]:
         try:
             await self._indexer.catch_up(query.account_id)
             return await self._match(query)
@@ -47,7 +54,7 @@ class Local:
             await self._indexer.catch_up(query.account_id)
         return await self._match(query)
 
-    async def _match(self, query: Query) -> list[Hit]:
+    async def _match(self, query: SearchQuery) -> list[Hit]:
         return await self._index.find(
-            query.account_id, query.text, limit=query.num_results * COPIES
+            query.account_id, query.text, limit=query.num_results * MAX_COPIES
         )

@@ -7,49 +7,51 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Manners,
-    Reply,
-    document,
-    key_of,
+    ApiReply,
+    ApiRequest,
+    ProviderLimits,
+    SearchApiDefaults,
+    api_key,
     member,
-    rows,
+    parse_json,
+    parse_results,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import ProviderProblem, ResultPage, SearchQuery
 
-MOST: Final = 100
+MAX_COUNT: Final = 100
 PUBLIC_KEY: Final = "public"
 
 
-class Marginalia(Defaults):
+class Marginalia(SearchApiDefaults):
     """It knows neither languages nor countries; results are under CC-BY-NC-SA 4.0."""
 
     name = "marginalia"
     url = "https://api2.marginalia-search.com/search"
-    manners = Manners(at_once=1)
+    manners = ProviderLimits(at_once=1)
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
         """See `Api.exchange`."""
         address = with_parameters(
             access.url or self.url,
             query=query.text,
-            count=min(MOST, query.num_results),
+            count=min(MAX_COUNT, query.num_results),
             page=number,
             nsfw=1 if query.safe_search else 0,
         )
-        return Exchange(address, headers={"API-Key": key_of(access) or PUBLIC_KEY})
+        return ApiRequest(address, headers={"API-Key": api_key(access) or PUBLIC_KEY})
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
         """See `Api.page`."""
         _ = query
-        told = document(reply)
-        found = rows(member(told, "results"), url="url", title="title", snippet="description")
+        told = parse_json(reply)
+        found = parse_results(
+            member(told, "results"), url="url", title="title", snippet="description"
+        )
         pages = member(told, "pages")
-        return Page(found, more=not isinstance(pages, int) or number < pages)
+        return ResultPage(found, more=not isinstance(pages, int) or number < pages)
 
-    def problem(self, reply: Reply) -> ProviderProblem | None:
+    def problem(self, reply: ApiReply) -> ProviderProblem | None:
         """See `Api.problem`: 503 says that the shared key is used up for now."""
         if reply.status == HTTPStatus.SERVICE_UNAVAILABLE:
             return ProviderProblem("rate_limited", "HTTP 503: the key's limit is reached")

@@ -7,43 +7,43 @@ from urllib.parse import quote
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Manners,
-    Reply,
-    document,
+    ApiReply,
+    ApiRequest,
+    ProviderLimits,
+    SearchApiDefaults,
     member,
-    text,
-    unexpected,
+    parse_json,
+    plain_text,
+    unexpected_shape,
     with_parameters,
 )
 from webdata_nb.service.search.providers.base import (
-    Found,
-    Page,
     ProviderProblem,
-    Query,
     QueryRefused,
+    ResultPage,
+    SearchQuery,
+    SearchResult,
 )
 
-MOST: Final = 50
-_LIMITED: Final = frozenset({"maxlag", "ratelimited", "readonly"})
+MAX_LIMIT: Final = 50
+_RATE_LIMIT_CODES: Final = frozenset({"maxlag", "ratelimited", "readonly"})
 # Faults of the wiki itself.
-_INTERNAL: Final = ("internal_api_error", "cirrussearch-backend-error", "search-error")
+_SERVER_ERROR_CODES: Final = ("internal_api_error", "cirrussearch-backend-error", "search-error")
 _MAXLAG_S: Final = 5
 
 
-class Mediawiki(Defaults):
+class Mediawiki(SearchApiDefaults):
     """No key; one request at a time, as the terms of Wikimedia ask; `{language}` is filled in."""
 
     name = "mediawiki"
     url = "https://{language}.wikipedia.org/w/api.php"
-    manners = Manners(at_once=1)
+    manners = ProviderLimits(at_once=1)
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
         """See `Api.exchange`. With `siteinfo` the same answer says how pages are addressed."""
         size = _size(query)
         url = access.url or self.url
-        return Exchange(
+        return ApiRequest(
             with_parameters(
                 # Letters only: the contract's rule for languages, and it becomes a host's name.
                 url.replace("{language}", query.tongue),
@@ -62,35 +62,39 @@ class Mediawiki(Defaults):
             by_query="{language}" in url,
         )
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
         """See `Api.page`."""
         _ = query, number
-        told = document(reply)
+        told = parse_json(reply)
         if (code := member(told, "error", "code")) is not None:
             raise _error(str(code))
         general = member(told, "query", "general")
         listed = member(told, "query", "search")
         if not isinstance(listed, list) or not isinstance(general, dict):
-            raise unexpected()
+            raise unexpected_shape()
         found = tuple(
-            Found(_address(general, row["title"]), text(row["title"]), text(row.get("snippet")))
+            SearchResult(
+                _address(general, row["title"]),
+                plain_text(row["title"]),
+                plain_text(row.get("snippet")),
+            )
             for row in listed
             if isinstance(row, dict) and isinstance(row.get("title"), str)
         )
-        return Page(found, more=member(told, "continue") is not None)
+        return ResultPage(found, more=member(told, "continue") is not None)
 
 
 def _error(code: str) -> ProviderProblem:
-    if code in _LIMITED:
+    if code in _RATE_LIMIT_CODES:
         return ProviderProblem("rate_limited", "it reported an error")
-    if code.startswith(_INTERNAL):
+    if code.startswith(_SERVER_ERROR_CODES):
         return ProviderProblem("error", "it reported an error")
     # Its other codes name the parameter at fault: cirrussearch-query-too-long, badvalue and such.
     return QueryRefused("it reported an error in the query")
 
 
-def _size(query: Query) -> int:
-    return min(MOST, query.num_results)
+def _size(query: SearchQuery) -> int:
+    return min(MAX_LIMIT, query.num_results)
 
 
 def _address(general: dict[str, Any], title: str) -> str:

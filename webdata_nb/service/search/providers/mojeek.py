@@ -6,40 +6,45 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Reply,
-    document,
-    key_of,
+    ApiReply,
+    ApiRequest,
+    SearchApiDefaults,
+    api_key,
     member,
-    rows,
-    unexpected,
+    parse_json,
+    parse_results,
+    unexpected_shape,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import Page, ProviderProblem, Query, QueryRefused
+from webdata_nb.service.search.providers.base import (
+    ProviderProblem,
+    QueryRefused,
+    ResultPage,
+    SearchQuery,
+)
 
 # The page size that every plan has; a larger one may be cut, and then pages would skip results.
-SIZE: Final = 10
+PAGE_SIZE: Final = 10
 _BOOST: Final = 10
 
 
-class Mojeek(Defaults):
+class Mojeek(SearchApiDefaults):
     """Language and country are preferences; it answers 200 for errors too, and says so inside."""
 
     name = "mojeek"
     url = "https://www.mojeek.com/search"
     needs_key = True
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
         """See `Api.exchange`. The key is a parameter of the URL."""
-        return Exchange(
+        return ApiRequest(
             with_parameters(
                 access.url or self.url,
-                api_key=key_of(access),
+                api_key=api_key(access),
                 q=query.text,
                 fmt="json",
-                t=SIZE,
-                s=(number - 1) * SIZE + 1,
+                t=PAGE_SIZE,
+                s=(number - 1) * PAGE_SIZE + 1,
                 lb=query.tongue.upper(),
                 lbb=_BOOST,
                 rb=query.country and query.country.upper(),
@@ -48,17 +53,19 @@ class Mojeek(Defaults):
             )
         )
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
         """See `Api.page`."""
         _ = query
-        told = member(document(reply), "response")
+        told = member(parse_json(reply), "response")
         status = str(member(told, "status") or "")
         if status != "OK":
             raise _refusal(status)
-        found = rows(member(told, "results") or [], url="url", title="title", snippet="desc")
+        found = parse_results(
+            member(told, "results") or [], url="url", title="title", snippet="desc"
+        )
         total = member(told, "head", "results")
-        more = not isinstance(total, int) or number * SIZE < total
-        return Page(found, more=more)
+        more = not isinstance(total, int) or number * PAGE_SIZE < total
+        return ResultPage(found, more=more)
 
 
 def _refusal(status: str) -> ProviderProblem:
@@ -69,4 +76,4 @@ def _refusal(status: str) -> ProviderProblem:
         return ProviderProblem("auth", "the key is not accepted")
     if "query" in words or "parameter" in words:
         return QueryRefused("it reported an error in the query")
-    return ProviderProblem("error", "it reported an error") if status else unexpected()
+    return ProviderProblem("error", "it reported an error") if status else unexpected_shape()

@@ -8,14 +8,19 @@ from typing import Any, Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    Defaults,
-    Exchange,
-    Reply,
-    document,
-    rows,
+    ApiReply,
+    ApiRequest,
+    SearchApiDefaults,
+    parse_json,
+    parse_results,
     with_parameters,
 )
-from webdata_nb.service.search.providers.base import AttemptStatus, Page, ProviderProblem, Query
+from webdata_nb.service.search.providers.base import (
+    AttemptStatus,
+    ProviderProblem,
+    ResultPage,
+    SearchQuery,
+)
 
 _REASONS: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
     (re.compile("captcha|access denied|blocked|forbidden", re.IGNORECASE), "blocked"),
@@ -24,17 +29,17 @@ _REASONS: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
 )
 
 
-class Searxng(Defaults):
+class Searxng(SearchApiDefaults):
     """The instance whose address the settings name; there is no default one."""
 
     name = "searxng"
     url = ""
 
-    def exchange(self, query: Query, number: int, access: Access) -> Exchange:
+    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
         """See `Api.exchange`. It has neither a count nor a country of its own."""
         base = (access.url or "").rstrip("/")
         address = base if base.endswith("/search") else f"{base}/search"
-        return Exchange(
+        return ApiRequest(
             with_parameters(
                 address,
                 q=query.text,
@@ -46,17 +51,17 @@ class Searxng(Defaults):
             )
         )
 
-    def page(self, query: Query, number: int, reply: Reply) -> Page:
+    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
         """See `Api.page`. Without results, what its own engines say is the answer."""
         _ = query, number
-        told = document(reply)
+        told = parse_json(reply)
         listed = told.get("results") if isinstance(told, dict) else None
-        found = rows(listed, url="url", title="title", snippet="content")
+        found = parse_results(listed, url="url", title="title", snippet="content")
         if not found and (problem := _unresponsive(told.get("unresponsive_engines"))):
             raise problem
-        return Page(found)
+        return ResultPage(found)
 
-    def problem(self, reply: Reply) -> ProviderProblem | None:
+    def problem(self, reply: ApiReply) -> ProviderProblem | None:
         """See `Api.problem`."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem(
