@@ -15,12 +15,18 @@ from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode_entry, encode_entry
 from webdata_nb.service.crawl.page_fetcher import PageFetcher, page_options
 from webdata_nb.service.crawl.page_result import refusal, to_crawl_result
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, CrawlResult, SettledTarget, CrawlTarget
+from webdata_nb.service.crawl.plan import (
+    CrawlLimits,
+    CrawlPlan,
+    CrawlResult,
+    CrawlTarget,
+    SettledTarget,
+)
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.row import as_pieces, row
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
-from webdata_nb.service.crawl.sitemaps import SitemapSeeds, SitemapReader
+from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.crawl.speculation import PrefetchedPage, Prefetcher
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
@@ -221,7 +227,9 @@ class _CrawlRun:
         if record is not None:
             came = spooled_page.decode(record)
             if came is not None and came.url == target.url:
-                return spooled_page.with_body_on_disk(came, record, self._spool.place(target.ordinal))
+                return spooled_page.with_body_on_disk(
+                    came, record, self._spool.place(target.ordinal)
+                )
             self._spool.drop(target.ordinal)
         return await self._outing.fetch(target)
 
@@ -239,7 +247,9 @@ class _CrawlRun:
         place = await self._spool.keep(target.ordinal, *parts)
         return None if place is None else spooled_page.with_body_on_disk(came, parts[0], place)
 
-    async def _finish(self, target: CrawlTarget, came: StoredResult | Arrived | Visit | CrawlResult) -> None:
+    async def _finish(
+        self, target: CrawlTarget, came: StoredResult | Arrived | Visit | CrawlResult
+    ) -> None:
         """Read a page and store it; a plan that is told of it may know what to fetch next."""
         if isinstance(came, StoredResult):
             await self._repeat(target, came.result)
@@ -330,7 +340,9 @@ class _CrawlRun:
             return None
         return visit.scraped.text[:MAX_INDEXED_CHARACTERS]
 
-    async def _commit(self, settled: list[SettledTarget], entry: JournalEntry | None = None) -> None:
+    async def _commit(
+        self, settled: list[SettledTarget], entry: JournalEntry | None = None
+    ) -> None:
         published = [
             (each.target.ordinal, each.position) for each in settled if each.position is not None
         ]

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from webdata_nb.service.crawl.anchor_grading import WEIGHTS
-from webdata_nb.service.crawl.facets import PageFingerprint, FacetDetector, UrlVariant
+from webdata_nb.service.crawl.facets import FacetDetector, PageFingerprint, UrlVariant
 from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE, TrapDetector
@@ -304,7 +304,9 @@ class CrawlPlan:
             self._frontier.offer(fresh)
         return SettledTarget(target, position, tuple(seen))
 
-    def _lead_on(self, target: CrawlTarget, result: CrawlResult | None) -> Iterator[UrlOutcome | None]:
+    def _lead_on(
+        self, target: CrawlTarget, result: CrawlResult | None
+    ) -> Iterator[UrlOutcome | None]:
         """Offer the links of a page, and behind those of the start page the seeds."""
         fresh: list[Candidate] = []
         if result is not None:
@@ -318,7 +320,9 @@ class CrawlPlan:
                 self._facets.meet(keys)
             yield from self._gather(links, target, fresh, MAX_LINKS_PER_PAGE)
         if target.ordinal == 0:
-            yield from self._gather(self._seeds, target, fresh, MAX_LINKS_PER_PAGE + len(self._seeds))
+            yield from self._gather(
+                self._seeds, target, fresh, MAX_LINKS_PER_PAGE + len(self._seeds)
+            )
         self._frontier.offer(fresh)
         if result is not None and self._frontier.weighs:
             self._frontier.cite(self._key(target.url), self._cited(result))

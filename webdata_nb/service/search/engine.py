@@ -19,8 +19,13 @@ from webdata_nb.service.pages.page_pipeline import Errand, Visit, Visitor
 from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
 from webdata_nb.service.search.breaker import Breakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
-from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers, provider_chain
-from webdata_nb.service.search.providers.base import SearchResult, SearchProvider, SearchQuery
+from webdata_nb.service.search.chain import (
+    ChainLink,
+    SearchOutcome,
+    provider_chain,
+    search_providers,
+)
+from webdata_nb.service.search.providers.base import SearchProvider, SearchQuery, SearchResult
 from webdata_nb.service.store.base import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JournalEntry, UrlOutcome
 
@@ -165,7 +170,9 @@ class _SearchRun:
                 content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
         return {"success": "error" not in content, "scraped": True, **content}
 
-    def _row(self, ordinal: int, found: SearchResult, page: dict[str, Any], *, done: bool) -> JournalEntry:
+    def _row(
+        self, ordinal: int, found: SearchResult, page: dict[str, Any], *, done: bool
+    ) -> JournalEntry:
         item = {
             "id": f"{self._context.job.id}-{ordinal + 1}",
             "url": found.url,
