@@ -86,7 +86,7 @@ class ProviderEntry:
     why: str = ""
 
     @property
-    def usable_providers(self) -> bool:
+    def usable(self) -> bool:
         """Whether it can be asked."""
         return not self.why
 
