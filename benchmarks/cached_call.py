@@ -54,8 +54,8 @@ def keep(count: int) -> Path:
     spec = JobSpec.crawl(url=URL, max_pages=count)
     memory = ResultCache.of_spec(spec, CallOptions.of(session=None, cache=True))
     now = datetime.now(UTC)
-    outcome = receipt.Outcome("crawl", URL, "completed", "job", count, 0, count)
-    attrs = receipt.attrs(
+    outcome = receipt.JobOutcome("crawl", URL, "completed", "job", count, 0, count)
+    attrs = receipt.build(
         outcome, request=spec.public, service="local", started_at=now, finished_at=now
     )
     path = memory.keep(rows.to_table("crawl", [page(n) for n in range(count)]), attrs, now)

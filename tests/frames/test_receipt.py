@@ -10,7 +10,7 @@ import pytest
 
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.frames import receipt
-from webdata_nb.frames.receipt import Outcome
+from webdata_nb.frames.receipt import JobOutcome
 from webdata_nb.frames.rows import to_table
 
 NO_ROWS = to_table("crawl", [])
@@ -21,8 +21,8 @@ CHAIN = [
 ]
 
 
-def attrs(outcome: Outcome) -> dict[str, Any]:
-    return receipt.attrs(
+def attrs(outcome: JobOutcome) -> dict[str, Any]:
+    return receipt.build(
         outcome,
         request={"url": "u"},
         service="local",
@@ -121,12 +121,12 @@ def test_a_line_is_one_short_line_that_steers_no_terminal(subject: str) -> None:
         ),
         (
             receipt.of_crawl(crawl(), NO_ROWS, url="u"),
-            "crawl u gave no rows, and the service says nothing about why",
+            "crawl u gave no rows; the service gave no reason",
         ),
     ],
 )
-def test_nothing_is_explained(outcome: Outcome, words: str) -> None:
-    assert receipt.why_empty(outcome) == words
+def test_nothing_is_explained(outcome: JobOutcome, words: str) -> None:
+    assert receipt.empty_result_reason(outcome) == words
 
 
 def test_a_search_says_whom_it_could_ask() -> None:

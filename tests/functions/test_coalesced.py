@@ -104,7 +104,7 @@ def test_an_older_answer_may_stand_in_for_an_error(service: WireService) -> None
     service.crawl = Script([], status="failed", error="the site is down")
     with pytest.raises(JobFailed):
         crawl_df(SITE, ttl=0)
-    with pytest.warns(UserWarning, match=r"s old stands in for JobFailed.*the site is down"):
+    with pytest.warns(UserWarning, match=r"s ago, because of JobFailed.*the site is down"):
         stale = crawl_df(SITE, ttl=0, stale_if_error=True)
     assert stale.equals(fresh)
     assert told(stale)["cache"] == "stale"

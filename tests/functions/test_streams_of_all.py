@@ -480,7 +480,7 @@ def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path
     service.fault = lambda _path, _query: None
     search_df("old")
     service.fault = lambda _path, _query: JSONResponse({"detail": "down"}, 500)
-    with pytest.warns(UserWarning, match="stands in for"):
+    with pytest.warns(UserWarning, match="using a cached result"):
         old = list(search_df("old", stream=True, refresh=True, stale_if_error=True))
     assert told(old[0])["cache"] == "stale"
 

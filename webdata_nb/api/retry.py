@@ -214,6 +214,6 @@ def _with_receipt(
     left = len(merge_retried.failed(made))
     made.attrs = {
         **before.attrs,
-        frame.ATTRS: receipt.retried(told, rows=len(made), failed=left, tried=len(places)),
+        frame.ATTRS: receipt.after_retry(told, rows=len(made), failed=left, retried=len(places)),
     }
     return made

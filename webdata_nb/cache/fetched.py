@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
-from webdata_nb.frames.receipt import Outcome
+from webdata_nb.frames.receipt import JobOutcome
 from webdata_nb.frames.rows import Batch
 
 
@@ -22,7 +22,7 @@ class Fetched:
     """
 
     batch: Batch
-    outcome: Outcome
+    outcome: JobOutcome
     reason: str = ""
     shortfall: IncompleteResult | None = None
     interrupted: bool = False

@@ -77,7 +77,7 @@ class Result:
         """Turn what the service gave into a table, and keep what is worth keeping."""
         op, ended = memory.key.op, datetime.now(UTC)
         batch = fetched.batch
-        attrs = receipt.attrs(
+        attrs = receipt.build(
             fetched.outcome,
             request=request,
             service=memory.scope.service,
@@ -148,7 +148,7 @@ def _judge(fetched: Fetched, framed: pd.DataFrame, call: CallOptions) -> None:
     elif (trouble := fetched.trouble()) is not None:
         _complain(trouble, framed, call)
     elif fetched.outcome.rows == 0:
-        warnings.warn(receipt.why_empty(fetched.outcome), stacklevel=2)
+        warnings.warn(receipt.empty_result_reason(fetched.outcome), stacklevel=2)
     else:
         warn_of(framed.attrs[frame.ATTRS])
 

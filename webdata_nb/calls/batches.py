@@ -290,7 +290,7 @@ class _Reading:
 
     async def _asked(self, tally: StreamStats, call: CallOptions) -> AsyncGenerator[Batch, None]:
         spec = tally.each.spec
-        what = f"{spec.op} {receipt.short(spec.subject)}"
+        what = f"{spec.op} {receipt.shorten(spec.subject)}"
         async with (
             shown(what, spec.total, call, unit=UNITS[spec.op], instead=self._stop) as listener,
             call.connection.client(call.settings) as client,
@@ -369,7 +369,7 @@ def _judge(tally: StreamStats, call: CallOptions) -> None:
     """Raise or warn where the job did not end well; its rows were handed over."""
     if tally.ended is None or (trouble := tally.ended.trouble()) is None:
         if tally.ended is not None and tally.rows == 0:
-            warnings.warn(receipt.why_empty(tally.ended.outcome), stacklevel=2)
+            warnings.warn(receipt.empty_result_reason(tally.ended.outcome), stacklevel=2)
         elif told := tally.attrs():
             warn_of(told)
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cache.fetched import Fetched
 from webdata_nb.cache.result import Result, delivered
-from webdata_nb.cache.result_cache import ResultCache
+from webdata_nb.cache.result_cache import Memory
 from webdata_nb.calls.fetch import fetch
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -64,7 +64,7 @@ async def answer(spec: JobSpec, call: CallOptions) -> pd.DataFrame:
 
 async def gained(spec: JobSpec, call: CallOptions) -> Result:
     """Return the rows that `spec` stands for: replayed, from the cache or from the service."""
-    asked = cassette.recording_key(spec.op, spec.params(local=True))
+    asked = cassette.question(spec.op, spec.params(local=True))
     if (folder := call.settings.replay) is not None:
         played = await asyncio.to_thread(cassette.get, folder, asked, spec.subject, spec.columns)
         return Result.played(*played)
@@ -76,7 +76,7 @@ async def gained(spec: JobSpec, call: CallOptions) -> Result:
 
 
 async def _gained(spec: JobSpec, call: CallOptions) -> Result:
-    memory = ResultCache.of_spec(spec, call)
+    memory = Memory.of_spec(spec, call)
     if spec.only_new:
         return await _news(spec, call, memory)
     if not call.cache and not call.settings.offline:
@@ -124,15 +124,15 @@ async def stale(spec: JobSpec, memory: ResultCache, error: WebdataError) -> Resu
         raise error
     age = (datetime.now(UTC) - found.at).total_seconds()
     warnings.warn(
-        f"{spec.op} {receipt.short(spec.subject)}: an answer that is {age:.0f} s old stands in for "
-        f"{type(error).__name__}: {error}",
+        f"{spec.op} {receipt.shorten(spec.subject)}: using a cached result from {age:.0f} s ago, "
+        f"because of {type(error).__name__}: {error}",
         stacklevel=2,
     )
     return Result.kept(found, "stale")
 
 
 async def _fetched(spec: JobSpec, call: CallOptions, memory: ResultCache) -> Fetched:
-    subject = receipt.short(spec.subject)
+    subject = receipt.shorten(spec.subject)
     unit = UNITS[spec.op]
     async with shown(f"{spec.op} {subject}", spec.total, call, unit=unit) as listener:
 

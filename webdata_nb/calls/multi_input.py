@@ -212,7 +212,7 @@ def _with_a_row(part: Part, outcome: Outcome | None) -> Part:
         return part
     if part.table.num_rows:
         return replace(part, table=part.table.slice(0, 1), error=None)
-    return part if part.error else replace(part, error=receipt.why_no_row(outcome.attrs))
+    return part if part.error else replace(part, error=receipt.missing_row_reason(outcome.attrs))
 
 
 def _complaint(trouble: WebdataError | None, call: CallOptions) -> str | None:
@@ -240,7 +240,7 @@ def _stacked(
     spec = inputs[0].spec
     table = stacked.stack(spec.op, spec.columns, parts)
     runs = [
-        receipt.Run(
+        receipt.InputRun(
             labels=dict(part.labels),
             attrs=outcome.attrs if isinstance(outcome, Result) else None,
             error=part.error,
@@ -268,7 +268,7 @@ def _warn_of_empty(inputs: Sequence[Input], outcomes: Sequence[Outcome | None]) 
     if empty:
         warnings.warn(
             f"{len(empty)} of {len(inputs)} inputs gave no rows, such as "
-            f"{receipt.short(empty[0]) or _ABSENT}",
+            f"{receipt.shorten(empty[0]) or _ABSENT}",
             stacklevel=2,
         )
 

@@ -1,6 +1,6 @@
-"""What a frame tells of itself under `df.attrs["webdata"]`: small, and JSON all through.
+"""Builds the receipt that a frame carries under `df.attrs["webdata"]`, as plain JSON values.
 
-pandas copies attrs at every step, so examples are capped here whatever the service sent.
+pandas copies attrs at every step, so the number of examples is capped here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatu
 from webdata_nb.frames import extractions
 from webdata_nb.frames.rows import Row, dumps
 
-_SUBJECT: Final = 80
+_MAX_SUBJECT_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a job or call ended, in the terms that all kinds share. Times are seconds."""
+class JobOutcome:
+    """How a job or a listing ended. Times are in seconds."""
 
     kind: str
     subject: str
@@ -46,20 +46,20 @@ class Outcome:
 
     @property
     def ok(self) -> int:
-        """Rows that did not fail."""
+        """The number of rows that did not fail."""
         return self.rows - self.failed
 
 
-def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
-    """Return the outcome that a search's final status tells."""
+def of_search(reply: SearchStatus, rows: Sequence[Row]) -> JobOutcome:
+    """Return the outcome of a search from its final status."""
     chain = [attempt.model_dump(mode="json", exclude_none=True) for attempt in reply.fallback_chain]
-    return Outcome(
+    return JobOutcome(
         kind="search",
         subject=reply.query,
         status=reply.status.value,
         job_id=reply.job_id,
         rows=len(rows),
-        failed=_failed(rows),
+        failed=_count_failed(rows),
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
@@ -79,96 +79,97 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> Outcome:
 
 
 def _credits(reply: SearchStatus | CrawlStatus) -> float | None:
-    """Return what the job cost, where a service tells: the contract has no field for it."""
+    """Return the credits that the job used, or None if the service does not report them."""
     if reply.credits is not None:
         return reply.credits
-    found = (reply.model_extra or {}).get("credits_used")
-    known = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if known and found is not None else None
+    # Older services report the credits in a field outside the contract.
+    used = (reply.model_extra or {}).get("credits_used")
+    is_number = isinstance(used, int | float) and not isinstance(used, bool)
+    return float(used) if is_number and used is not None else None
 
 
-def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> Outcome:
-    """Return the outcome that a crawl's final status tells, and its rows."""
-    told = reply.receipt
-    return Outcome(
+def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
+    """Return the outcome of a crawl from its final status and its rows."""
+    crawl_receipt = reply.receipt
+    return JobOutcome(
         kind="crawl",
         subject=url,
         status=reply.status.value,
         job_id=reply.job_id,
         rows=rows.num_rows,
-        failed=failures(rows),
+        failed=count_failed_rows(rows),
         total=reply.total_results,
         job_s=reply.time_taken,
         credits=_credits(reply),
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
         extraction=extractions.of_table(rows),
-        counts=told.counts if told else {},
-        examples=told.examples if told else {},
+        counts=crawl_receipt.counts if crawl_receipt else {},
+        examples=crawl_receipt.examples if crawl_receipt else {},
     )
 
 
 def of_creatives(
     replies: Sequence[CreativesReply], rows: Sequence[Row], *, advertiser: str
-) -> Outcome:
-    """Return the outcome of a listing that took `replies` pages."""
+) -> JobOutcome:
+    """Return the outcome of a creatives listing from all of its replies."""
     times = [reply.time_taken for reply in replies if reply.time_taken is not None]
-    return Outcome(
+    return JobOutcome(
         kind="creatives",
         subject=advertiser,
         status="completed",
         job_id=None,
         rows=len(rows),
         failed=sum(bool(row.get("error")) for row in rows),
-        asked=_asked_for(replies),
+        asked=_listing_scope(replies),
         total=sum(reply.total_results for reply in replies),
         job_s=sum(times) if times else None,
     )
 
 
-def _asked_for(replies: Sequence[CreativesReply]) -> str:
-    """Say what a listing was about, as the service understood it."""
+def _listing_scope(replies: Sequence[CreativesReply]) -> str:
+    """Return the region, dates and source of a listing, as the service reports them."""
     if not replies:
         return ""
-    told = replies[0]
-    parts = [f"region {told.region or 'not stated'}"]
-    parts += [f"date range {told.date_range}"] if told.date_range else ["all dates"]
-    parts += [f"source {told.provider}"] if told.provider else []
+    reply = replies[0]
+    parts = [f"region {reply.region or 'not stated'}"]
+    parts += [f"date range {reply.date_range}"] if reply.date_range else ["all dates"]
+    parts += [f"source {reply.provider}"] if reply.provider else []
     return ", ".join(parts)
 
 
-def _failed(rows: Sequence[Row]) -> int:
+def _count_failed(rows: Sequence[Row]) -> int:
     return sum(row.get("success") is False or row.get("status") == "failed" for row in rows)
 
 
-def failures(rows: pa.Table) -> int:
-    """Return how many rows failed: by their own word, or having an error where none is said."""
+def count_failed_rows(rows: pa.Table) -> int:
+    """Count failed rows by `success` and `status`; without `success`, count rows with an error."""
     if "success" not in rows.column_names:
         return rows.num_rows - rows["error"].null_count if "error" in rows.column_names else 0
-    told = [rows["success"].to_pylist()]
+    flags = [rows["success"].to_pylist()]
     if "status" in rows.column_names:
-        told.append(pc.equal(rows["status"], pa.scalar("failed")).to_pylist())
-    return sum(row[0] is False or any(row[1:]) for row in zip(*told, strict=True))
+        flags.append(pc.equal(rows["status"], pa.scalar("failed")).to_pylist())
+    return sum(success is False or any(failed) for success, *failed in zip(*flags, strict=True))
 
 
-def attrs(
-    outcome: Outcome,
+def build(
+    outcome: JobOutcome,
     *,
     request: Mapping[str, Any],
     service: str,
     started_at: datetime,
     finished_at: datetime,
 ) -> dict[str, Any]:
-    """Return the receipt of a fresh result; `request` must hold no secret."""
+    """Return the receipt of a fresh result. `request` must contain no secrets."""
     elapsed = (finished_at - started_at).total_seconds()
-    told = {
+    receipt = {
         "job_id": outcome.job_id,
         "kind": outcome.kind,
         "status": outcome.status,
         "subject": outcome.subject,
         "service": service,
         "request": dict(request),
-        **{name: outcome.engines.get(name) for name in _ENGINES},
+        **{name: outcome.engines.get(name) for name in _ENGINE_FIELDS},
         "timings": {
             "job_s": outcome.job_s,
             "elapsed_s": round(elapsed, 3),
@@ -192,35 +193,41 @@ def attrs(
             },
         },
         "asked": outcome.asked,
-        **({"warning": warning} if (warning := concern(outcome)) else {}),
+        **({"warning": warning} if (warning := warning_text(outcome)) else {}),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
-        "line": line(outcome, elapsed),
+        "line": summary_line(outcome, elapsed),
     }
-    # As a file gives it back, so that a fresh frame and a cached one tell the same.
-    as_read: dict[str, Any] = orjson.loads(dumps(told))
-    return as_read
+    return _as_json(receipt)
 
 
-def retried(told: Mapping[str, Any], *, rows: int, failed: int, tried: int) -> dict[str, Any]:
+def _as_json(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert values as a cache file does, so that fresh and cached receipts are equal."""
+    converted: dict[str, Any] = orjson.loads(dumps(receipt))
+    return converted
+
+
+def after_retry(
+    receipt: Mapping[str, Any], *, rows: int, failed: int, retried: int
+) -> dict[str, Any]:
     """Return the receipt of a frame whose failed rows were fetched again."""
-    counts = {**told.get("counts", {}), "rows": rows, "ok": rows - failed, "failed": failed}
-    whole = f"{tried} rows tried again, {failed} still failed"
+    counts = {**receipt.get("counts", {}), "rows": rows, "ok": rows - failed, "failed": failed}
     return {
-        **told,
+        **receipt,
         "counts": counts,
-        "retried": {"rows": tried, "failed": failed},
+        "retried": {"rows": retried, "failed": failed},
         "cache": "off",
         "file": None,
-        "line": f"{told.get('line', told['kind'])}; {whole}",
+        "line": f"{receipt.get('line', receipt['kind'])}; "
+        f"{retried} rows tried again, {failed} still failed",
     }
 
 
-RUNS: Final = 50
+MAX_LISTED_RUNS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One input of several: its labels, its receipt if it has one, and what went wrong."""
+class InputRun:
+    """The run of one input of several: its labels, its receipt and its error, if any."""
 
     labels: Mapping[str, str | None]
     attrs: Mapping[str, Any] | None
@@ -228,12 +235,12 @@ class Run:
 
     @property
     def failed(self) -> bool:
-        """Whether nothing came of it: it ended with an error, or none of its rows is good."""
+        """Whether the input ended with an error, or all of its rows failed."""
         counts = (self.attrs or {}).get("counts", {})
         return self.error is not None or (counts.get("rows", 0) > 0 and counts.get("ok") == 0)
 
-    def told(self) -> dict[str, Any]:
-        """Return what the whole call's receipt tells of it."""
+    def summary(self) -> dict[str, Any]:
+        """Return the entry of this run in the receipt of the whole call."""
         attrs = self.attrs or {}
         return {
             **self.labels,
@@ -248,7 +255,7 @@ class Run:
 
 def of_runs(
     kind: str,
-    runs: Sequence[Run],
+    runs: Sequence[InputRun],
     *,
     request: Mapping[str, Any],
     service: str,
@@ -256,56 +263,55 @@ def of_runs(
     started_at: datetime,
     finished_at: datetime,
 ) -> dict[str, Any]:
-    """Return the receipt of several inputs: sums, and the first 50 runs one by one.
+    """Return the receipt of a call with several inputs: totals, and the first 50 runs.
 
-    `request` is the first input's; what differs between inputs is in `runs`.
+    `request` is that of the first input; `runs` has what differs between inputs.
     """
     elapsed = (finished_at - started_at).total_seconds()
     labels = list(runs[0].labels)
     errors = sum(run.error is not None for run in runs)
-    failed = sum(run.failed for run in runs)
+    failed_inputs = sum(run.failed for run in runs)
     cached = sum((run.attrs or {}).get("cache") == "hit" for run in runs)
     known = [run.attrs for run in runs if run.attrs is not None]
     ok = sum(attrs["counts"]["ok"] for attrs in known)
-    lost = sum(attrs["counts"]["failed"] for attrs in known) + errors
+    failed_rows = sum(attrs["counts"]["failed"] for attrs in known) + errors
     extraction = extractions.summed(*(attrs.get("extraction", {}) for attrs in known))
-    parts = [f"{kind} of {len(runs)} inputs: {_rows(rows, ok, lost)}"]
-    parts += [f"{failed} of {len(runs)} inputs failed"] if failed else []
+    parts = [f"{kind} of {len(runs)} inputs: {_row_counts(rows, ok, failed_rows)}"]
+    parts += [f"{failed_inputs} of {len(runs)} inputs failed"] if failed_inputs else []
     parts += [sentence] if (sentence := extractions.sentence(extraction)) else []
     parts += [f"{cached} from the cache", f"{elapsed:.1f} s"]
-    whole = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
-    told = {
+    complete = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
+    receipt = {
         "kind": kind,
-        "status": "completed" if whole and not errors else "partial",
+        "status": "completed" if complete and not errors else "partial",
         "service": service,
         "request": {name: value for name, value in request.items() if name not in labels},
         "labels": labels,
-        "inputs": {"total": len(runs), "failed": failed, "cached": cached},
-        "counts": {"rows": rows, "ok": ok, "failed": lost},
-        "credits": _spent(known),
+        "inputs": {"total": len(runs), "failed": failed_inputs, "cached": cached},
+        "counts": {"rows": rows, "ok": ok, "failed": failed_rows},
+        "credits": _total_credits(known),
         **({"extraction": extraction} if extraction else {}),
         "timings": {
             "elapsed_s": round(elapsed, 3),
             "started_at": _iso(started_at),
             "finished_at": _iso(finished_at),
         },
-        "runs": [run.told() for run in runs[:RUNS]],
+        "runs": [run.summary() for run in runs[:MAX_LISTED_RUNS]],
         "cache": "hit" if cached == len(runs) else "miss",
         "file": None,
         "line": "; ".join(parts),
     }
-    as_read: dict[str, Any] = orjson.loads(dumps(told))
-    return as_read
+    return _as_json(receipt)
 
 
-def _spent(known: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return what fresh answers cost together, where a service told."""
-    fresh = [attrs.get("credits") for attrs in known if attrs.get("cache") != "hit"]
-    told = [each for each in fresh if each is not None]
-    return sum(told) if told else None
+def _total_credits(receipts: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the credits of all results that did not come from the cache."""
+    fresh = [attrs.get("credits") for attrs in receipts if attrs.get("cache") != "hit"]
+    reported = [used for used in fresh if used is not None]
+    return sum(reported) if reported else None
 
 
-_ENGINES: Final = (
+_ENGINE_FIELDS: Final = (
     "engine_requested",
     "engine_used",
     "provider_used",
@@ -316,19 +322,20 @@ _ENGINES: Final = (
 )
 
 
-def line(outcome: Outcome, elapsed_s: float) -> str:
-    """Return the outcome in one line for people."""
-    parts = [f"{outcome.kind} {short(outcome.subject)}: {outcome.status}, {_counted(outcome)}"]
+def summary_line(outcome: JobOutcome, elapsed_s: float) -> str:
+    """Return the outcome as one line of text."""
+    counts = _row_counts(outcome.rows, outcome.ok, outcome.failed, outcome.total)
+    parts = [f"{outcome.kind} {shorten(outcome.subject)}: {outcome.status}, {counts}"]
     if outcome.engines.get("engine_used"):
-        parts.append(_route(outcome.engines))
+        parts.append(_engine_text(outcome.engines))
     if outcome.engines.get("providers_unusable"):
-        parts.append(_reachable(outcome.engines))
+        parts.append(_providers_text(outcome.engines))
     skipped = {name: n for name, n in outcome.counts.items() if n and not outcomes.is_row(name)}
     if skipped:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
-    if failed := extractions.sentence(outcome.extraction):
-        parts.append(failed)
-    if warning := concern(outcome):
+    if failures := extractions.sentence(outcome.extraction):
+        parts.append(failures)
+    if warning := warning_text(outcome):
         parts.append(warning)
     if outcome.credits is not None and not outcome.unlimited:
         parts.append(f"{outcome.credits:g} credit{'' if outcome.credits == 1 else 's'}")
@@ -336,8 +343,8 @@ def line(outcome: Outcome, elapsed_s: float) -> str:
     return "; ".join(parts)
 
 
-def concern(outcome: Outcome) -> str:
-    """Return why the rows of a completed crawl may not be what was wanted; "" for nothing."""
+def warning_text(outcome: JobOutcome) -> str:
+    """Return why a completed crawl may lack the wanted pages, or "" if nothing suggests that."""
     if outcome.kind != "crawl" or outcome.status != "completed" or not outcome.rows:
         return ""
     if outcome.counts:
@@ -345,57 +352,54 @@ def concern(outcome: Outcome) -> str:
     return "" if outcome.ok else f"no page could be read ({outcome.failed} failed)"
 
 
-def why_empty(outcome: Outcome) -> str:
-    """Return a sentence that says why a finished job has no rows, as far as the service told."""
-    what = f"{outcome.kind} {short(outcome.subject)} gave no rows"
+def empty_result_reason(outcome: JobOutcome) -> str:
+    """Return a sentence that explains why a finished job has no rows."""
+    what = f"{outcome.kind} {shorten(outcome.subject)} gave no rows"
     chain = outcome.engines.get("fallback_chain")
     if chain:
-        return f"{what}; asked: {', '.join(map(_asked, chain))}"
+        return f"{what}; asked: {', '.join(map(_attempt_text, chain))}"
     if outcome.asked:
-        return f"{what} for {outcome.asked}: that is no word on other regions, dates or sources"
+        return f"{what} for {outcome.asked}: other regions, dates or sources may have some"
     if outcome.counts:
         counted = ", ".join(f"{count} {reason}" for reason, count in outcome.counts.items())
         return f"{what}; URLs seen: {counted}"
-    return f"{what}, and the service says nothing about why"
+    return f"{what}; the service gave no reason"
 
 
-def why_no_row(told: Mapping[str, Any]) -> str:
-    """Return why a job about one page ended without a row, as its receipt tells."""
-    reasons = [name for name, count in told.get("receipt", {}).get("counts", {}).items() if count]
+def missing_row_reason(receipt: Mapping[str, Any]) -> str:
+    """Return why the job of a single page ended without a row."""
+    counts = receipt.get("receipt", {}).get("counts", {})
+    reasons = [name for name, count in counts.items() if count]
     return f"not fetched: {', '.join(reasons)}" if reasons else "not fetched"
 
 
-def _asked(entry: Mapping[str, Any]) -> str:
+def _attempt_text(entry: Mapping[str, Any]) -> str:
     rows = entry.get("results_count", 0)
-    return short(f"{entry.get('provider')}: {entry.get('status')}, {rows} rows")
+    return shorten(f"{entry.get('provider')}: {entry.get('status')}, {rows} rows")
 
 
-def _counted(outcome: Outcome) -> str:
-    return _rows(outcome.rows, outcome.ok, outcome.failed, outcome.total)
-
-
-def _rows(rows: int, ok: int, failed: int, total: int | None = None) -> str:
+def _row_counts(rows: int, ok: int, failed: int, total: int | None = None) -> str:
     noun = "row" if rows == 1 else "rows"
     of = "" if total in (None, rows) else f" of {total}"
     return f"{rows}{of} {noun}" + (f" ({ok} ok, {failed} failed)" if failed else "")
 
 
-def _route(engines: Mapping[str, Any]) -> str:
+def _engine_text(engines: Mapping[str, Any]) -> str:
     route = f"{engines['engine_used']} by {engines.get('provider_used')}"
-    return short(f"{route} (fallback)" if engines.get("fallback_used") else route)
+    return shorten(f"{route} (fallback)" if engines.get("fallback_used") else route)
 
 
-def _reachable(engines: Mapping[str, Any]) -> str:
-    """Say who of the engines' lists could be asked; `providers_unusable` has what others lack."""
-    usable, lacking = engines.get("providers_usable") or [], engines["providers_unusable"]
-    named = ", ".join(usable) or "nobody"
-    return short(f"usable {len(usable)} of {len(usable) + len(lacking)} providers: {named}")
+def _providers_text(engines: Mapping[str, Any]) -> str:
+    """Return how many of the engine's providers could be used, and which."""
+    usable, unusable = engines.get("providers_usable") or [], engines["providers_unusable"]
+    names = ", ".join(usable) or "none"
+    return shorten(f"usable {len(usable)} of {len(usable) + len(unusable)} providers: {names}")
 
 
-def short(text: str) -> str:
-    """Return `text` as part of one line: no control characters, at most 80 characters."""
+def shorten(text: str) -> str:
+    """Return `text` on one line, without control characters, cut to 80 characters."""
     clean = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text).strip()
-    return clean if len(clean) <= _SUBJECT else f"{clean[: _SUBJECT - 1]}…"
+    return clean if len(clean) <= _MAX_SUBJECT_CHARS else f"{clean[: _MAX_SUBJECT_CHARS - 1]}…"
 
 
 def _iso(moment: datetime) -> str:

@@ -197,7 +197,7 @@ class Job:
 
     def _shown(self, call: CallOptions, *, name: str = "") -> AbstractAsyncContextManager[Listener]:
         """Show a wait: an interrupt ends it and leaves the job, the Cancel button ends the job."""
-        what = receipt.short(self.subject or self.job_id)
+        what = receipt.shorten(self.subject or self.job_id)
         return shown(
             f"{self.kind} {what}",
             self._last.total,
@@ -440,7 +440,7 @@ class Job:
     # -------------------------------------------------------------------------------- how it looks
 
     def _line(self) -> str:
-        what = f" {receipt.short(self.subject)}" if self.subject else ""
+        what = f" {receipt.shorten(self.subject)}" if self.subject else ""
         of = "" if self._last.total is None else f" of {self._last.total}"
         rows = f"{self._last.completed}{of} {UNITS[self.kind]}"
         return f"{self.kind}{what}: {self._last.status.value}, {rows}"

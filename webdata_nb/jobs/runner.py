@@ -48,7 +48,7 @@ async def run(
     report: job_wait.Report,
     started: Callable[[str], object],
 ) -> Fetched:
-    """Run a search or a crawl to its end; `started` is told the job's id at once."""
+    """InputRun a search or a crawl to its end; `started` is told the job's id at once."""
     kind = kind_of(spec)
     # A deadline is the job's, not the start's: a short one leaves no time to wait in the start.
     patient = call.timeout_s is None or call.timeout_s > _GLANCE_S

@@ -15,7 +15,7 @@ from webdata_nb.contract.events import Done, Event, PageDone, Progress
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.errors import IncompleteResult, JobTimeout
 from webdata_nb.frames import rows
-from webdata_nb.frames.receipt import Outcome, of_crawl, of_search
+from webdata_nb.frames.receipt import JobOutcome, of_crawl, of_search
 from webdata_nb.jobs import runner
 from webdata_nb.requests.deadline import within
 
@@ -218,7 +218,7 @@ class _Job:
     def note_end(
         self,
         told: SearchStatus | CrawlStatus,
-        outcome: Outcome,
+        outcome: JobOutcome,
         shortfall: IncompleteResult | None,
     ) -> None:
         """Tell the tally how the job ended, and whether rows are missing."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.frames import extractions, receipt
-from webdata_nb.frames.receipt import Outcome, Run
+from webdata_nb.frames.receipt import InputRun, JobOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +78,7 @@ class StreamStats:
         """Count a batch that is about to be handed over."""
         self.rows += table.num_rows
         self.batches += 1
-        self._failed += receipt.failures(table)
+        self._failed += receipt.count_failed_rows(table)
         self._extraction = extractions.summed(self._extraction, extractions.of_table(table))
 
     def attrs(self) -> dict[str, Any] | None:
@@ -87,7 +87,7 @@ class StreamStats:
             return None
         if self.kept is not None:
             return self.kept
-        told = receipt.attrs(
+        told = receipt.build(
             self._outcome(),
             request=self.each.spec.public,
             service=self._service,
@@ -96,7 +96,7 @@ class StreamStats:
         )
         return {**told, "cache": "off", "file": None}
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> JobOutcome:
         spec = self.each.spec
         counted: dict[str, Any] = {
             "rows": self.rows,
@@ -108,8 +108,8 @@ class StreamStats:
         unfinished = JobStatus.CANCELLED if self.error is None else JobStatus.FAILED
         status = JobStatus.RUNNING if self.left else unfinished
         job_id = self.job_id or None
-        return Outcome(spec.op, spec.subject, status.value, job_id, total=None, **counted)
+        return JobOutcome(spec.op, spec.subject, status.value, job_id, total=None, **counted)
 
-    def run(self) -> Run:
+    def run(self) -> InputRun:
         """Return its line in the receipt of several inputs."""
-        return Run(dict(self.each.labels), self.attrs(), self.error)
+        return InputRun(dict(self.each.labels), self.attrs(), self.error)
