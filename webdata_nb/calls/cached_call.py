@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cache.fetched import Fetched
 from webdata_nb.cache.result import Result, delivered
-from webdata_nb.cache.result_cache import Memory
+from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls.fetch import fetch
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -64,7 +64,7 @@ async def answer(spec: JobSpec, call: CallOptions) -> pd.DataFrame:
 
 async def gained(spec: JobSpec, call: CallOptions) -> Result:
     """Return the rows that `spec` stands for: replayed, from the cache or from the service."""
-    asked = cassette.question(spec.op, spec.params(local=True))
+    asked = cassette.recording_key(spec.op, spec.params(local=True))
     if (folder := call.settings.replay) is not None:
         played = await asyncio.to_thread(cassette.get, folder, asked, spec.subject, spec.columns)
         return Result.played(*played)
@@ -76,7 +76,7 @@ async def gained(spec: JobSpec, call: CallOptions) -> Result:
 
 
 async def _gained(spec: JobSpec, call: CallOptions) -> Result:
-    memory = Memory.of_spec(spec, call)
+    memory = ResultCache.of_spec(spec, call)
     if spec.only_new:
         return await _news(spec, call, memory)
     if not call.cache and not call.settings.offline:
