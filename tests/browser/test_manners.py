@@ -107,7 +107,7 @@ async def test_a_short_pause_is_waited_for(
     minded: tuple[Browser, HostThrottle], site: Site, other_site: Site
 ) -> None:
     _, throttle = minded
-    await throttle.penalise("site.test", 0.4)
+    await throttle.report_overload("site.test", 0.4)
     url = other_site.page("/", "", headers=OPEN).replace("127.0.0.1", "site.test")
     assert await answers(minded[0], site, url) == [200]
 

@@ -1,4 +1,4 @@
-"""The limiter: who goes first, how many at once, and that no place is ever lost."""
+"""Order of admission, concurrency, and release of slots."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ import time
 
 import pytest
 
-from webdata_nb.client.limiter import Lane, limiter_of
+from webdata_nb.client.limiter import ConcurrencyLimiter, limiters_for_key
 
 
-async def hold(lane: Lane, log: list[int], release: asyncio.Event, ticket: int) -> None:
-    async with lane.turn(ticket):
+async def hold(
+    limiter: ConcurrencyLimiter, log: list[int], release: asyncio.Event, ticket: int
+) -> None:
+    async with limiter.slot(ticket):
         log.append(ticket)
         await release.wait()
 
 
 async def settled() -> None:
-    """Let every task run until it waits for something."""
+    """Let all tasks run until they wait."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
-async def test_no_more_at_once_than_the_lane_is_wide() -> None:
-    lane = Lane(2)
+async def test_concurrency_is_limited() -> None:
+    limiter = ConcurrencyLimiter(2)
     log: list[int] = []
     release = asyncio.Event()
-    tasks = [asyncio.create_task(hold(lane, log, release, lane.ticket())) for _ in range(5)]
+    tasks = [asyncio.create_task(hold(limiter, log, release, limiter.ticket())) for _ in range(5)]
     await settled()
     assert log == [0, 1]
     release.set()
@@ -35,38 +37,38 @@ async def test_no_more_at_once_than_the_lane_is_wide() -> None:
     assert log == [0, 1, 2, 3, 4]
 
 
-async def test_the_lowest_ticket_goes_first() -> None:
-    lane = Lane(1)
+async def test_lowest_ticket_is_admitted_first() -> None:
+    limiter = ConcurrencyLimiter(1)
     log: list[int] = []
     first, release = asyncio.Event(), asyncio.Event()
     release.set()
-    early, holder, late = lane.ticket(), lane.ticket(), lane.ticket()
-    tasks = [asyncio.create_task(hold(lane, log, first, holder))]
+    early, holder, late = limiter.ticket(), limiter.ticket(), limiter.ticket()
+    tasks = [asyncio.create_task(hold(limiter, log, first, holder))]
     await asyncio.sleep(0)
-    tasks += [asyncio.create_task(hold(lane, log, release, ticket)) for ticket in (late, early)]
+    tasks += [asyncio.create_task(hold(limiter, log, release, ticket)) for ticket in (late, early)]
     await settled()
     first.set()
     await asyncio.gather(*tasks)
     assert log == [holder, early, late]
 
 
-async def test_a_closed_lane_lets_nobody_in_before_its_time() -> None:
-    lane = Lane(4)
-    lane.close_for(0.3)
+async def test_closed_limiter_admits_nothing_before_it_opens() -> None:
+    limiter = ConcurrencyLimiter(4)
+    limiter.close_for(0.3)
     began = time.monotonic()
-    async with lane.turn(lane.ticket()):
+    async with limiter.slot(limiter.ticket()):
         assert time.monotonic() - began >= 0.3
 
 
-async def test_after_a_full_service_one_goes_at_a_time_and_success_widens() -> None:
-    lane = Lane(4)
-    lane.close_for(0.01)
+async def test_concurrency_drops_to_one_after_refusal_and_grows_with_success() -> None:
+    limiter = ConcurrencyLimiter(4)
+    limiter.close_for(0.01)
     log: list[int] = []
     release = asyncio.Event()
-    tasks = [asyncio.create_task(hold(lane, log, release, lane.ticket())) for _ in range(4)]
+    tasks = [asyncio.create_task(hold(limiter, log, release, limiter.ticket())) for _ in range(4)]
     await asyncio.sleep(0.05)
     assert len(log) == 1
-    lane.went_well()
+    limiter.report_success()
     await settled()
     assert len(log) == 2
     release.set()
@@ -74,14 +76,16 @@ async def test_after_a_full_service_one_goes_at_a_time_and_success_widens() -> N
 
 
 @pytest.mark.parametrize("holders", [0, 1])
-async def test_a_cancelled_caller_gives_its_place_back(holders: int) -> None:
-    lane = Lane(1)
+async def test_cancelled_caller_frees_its_slot(holders: int) -> None:
+    limiter = ConcurrencyLimiter(1)
     log: list[int] = []
     first, release = asyncio.Event(), asyncio.Event()
     release.set()
-    holding = [asyncio.create_task(hold(lane, log, first, lane.ticket())) for _ in range(holders)]
+    holding = [
+        asyncio.create_task(hold(limiter, log, first, limiter.ticket())) for _ in range(holders)
+    ]
     await asyncio.sleep(0)
-    gone = asyncio.create_task(hold(lane, log, asyncio.Event(), lane.ticket()))
+    gone = asyncio.create_task(hold(limiter, log, asyncio.Event(), limiter.ticket()))
     await settled()
     gone.cancel()
     first.set()
@@ -89,37 +93,37 @@ async def test_a_cancelled_caller_gives_its_place_back(holders: int) -> None:
         await gone
     await asyncio.gather(*holding)
     async with asyncio.timeout(10):
-        await hold(lane, log, release, lane.ticket())
+        await hold(limiter, log, release, limiter.ticket())
 
 
-async def test_a_place_handed_to_a_caller_cancelled_at_that_moment_is_not_lost() -> None:
-    lane = Lane(1)
+async def test_slot_assigned_to_a_cancelled_caller_is_freed() -> None:
+    limiter = ConcurrencyLimiter(1)
     log: list[int] = []
     first, release = asyncio.Event(), asyncio.Event()
     release.set()
-    holder = asyncio.create_task(hold(lane, log, first, lane.ticket()))
+    holder = asyncio.create_task(hold(limiter, log, first, limiter.ticket()))
     await asyncio.sleep(0)
-    gone = asyncio.create_task(hold(lane, log, release, lane.ticket()))
+    gone = asyncio.create_task(hold(limiter, log, release, limiter.ticket()))
     await asyncio.sleep(0)
-    lane._leave()  # hands the place over, and the new holder never gets to run
+    limiter._leave()  # assigns the slot; the new holder never runs
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone
-    assert lane._inside == 0
-    lane._inside = 1
+    assert limiter._active == 0
+    limiter._active = 1
     first.set()
     await holder
-    assert lane._inside == 0
+    assert limiter._active == 0
 
 
-def test_callers_of_several_loops_share_a_lane() -> None:
-    lane = Lane(1)
+def test_callers_of_several_loops_share_a_limiter() -> None:
+    limiter = ConcurrencyLimiter(1)
     inside: list[int] = []
     most: list[int] = []
 
     async def main() -> None:
         for _ in range(20):
-            async with lane.turn(lane.ticket()):
+            async with limiter.slot(limiter.ticket()):
                 inside.append(1)
                 most.append(len(inside))
                 await asyncio.sleep(0)
@@ -133,8 +137,8 @@ def test_callers_of_several_loops_share_a_lane() -> None:
     assert most == [1] * 80
 
 
-def test_one_limiter_per_service_and_key() -> None:
-    one = limiter_of("http://a.test", "k1")
-    assert limiter_of("http://a.test", "k1") is one
-    assert limiter_of("http://a.test", "k2") is not one
-    assert limiter_of("http://b.test", "k1") is not one
+def test_limiters_are_shared_by_service_and_key() -> None:
+    one = limiters_for_key("http://a.test", "k1")
+    assert limiters_for_key("http://a.test", "k1") is one
+    assert limiters_for_key("http://a.test", "k2") is not one
+    assert limiters_for_key("http://b.test", "k1") is not one

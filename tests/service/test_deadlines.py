@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from webdata_nb.contract import limits
+from webdata_nb.pacing import host_pacing
 from webdata_nb.service import settings
 from webdata_nb.service.browser import renderer, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
 from webdata_nb.service.pages import page_pipeline
 from webdata_nb.service.search.providers import endpoint
-from webdata_nb.service.web import polite_fetcher, politeness, resolver, suspension, throttle
+from webdata_nb.service.web import polite_fetcher, resolver, suspension
 from webdata_nb.service.workers import pool, retries
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "deadlines.md"
-MANNERS = politeness.Manners()
+BREAKER = host_pacing.BREAKER
 
 
 @pytest.mark.parametrize(
@@ -24,10 +25,10 @@ MANNERS = politeness.Manners()
     [
         f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s unless given",
         f"| {page_pipeline.ATTEMPTS}, within its `timeout`",
-        f"| {page_pipeline.ATTEMPTS_ASKED}, within its `timeout`",
-        f"| {throttle.TURN_S:g} s (the page's `timeout` where that is longer)",
-        f"a line of {throttle.LONGEST_LINE_S:,.0f} s",
-        f"failed {MANNERS.broken_after} times in a row | {MANNERS.first_rest_s:g} s;",
+        f"| {page_pipeline.ATTEMPTS_WITH_RETRY_AFTER}, within its `timeout`",
+        f"| {host_pacing.QUEUE_LIMIT_S:g} s (the page's `timeout` where that is longer)",
+        f"a line of {host_pacing.MAX_QUEUE_S:,.0f} s",
+        f"failed {BREAKER.threshold} times in a row | {BREAKER.open_period.first_delay_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.PATIENCE_S:g} s",
@@ -38,7 +39,7 @@ MANNERS = politeness.Manners()
         f"to close | {shutdown.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and what the operations under way may take",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
-        f"have led to (up to {MANNERS.most_pause_s:g} s)",
+        f"have led to (up to {host_pacing.SLOWDOWN.max_delay_s:g} s)",
         f"for more than {suspension.STANDSTILL_S:g} seconds",
         f"over which {retries.CRASHES} workers crash, or {retries.KILLS} are killed",
     ],

@@ -1,7 +1,4 @@
-"""One limiter per key: every client of this process that shares a key shares its pace.
-
-It knows no event loop, since a key may be used from several: waiting happens on the caller's.
-"""
+"""Limits the concurrency of requests per API key, across all clients and loops of a process."""
 
 from __future__ import annotations
 
@@ -18,56 +15,59 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 
-WIDTH: Final = 16
+from webdata_nb.pacing.rate_limit import ConcurrencyWindow
+
+MAX_CONCURRENT: Final = 16
 
 
 @dataclass(order=True, slots=True)
-class _Turn:
+class _QueuedRequest:
     """A request in the queue; the lowest ticket goes first."""
 
     ticket: int
     loop: asyncio.AbstractEventLoop = field(compare=False)
-    given: asyncio.Future[None] = field(compare=False)
+    admitted: asyncio.Future[None] = field(compare=False)
+
+    def admit(self) -> None:
+        if not self.admitted.done():
+            self.admitted.set_result(None)
 
 
-class Lane:
-    """Requests of one kind: so many at once, none before the time that the service named.
+class ConcurrencyLimiter:
+    """A queue of requests of one kind, of which a `ConcurrencyWindow` admits some at a time.
 
-    A full service narrows the lane to one request at a time; each success widens it by one. So a
-    hundred queued starts do not all knock whenever one slot comes free.
+    It is not bound to an event loop, since several loops may use one key: each caller waits on
+    its own loop.
     """
 
-    def __init__(self, width: int = WIDTH) -> None:
+    def __init__(self, max_concurrent: int = MAX_CONCURRENT) -> None:
         self._lock = threading.Lock()
         self._tickets = itertools.count()
-        self._queue: list[_Turn] = []
-        self._widest = width
-        self._width = width
-        self._inside = 0
-        self._opens_at = 0.0
+        self._queue: list[_QueuedRequest] = []
+        self._window = ConcurrencyWindow(max_concurrent, max_concurrent)
+        self._active = 0
 
     def ticket(self) -> int:
-        """Return a place in the queue, kept over every attempt of one request."""
+        """Return a place in the queue, valid for all attempts of one request."""
         return next(self._tickets)
 
     def close_for(self, seconds: float) -> None:
-        """Let nobody in for `seconds`, and then one at a time."""
+        """Admit no request for `seconds`, and then one at a time."""
         with self._lock:
-            self._width = 1
-            self._opens_at = max(self._opens_at, time.monotonic() + seconds)
+            self._window = self._window.closed_for(seconds, time.monotonic())
 
-    def went_well(self) -> None:
-        """Widen the lane: the service took a request."""
+    def report_success(self) -> None:
+        """Widen the window: the service took a request."""
         with self._lock:
-            self._width = min(self._widest, self._width + 1)
+            self._window = self._window.widened()
             self._admit()
 
     @contextlib.asynccontextmanager
-    async def turn(self, ticket: int) -> AsyncIterator[None]:
-        """Wait for a place in the lane, and hold it inside the block."""
+    async def slot(self, ticket: int) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it inside the block."""
         await self._enter(ticket)
         try:
-            # A place handed over while the lane was closing is kept, and waits here.
+            # A slot that was assigned while the window was closing stays valid, and waits here.
             await self._until_open()
             yield
         finally:
@@ -75,97 +75,94 @@ class Lane:
 
     async def _enter(self, ticket: int) -> None:
         await self._until_open()
-        turn = self._ask(ticket)
-        if turn is None:
+        request = self._enqueue(ticket)
+        if request is None:
             return
         try:
-            await turn.given
+            await request.admitted
         except asyncio.CancelledError:
-            self._withdraw(turn)
+            self._withdraw(request)
             raise
 
     async def _until_open(self) -> None:
-        left = self._closed_for()
-        while left > 0:
-            await asyncio.sleep(left)
-            left = self._closed_for()
+        remaining_s = self._remaining_s()
+        while remaining_s > 0:
+            await asyncio.sleep(remaining_s)
+            remaining_s = self._remaining_s()
 
-    def _closed_for(self) -> float:
-        return self._opens_at - time.monotonic()
+    def _remaining_s(self) -> float:
+        return self._window.remaining_s(time.monotonic())
 
-    def _ask(self, ticket: int) -> _Turn | None:
-        """Take a place at once, or queue for one."""
+    def _enqueue(self, ticket: int) -> _QueuedRequest | None:
+        """Take a free slot and return None, or join the queue."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            first = not self._queue or ticket < self._queue[0].ticket
-            if self._inside < self._width and first:
-                self._inside += 1
+            is_first = not self._queue or ticket < self._queue[0].ticket
+            if self._active < self._window.size and is_first:
+                self._active += 1
                 return None
-            turn = _Turn(ticket, loop, loop.create_future())
-            heapq.heappush(self._queue, turn)
-            return turn
+            request = _QueuedRequest(ticket, loop, loop.create_future())
+            heapq.heappush(self._queue, request)
+            return request
 
-    def _withdraw(self, turn: _Turn) -> None:
-        """Leave the queue, or give back the place if it was handed over in the meantime."""
+    def _withdraw(self, request: _QueuedRequest) -> None:
+        """Leave the queue, or give back the slot if it was assigned in the meantime."""
         with self._lock:
-            if turn in self._queue:
-                self._queue.remove(turn)
+            if request in self._queue:
+                self._queue.remove(request)
                 heapq.heapify(self._queue)
                 return
         self._leave()
 
     def _leave(self) -> None:
         with self._lock:
-            self._inside -= 1
+            self._active -= 1
             self._admit()
 
     def _admit(self) -> None:
-        """Hand free places to the first in the queue; the lock is held."""
-        while self._queue and self._inside < self._width:
-            turn = heapq.heappop(self._queue)
-            # A loop that has ended takes its callers with it.
+        """Assign free slots to the first in the queue; the caller holds the lock."""
+        while self._queue and self._active < self._window.size:
+            request = heapq.heappop(self._queue)
+            # A closed loop has no callers left.
             with contextlib.suppress(RuntimeError):
-                turn.loop.call_soon_threadsafe(_give, turn.given)
-                self._inside += 1
+                request.loop.call_soon_threadsafe(request.admit)
+                self._active += 1
 
 
-def _give(given: asyncio.Future[None]) -> None:
-    if not given.done():
-        given.set_result(None)
-
-
-class Limiter:
-    """The lanes of one key: starts (they use up the plan's slots), and reads."""
+class KeyLimiters:
+    """The limiters of one key: for starts, which use up the plan's slots, and for reads."""
 
     def __init__(self) -> None:
-        self.starts = Lane()
-        self.reads = Lane()
+        self.starts = ConcurrencyLimiter()
+        self.reads = ConcurrencyLimiter()
 
 
 class _Registry:
-    """Every limiter in use, by service and key; a forked child begins with none."""
+    """The limiters in use, by service and key; a forked child begins with none."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.clear()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.forget)
+            os.register_at_fork(after_in_child=self.clear)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._lock = threading.Lock()
-        self._limiters: weakref.WeakValueDictionary[str, Limiter] = weakref.WeakValueDictionary()
+        self._limiters: weakref.WeakValueDictionary[str, KeyLimiters] = (
+            weakref.WeakValueDictionary()
+        )
 
-    def of(self, base_url: str, api_key: str) -> Limiter:
+    def limiters(self, base_url: str, api_key: str) -> KeyLimiters:
         name = hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()
         with self._lock:
-            limiter = self._limiters.get(name)
-            if limiter is None:
-                limiter = self._limiters[name] = Limiter()
-            return limiter
+            limiters = self._limiters.get(name)
+            if limiters is None:
+                limiters = self._limiters[name] = KeyLimiters()
+            return limiters
 
 
 _REGISTRY: Final = _Registry()
 
 
-def limiter_of(base_url: str, api_key: str) -> Limiter:
-    """Return the one limiter of a key at a service, in this process."""
-    return _REGISTRY.of(base_url, api_key)
+def limiters_for_key(base_url: str, api_key: str) -> KeyLimiters:
+    """Return the limiters that all clients of this process share for a key at a service."""
+    return _REGISTRY.limiters(base_url, api_key)

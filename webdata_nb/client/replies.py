@@ -110,7 +110,7 @@ def problem(answer: Answer, path: str, why: str = "") -> errors.ServiceError | e
     stated: dict[str, Any] = {
         "status": answer.status,
         "detail": detail,
-        "retry_after": retry.retry_after(answer.headers.get("retry-after"), datetime.now(UTC)),
+        "retry_after": retry.retry_after(answer.headers, datetime.now(UTC)),
     }
     if issubclass(kind, errors.InvalidRequest):
         stated["fields"] = fields

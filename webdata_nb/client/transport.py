@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 from webdata_nb import errors
 from webdata_nb.client import http, replies, retry
 from webdata_nb.client.http import Call, Exchange, Failure, Outcome, Pause
-from webdata_nb.client.limiter import Lane, limiter_of
+from webdata_nb.client.limiter import ConcurrencyLimiter, limiters_for_key
 from webdata_nb.client.replies import Answer
 from webdata_nb.client.retry import GiveUp, Trouble, Wait
 from webdata_nb.contract import paths
@@ -54,7 +54,7 @@ class Answered(asyncio.CancelledError):
 
 
 class Transport:
-    """The attempts of every request of one client, paced by its key's limiter."""
+    """The attempts of every request of one client, paced by its key's limiters."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Transport:
     def _use(self, address: Address) -> None:
         self.base_url = address.base_url.rstrip("/")
         self._key = http.checked_key(address.api_key)
-        self._limiter = limiter_of(self.base_url, self._key)
+        self._limiters = limiters_for_key(self.base_url, self._key)
         self._exchange = self._connect(self.base_url, self._key, headers=address.headers)
 
     async def aclose(self) -> None:
@@ -116,16 +116,16 @@ class Transport:
                 await response.aclose()
 
     async def _until_good(self, call: Call, send: Send) -> Answer:
-        lane = self._lane(call)
-        ticket = lane.ticket() if lane else 0
+        limiter = self._limiter(call)
+        ticket = limiter.ticket() if limiter else 0
         attempt, patience_ends = 1, time.monotonic() + self._patience_s
         while True:
             base_url = self.base_url
-            async with lane.turn(ticket) if lane else contextlib.nullcontext():
+            async with limiter.slot(ticket) if limiter else contextlib.nullcontext():
                 outcome = await send(call)
             if isinstance(outcome, Answer) and outcome.good:
-                if lane:
-                    lane.went_well()
+                if limiter:
+                    limiter.report_success()
                 return outcome
             if isinstance(outcome, Failure) and outcome.trouble is Trouble.UNSENT:
                 await self._relocate(base_url)
@@ -134,7 +134,7 @@ class Transport:
                 verdict = GiveUp(f"queued for {self._patience_s:g} s")
             if isinstance(verdict, GiveUp):
                 self._raise(call, outcome, verdict)
-            await self._pause(call, outcome, verdict, lane)
+            await self._pause(call, outcome, verdict, limiter)
             attempt += not verdict.queued
 
     async def _relocate(self, failed: str) -> None:
@@ -150,9 +150,9 @@ class Transport:
                 await self._exchange.aclose()
                 self._use(address)
 
-    def _lane(self, call: Call) -> Lane | None:
-        lanes = {"starts": self._limiter.starts, "reads": self._limiter.reads}
-        return lanes.get(call.lane)
+    def _limiter(self, call: Call) -> ConcurrencyLimiter | None:
+        limiters = {"starts": self._limiters.starts, "reads": self._limiters.reads}
+        return limiters.get(call.lane)
 
     def _verdict(self, call: Call, attempt: int, outcome: Outcome) -> Wait | GiveUp:
         answer = outcome if isinstance(outcome, Answer) else None
@@ -168,7 +168,9 @@ class Transport:
             jitter=secrets.randbelow(1000) / 1000,
         )
 
-    async def _pause(self, call: Call, outcome: Outcome, wait: Wait, lane: Lane | None) -> None:
+    async def _pause(
+        self, call: Call, outcome: Outcome, wait: Wait, limiter: ConcurrencyLimiter | None
+    ) -> None:
         """Wait before the next attempt; a wait that the service asked for holds for the key."""
         headers = outcome.headers if isinstance(outcome, Answer) else _NONE
         pause = Pause(wait.seconds, wait.queued, *retry.concurrency(headers))
@@ -176,13 +178,13 @@ class Transport:
         if call.on_pause is not None:
             call.on_pause(pause)
         full = isinstance(outcome, Answer) and outcome.status == HTTPStatus.TOO_MANY_REQUESTS
-        if lane is None or not (full or "retry-after" in headers):
+        if limiter is None or not (full or "retry-after" in headers):
             await asyncio.sleep(wait.seconds)
             return
-        lane.close_for(wait.seconds)
-        if lane is self._limiter.reads:
+        limiter.close_for(wait.seconds)
+        if limiter is self._limiters.reads:
             # Too many requests of any kind; too many jobs, in turn, do not hinder reading.
-            self._limiter.starts.close_for(wait.seconds)
+            self._limiters.starts.close_for(wait.seconds)
 
     def _raise(self, call: Call, outcome: Outcome, verdict: GiveUp) -> NoReturn:
         if isinstance(outcome, Answer):

@@ -215,7 +215,7 @@ async def test_a_site_that_is_down_is_asked_again_soon(
 ) -> None:
     site.page("/robots.txt", status=503, headers={"Retry-After": after})
     clock = Clock()
-    throttle = HostThrottle(clock=clock, chance=lambda: 0.0)
+    throttle = HostThrottle(clock=clock, random_fraction=lambda: 0.0)
     cache = RobotsCache(PoliteFetcher(direct, throttle), clock=clock)
     assert (await cache.answer(site.at(""))).unreachable
     site.robots(RULES)

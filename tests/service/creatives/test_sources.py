@@ -56,7 +56,7 @@ def make(site: Site, outlets: Outlets) -> Make:
     """Give a maker of each source; seconds are those that the call may take."""
 
     def made(name: SourceName, seconds: float = 30.0, **options: Any) -> Setting:
-        sources = Sources(HostThrottle(), pace_s=0.0, pauses_s=(0.01,), **options)
+        sources = Sources(HostThrottle(), pace_s=0.0, pause_s=0.01, **options)
         deadline = Deadline.after(seconds)
         if name == "sample":
             chosen = Creatives(source="sample")

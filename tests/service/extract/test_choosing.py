@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.chat import pause_s
+from webdata_nb.service.extract.chat import retry_delay_s
 from webdata_nb.service.extract.chunking import split, tokens
 from webdata_nb.service.extract.extraction import Extractions, model_access
 from webdata_nb.service.extract.merging import merged, over
@@ -152,14 +152,16 @@ def test_a_prompt_needs_a_model() -> None:
 def test_backoff_doubles_and_ends() -> None:
     def waits(status: int | str) -> list[float]:
         found: list[float] = []
-        while (s := pause_s(status, b"", turn=len(found) + 1, asked_s=None)) is not None:
+        while (
+            s := retry_delay_s(status, b"", attempt=len(found) + 1, retry_after_s=None)
+        ) is not None:
             found.append(s)
         return found
 
     assert waits(429) == [1, 2, 4, 8, 16]
     assert waits(500) == waits("connect") == [1, 2]
     assert waits(200) == waits(400) == waits("timeout") == waits("refused") == []
-    assert pause_s(503, b"", turn=1, asked_s=33.0) == 33.0
+    assert retry_delay_s(503, b"", attempt=1, retry_after_s=33.0) == 33.0
 
 
 # ------------------------------------------------------------------------------------------- pieces

@@ -19,6 +19,7 @@ from tests.service.conftest import Api, opened
 from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb.contract import paths
+from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.routes import health
 from webdata_nb.service.store import retry
 from webdata_nb.service.store.check import check
@@ -51,7 +52,7 @@ class Bounded(sqlite3.Connection):
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_S", 0.0)
-    monkeypatch.setattr(retry, "LONGEST_S", 0.2)
+    monkeypatch.setattr(retry, "POLICY", BackoffPolicy(0.1, 0.2))
 
 
 @contextmanager

@@ -58,7 +58,9 @@ def usually(stub: Stub, asked: Asked) -> web.Response:
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for turns, which have tests of their own."""
     for api in APIS.values():
-        monkeypatch.setattr(api, "manners", replace(api.manners, interval_s=0.0), raising=False)
+        monkeypatch.setattr(
+            api, "rate_limit", replace(api.rate_limit, interval_s=0.0), raising=False
+        )
         monkeypatch.setattr(api, "interval_s", lambda _reply: None, raising=False)
 
 

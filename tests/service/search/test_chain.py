@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import APIS
 from webdata_nb.service.search.chain import ChainLink, provider_chain, search_providers
 from webdata_nb.service.search.index_groups import INDEXES
@@ -72,14 +72,14 @@ async def test_a_refusal_speaks_for_its_index(status: AttemptStatus) -> None:
     known = {name: Programmed(name, [[name]]) for name in names}
     known["brave"] = Programmed("brave", [ProviderProblem(status, "no")])
     links = [ChainLink("engine_one", name) for name in names]
-    outcome = await search_providers(links, known, QUERY, Breakers(), Clock())
+    outcome = await search_providers(links, known, QUERY, ProviderBreakers(), Clock())
     assert [attempt.status for attempt in outcome.attempts] == [status, status, "ok"]
     assert outcome.attempts[1].detail is not None
     assert outcome.attempts[1].detail.startswith("not asked: brave")
     assert known["ddgs.brave"].asked == []
     assert outcome.accepted == links[2]
     # It rests now: the same goes for the next search.
-    again = await search_providers(links[:2], known, QUERY, Breakers(), Clock())
+    again = await search_providers(links[:2], known, QUERY, ProviderBreakers(), Clock())
     assert known["ddgs.brave"].asked == []
     assert again.failure is not None
 
@@ -91,7 +91,7 @@ async def test_other_failures_speak_for_one_provider_alone(status: AttemptStatus
         "ddgs.brave": Programmed("ddgs.brave", [["1"]]),
     }
     links = [ChainLink("engine_one", name) for name in known]
-    outcome = await search_providers(links, known, QUERY, Breakers(), Clock())
+    outcome = await search_providers(links, known, QUERY, ProviderBreakers(), Clock())
     assert outcome.accepted == links[1]
 
 
@@ -102,7 +102,7 @@ def test_every_relative_is_a_provider() -> None:
 async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
     known = providers(a=[ProviderProblem("rate_limited", "429")], c=[["1", "2"]], d=[["3"]])
     outcome = await search_providers(
-        provider_chain("engine_one", ENGINES), known, QUERY, Breakers()
+        provider_chain("engine_one", ENGINES), known, QUERY, ProviderBreakers()
     )
     assert [(a.provider, a.status, a.results_count) for a in outcome.attempts] == [
         ("a", "rate_limited", 0),
@@ -117,28 +117,34 @@ async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
 
 async def test_the_preferred_path_is_no_fallback() -> None:
     outcome = await search_providers(
-        provider_chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY, Breakers()
+        provider_chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY, ProviderBreakers()
     )
     assert (outcome.accepted, outcome.fallback_used) == (ChainLink("engine_one", "a"), False)
 
 
 async def test_pages_are_asked_until_enough_unique_results_are_there() -> None:
     known = providers(a=[["1", "2"], ["2", "3"], ["4", "5", "6"], ["7"]])
-    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, Breakers())
+    outcome = await search_providers(
+        [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
+    )
     assert [found.title for found in outcome.found] == ["1", "2", "3", "4", "5"]
     assert known["a"].asked == [1, 2, 3]
 
 
 async def test_a_provider_that_repeats_itself_is_left() -> None:
     known = providers(a=[["1"], ["1"], ["1"]])
-    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, Breakers())
+    outcome = await search_providers(
+        [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
+    )
     assert len(outcome.found) == 1
     assert known["a"].asked == [1, 2]
 
 
 async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
     known = providers(a=[["1", "2"], ProviderProblem("timeout", "slow")])
-    outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, Breakers())
+    outcome = await search_providers(
+        [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
+    )
     assert len(outcome.found) == 2
     assert outcome.attempts[0].status == "ok"
 
@@ -146,11 +152,11 @@ async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
 async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
     links = provider_chain("engine_one", ENGINES)
     empty = await search_providers(
-        links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, Breakers()
+        links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, ProviderBreakers()
     )
     assert (empty.accepted, empty.found, empty.fallback_used) == (None, (), False)
     broken = {name: [ProviderProblem("auth", "HTTP 401")] for name in "abcd"}
-    failed = await search_providers(links, providers(**broken), QUERY, Breakers())  # type: ignore[arg-type]
+    failed = await search_providers(links, providers(**broken), QUERY, ProviderBreakers())  # type: ignore[arg-type]
     assert failed.failure is not None
     assert "a: auth (HTTP 401), b: auth (HTTP 401)" in failed.failure
     assert "webdata doctor" in failed.failure
@@ -168,33 +174,35 @@ async def test_an_empty_local_index_does_not_hide_that_the_web_is_in_error(
         "b": Programmed("b", [ProviderProblem("error", "HTTP 502")]),
         "local": Programmed("local", []),
     }
-    outcome = await search_providers(links, known, QUERY, Breakers())
+    outcome = await search_providers(links, known, QUERY, ProviderBreakers())
     assert outcome.failure is not None
     assert f"a: {status} (HTTP 500), local: empty, b: error (HTTP 502)" in outcome.failure
     assert [each.status for each in outcome.attempts] == [status, "empty", "error"]
     # One provider of the web that has nothing to say is an answer.
     known["b"] = Programmed("b", [])
-    assert (await search_providers(links, known, QUERY, Breakers())).failure is None
+    assert (await search_providers(links, known, QUERY, ProviderBreakers())).failure is None
 
 
 async def test_what_the_local_index_has_or_alone_can_say_is_an_answer() -> None:
     links = provider_chain("engine_one", {"engine_one": ("a", "local")})
     broken = Programmed("a", [ProviderProblem("error", "HTTP 500")])
     known = {"a": broken, "local": Programmed("local", [["mine"]])}
-    found = await search_providers(links, known, QUERY, Breakers())
+    found = await search_providers(links, known, QUERY, ProviderBreakers())
     assert (found.failure, found.fallback_used, len(found.found)) == (None, True, 1)
-    alone = await search_providers(links[1:], {"local": Programmed("local", [])}, QUERY, Breakers())
+    alone = await search_providers(
+        links[1:], {"local": Programmed("local", [])}, QUERY, ProviderBreakers()
+    )
     assert alone.failure is None
 
 
 async def test_nobody_to_ask_is_a_failure_that_says_where_to_look() -> None:
-    outcome = await search_providers([], {}, QUERY, Breakers())
+    outcome = await search_providers([], {}, QUERY, ProviderBreakers())
     assert outcome.failure is not None
     assert "webdata doctor" in outcome.failure
 
 
 async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
-    links, clock, breakers = provider_chain("engine_one", ENGINES), Clock(), Breakers()
+    links, clock, breakers = provider_chain("engine_one", ENGINES), Clock(), ProviderBreakers()
     known = providers(a=[ProviderProblem("rate_limited", "HTTP 429", wait_s=30)], b=[["1"]])
     await search_providers(links, known, QUERY, breakers, clock)
     clock.now += 29
@@ -210,11 +218,11 @@ async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
 
 
 async def test_a_limit_after_good_pages_keeps_the_rows_and_rests_the_provider() -> None:
-    clock, breakers = Clock(), Breakers()
+    clock, breakers = Clock(), ProviderBreakers()
     known = providers(a=[["1"], ProviderProblem("blocked", "captcha")])
     outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, breakers, clock)
     assert (outcome.attempts[0].status, len(outcome.found)) == ("ok", 1)
-    assert breakers.of("a").resting_s(clock.now) > 0
+    assert breakers.state("a").circuit.remaining_s(clock.now) > 0
 
 
 async def test_the_last_page_is_the_last_request() -> None:
@@ -223,7 +231,9 @@ async def test_the_last_page_is_the_last_request() -> None:
             return ResultPage((await super().page(query, number)).found, more=False)
 
     once = Once("a", [["1"], ["2"]])
-    outcome = await search_providers([ChainLink("engine_one", "a")], {"a": once}, QUERY, Breakers())
+    outcome = await search_providers(
+        [ChainLink("engine_one", "a")], {"a": once}, QUERY, ProviderBreakers()
+    )
     assert (len(outcome.found), once.asked) == (1, [1])
 
 
@@ -231,7 +241,7 @@ async def test_the_log_says_that_a_provider_rests_and_recovers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    known, clock, breakers = providers(), Clock(), Breakers()
+    known, clock, breakers = providers(), Clock(), ProviderBreakers()
     links = [ChainLink("engine_one", "a")]
     known["a"].pages = [ProviderProblem("rate_limited", "private words")]
     for _ in range(3):

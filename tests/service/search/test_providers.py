@@ -18,7 +18,7 @@ from tests.site.server import Site
 from webdata_nb.contract.local import Access
 from webdata_nb.contract.results import result_key
 from webdata_nb.service.search import catalog
-from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog, SearchSettings
 from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers
 from webdata_nb.service.search.providers import endpoint
@@ -43,7 +43,7 @@ class Bench:
 
     stub: Stub
     provider: SearchProvider
-    breakers: Breakers
+    breakers: ProviderBreakers
 
     async def search(self, query: SearchQuery = QUERY) -> SearchOutcome:
         name = self.provider.name
@@ -76,7 +76,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait for turns, which have tests of their own, nor read certificates each time."""
     monkeypatch.setattr(fetch, "tls_context", lambda _bundle: TRUST)
     for api in catalog.APIS.values():
-        monkeypatch.setattr(api, "manners", replace(api.manners, interval_s=0.0), raising=False)
+        monkeypatch.setattr(
+            api, "rate_limit", replace(api.rate_limit, interval_s=0.0), raising=False
+        )
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
         opened = ProviderCatalog(_Nobody(), ProviderQueues()).open(
             [ChainLink("engine_one", stub.name)], SearchSettings({}, {stub.name: access}), fetcher
         )
-        yield Bench(stub, opened[stub.name], Breakers())
+        yield Bench(stub, opened[stub.name], ProviderBreakers())
 
 
 class _Nobody:
@@ -159,7 +161,7 @@ STATUSES = {429: "rate_limited", 500: "error", 502: "error", 504: "timeout", 404
 async def test_statuses(bench: Bench) -> None:
     for status, expected in STATUSES.items():
         bench.stub.other = partial(_answered, status=status, text=f"sorry {KEY}")
-        bench.breakers = Breakers()
+        bench.breakers = ProviderBreakers()
         assert await bench.status() == (expected, f"HTTP {status}")
 
 
@@ -167,7 +169,7 @@ async def test_statuses(bench: Bench) -> None:
 async def test_retry_after_is_obeyed(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(status=429, headers={"Retry-After": "7"})
     assert (await bench.status())[0] == "rate_limited"
-    assert 5 < bench.breakers.of(bench.provider.identity).resting_s(loop_time()) <= 7
+    assert 5 < bench.breakers.state(bench.provider.identity).circuit.remaining_s(loop_time()) <= 7
     before = len(bench.stub.asked)
     status, detail = await bench.status()
     assert (status, "rests" in detail, len(bench.stub.asked)) == ("rate_limited", True, before)
@@ -206,7 +208,7 @@ async def test_a_captcha_page_instead_of_json_is_a_block(bench: Bench) -> None:
 @pytest.mark.parametrize("stub", JSON, indirect=True)
 async def test_json_that_is_broken_or_of_another_shape_is_an_error(bench: Bench) -> None:
     for body in ('{"results": [', "", "[]", "null", '{"other": 1}', '"text"', "7"):
-        bench.breakers = Breakers()
+        bench.breakers = ProviderBreakers()
         bench.stub.other = partial(_answered, text=body, content_type="application/json")
         status, detail = await bench.status()
         assert status == "error", (body, detail)
@@ -386,7 +388,7 @@ async def test_brave_names_the_end_of_its_limit(bench: Bench) -> None:
     )
     assert (await bench.status())[0] == "rate_limited"
     # The month is spent: an hour, the longest rest, until the next look.
-    assert bench.breakers.of(bench.provider.identity).resting_s(loop_time()) > 3000
+    assert bench.breakers.state(bench.provider.identity).circuit.remaining_s(loop_time()) > 3000
 
 
 @pytest.mark.parametrize("stub", ["brave", "serper", "tavily", "exa", "mojeek"], indirect=True)
@@ -396,7 +398,7 @@ async def test_a_wrong_key_is_told_as_that(bench: Bench, site: Site) -> None:
         choice = SearchSettings({}, {bench.stub.name: access})
         link = ChainLink("engine_one", bench.stub.name)
         opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], choice, fetcher)
-        outcome = await search_providers([link], opened, QUERY, Breakers())
+        outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
     assert outcome.attempts[0].status == "auth"
     assert opened[bench.stub.name].identity != bench.provider.identity
 
@@ -435,7 +437,7 @@ async def test_a_wiki_is_asked_in_the_language_of_the_query(bench: Bench, site: 
         link = ChainLink("engine_one", "mediawiki")
         chosen = SearchSettings({}, {"mediawiki": access})
         opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, fetcher)
-        await search_providers([link], opened, replace(QUERY, language="pt-BR"), Breakers())
+        await search_providers([link], opened, replace(QUERY, language="pt-BR"), ProviderBreakers())
     assert bench.asked["x"] == "pt"
 
 
@@ -497,7 +499,7 @@ async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Sit
         ):
             chosen = SearchSettings({}, {"searxng": Access(url=url)})
             opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, apis)
-            outcome = await search_providers([link], opened, QUERY, Breakers())
+            outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
             assert outcome.attempts[0].status == status
 
 
@@ -512,7 +514,7 @@ async def test_an_instance_nearby_is_asked_without_the_proxy(stub: Stub, site: S
     ):
         for direct, status in ((None, "error"), (near, "ok")):
             opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, far, direct)
-            outcome = await search_providers([link], opened, QUERY, Breakers())
+            outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
             assert outcome.attempts[0].status == status
 
 

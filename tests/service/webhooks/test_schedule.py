@@ -1,4 +1,4 @@
-"""What becomes of a delivery: the table of the contract's part 6.3, in both profiles."""
+"""The next state of a delivery: the table of the contract's part 6.3, in both profiles."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.contract.events import Profile
-from webdata_nb.service.webhooks.schedule import RULES, Outcome, verdict
+from webdata_nb.service.webhooks.schedule import POLICIES, DeliveryOutcome, next_delivery
 
-A, B = RULES[Profile.A], RULES[Profile.B]
+A, B = POLICIES[Profile.A], POLICIES[Profile.B]
 NOW = 1000.0
 
 
 @pytest.mark.parametrize("status", [200, 204, 299])
 @pytest.mark.parametrize("rules", [A, B])
 def test_a_2xx_acknowledges(rules: object, status: int) -> None:
-    assert verdict(rules, 1, Outcome(status), NOW).state == "delivered"  # type: ignore[arg-type]
+    assert next_delivery(rules, 1, DeliveryOutcome(status), NOW).state == "delivered"  # type: ignore[arg-type]
 
 
 def test_a_redirect_acknowledges_in_profile_a_alone() -> None:
-    assert verdict(A, 1, Outcome(302), NOW).state == "delivered"
-    assert verdict(B, 1, Outcome(302), NOW).state == "failed"
+    assert next_delivery(A, 1, DeliveryOutcome(302), NOW).state == "delivered"
+    assert next_delivery(B, 1, DeliveryOutcome(302), NOW).state == "failed"
 
 
 def test_the_waits_are_the_profiles() -> None:
-    down = Outcome(503)
-    assert [verdict(A, n, down, NOW).due_at - NOW for n in (1, 2)] == [1, 4]
-    assert [verdict(B, n, down, NOW).due_at - NOW for n in (1, 2)] == [10, 60]
+    down = DeliveryOutcome(503)
+    assert [next_delivery(A, n, down, NOW).due_at - NOW for n in (1, 2)] == [1, 4]
+    assert [next_delivery(B, n, down, NOW).due_at - NOW for n in (1, 2)] == [10, 60]
     assert (A.timeout_s, B.timeout_s) == (10, 30)
 
 
@@ -39,8 +39,8 @@ def test_the_waits_are_the_profiles() -> None:
 def test_three_attempts_for_passing_trouble_one_for_the_rest(
     rules: object, attempt: int, met: int | str
 ) -> None:
-    outcome = Outcome(met) if isinstance(met, int) else Outcome(trouble=met)
-    found = verdict(rules, attempt, outcome, NOW)  # type: ignore[arg-type]
+    outcome = DeliveryOutcome(met) if isinstance(met, int) else DeliveryOutcome(failure=met)
+    found = next_delivery(rules, attempt, outcome, NOW)  # type: ignore[arg-type]
     passing = met >= 500 if isinstance(met, int) else met != "refused"
     assert (found.state == "pending") == (passing and attempt < 3)
     assert found.due_at > NOW if found.state == "pending" else found.due_at == NOW

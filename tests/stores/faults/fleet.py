@@ -34,7 +34,7 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.webhooks.deliver import Deliverer
-from webdata_nb.service.webhooks.schedule import Outcome
+from webdata_nb.service.webhooks.schedule import DeliveryOutcome
 from webdata_nb.service.work.events import Hub
 from webdata_nb.service.work.runner import LocalRunner
 from webdata_nb.service.work.worker import MOST_ATTEMPTS
@@ -67,10 +67,10 @@ class Endpoint:
     def __init__(self) -> None:
         self.told: dict[str, Counter[tuple[str, str]]] = {}
 
-    async def post(self, url: str, notice: Any, *, event_id: str, **_rest: Any) -> Outcome:
+    async def post(self, url: str, notice: Any, *, event_id: str, **_rest: Any) -> DeliveryOutcome:
         job_id = url.rpartition("/")[2]
         self.told.setdefault(job_id, Counter())[notice.event, event_id] += 1
-        return Outcome(status=200)
+        return DeliveryOutcome(status=200)
 
 
 @dataclass

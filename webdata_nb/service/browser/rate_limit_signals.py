@@ -10,9 +10,9 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.forward_proxy import SAID_HERE
-from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.subresource_throttle import Courtesy
 from webdata_nb.service.web.urls import server
 

@@ -18,7 +18,7 @@ from webdata_nb.service.pages.page_pipeline import wait_before_retry
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.web.charset import Charset, to_text
 from webdata_nb.service.web.fetch import FetchRequest, Limits
-from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher, retry_after_s
+from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
 from webdata_nb.service.web.urls import origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
@@ -160,7 +160,7 @@ class RobotsCache:
             # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0
             return RobotsAttempt(RobotsReply(status, "", str(error)), kind=error.kind)
-        after_s = retry_after_s(fetched)
+        after_s = fetched.retry_after_s
         text = to_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         most_s = _most_s(fetched.header("cache-control") or "")
         return RobotsAttempt(

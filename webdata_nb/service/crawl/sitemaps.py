@@ -17,7 +17,7 @@ from webdata_nb.service.documents.sitemap import Listing
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.pages.page_pipeline import wait_before_retry
 from webdata_nb.service.web.fetch import Fetched, FetchRequest, Limits
-from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher, retry_after_s
+from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
 from webdata_nb.service.web.urls import join, origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.
@@ -144,7 +144,7 @@ async def _fetched(
             kind, problem = error.kind, str(error)
         else:
             status, problem = fetched.status, f"HTTP {fetched.status}"
-            after_s = retry_after_s(fetched)
+            after_s = fetched.retry_after_s
             if status == HTTPStatus.OK:
                 return fetched, ""
         wait = wait_before_retry(

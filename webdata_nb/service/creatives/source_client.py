@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,13 +22,12 @@ from webdata_nb.service.errors import (
     SourceSlow,
 )
 from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits
-from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.throttle import Throttle
 from webdata_nb.service.web.urls import server
 
 ATTEMPTS: Final = 3
-# How long the source asks to be left alone where it does not say.
-PAUSES_S: Final = (2.0, 6.0, 15.0)
+# Pause after an overload reply without Retry-After.
+PAUSE_S: Final = 2.0
 # An answer that comes later than this cannot be used within the call any more.
 _LEAST_S: Final = 0.5
 _MIB: Final = 1024 * 1024
@@ -78,7 +76,7 @@ class Exchange:
     throttle: Throttle
     deadline: Deadline
     pace_s: float = 0.0
-    pauses_s: tuple[float, ...] = PAUSES_S
+    pause_s: float = PAUSE_S
 
     async def json(self, request: FetchRequest) -> tuple[int, Any]:
         """Return status and decoded body of an answer below 500 that is JSON.
@@ -123,7 +121,7 @@ class Exchange:
         try:
             host = server(request.url)
             async with asyncio.timeout(left):
-                async with self.throttle.turn(host, delay_s=self.pace_s, patience_s=left):
+                async with self.throttle.slot(host, delay_s=self.pace_s, max_wait_s=left):
                     fetched = await way.fetch(_bounded(request, limits, left))
         except TimeoutError:
             raise self._slow() from None
@@ -136,14 +134,14 @@ class Exchange:
         """Tell the throttle how it went; raise where the status says that there is no answer."""
         status = fetched.status
         if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
-            asked = parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))
-            pause = self.pauses_s[0] if asked is None else asked
-            await self.throttle.penalise(host, pause)
-            raise SourceBusy(f"{self.source} asks to wait ({status})", retry_after_s=pause)
+            after_s = fetched.retry_after_s
+            wait_s = self.pause_s if after_s is None else after_s
+            await self.throttle.report_overload(host, wait_s)
+            raise SourceBusy(f"{self.source} asks to wait ({status})", retry_after_s=wait_s)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            await self.throttle.penalise(host)
+            await self.throttle.report_overload(host)
             raise _Passing(f"{self.source} answered {status}")
-        await self.throttle.reward(host)
+        await self.throttle.report_success(host)
 
     def _failed(self, error: FetchError) -> Exception:
         if isinstance(error, Refused) or error.kind in {"bad_url", "too_large", "redirects"}:

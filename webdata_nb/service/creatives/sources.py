@@ -9,7 +9,7 @@ from typing import Final
 from webdata_nb.contract.local import SOURCES, Creatives
 from webdata_nb.service.creatives import google, meta, sample
 from webdata_nb.service.creatives.source import Source
-from webdata_nb.service.creatives.source_client import PAUSES_S, Deadline, Exchange, Outlets
+from webdata_nb.service.creatives.source_client import PAUSE_S, Deadline, Exchange, Outlets
 from webdata_nb.service.errors import NotSetUp
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 
@@ -35,7 +35,7 @@ class Sources:
 
     throttle: Throttle = field(default_factory=HostThrottle)
     pace_s: float = google.PACE_S
-    pauses_s: tuple[float, ...] = PAUSES_S
+    pause_s: float = PAUSE_S
 
     def of(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
         """Return the chosen source; raises `NotSetUp` where something is missing."""
@@ -52,12 +52,12 @@ class Sources:
         if (chosen.terms or "").rstrip("/") != google.TERMS:
             raise NotSetUp(_TERMS)
         exchange = Exchange(
-            google.NAME, outlets, self.throttle, deadline, self.pace_s, self.pauses_s
+            google.NAME, outlets, self.throttle, deadline, self.pace_s, self.pause_s
         )
         return google.Google(exchange, (chosen.url or google.HOME).rstrip("/"))
 
     def _meta(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
         if not chosen.key:
             raise NotSetUp(_TOKEN)
-        exchange = Exchange(meta.NAME, outlets, self.throttle, deadline, 0.0, self.pauses_s)
+        exchange = Exchange(meta.NAME, outlets, self.throttle, deadline, 0.0, self.pause_s)
         return meta.Meta(exchange, chosen.key, (chosen.url or meta.HOME).rstrip("/"))

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import ExtractError
 
 Rung = Literal["json_schema", "json_object", "prompt"]
@@ -24,8 +25,8 @@ _UNKNOWN_FORMAT: Final = frozenset(
 )
 _PASSING: Final = frozenset({408, 409, 425, 500, 502, 503, 504, _OVERLOADED})
 _PASSING_FAILURES: Final = frozenset({"connect", "reset", "dns"})
-_MOST_TURNS: Final = {"limited": 6, "passing": 3}
-_LONGEST_BACKOFF_S: Final = 16.0
+_RATE_LIMITED: Final = BackoffPolicy(1.0, 16.0, max_attempts=6)
+_TRANSIENT: Final = BackoffPolicy(1.0, 16.0, max_attempts=3)
 _TOO_LONG: Final = frozenset({"context_length_exceeded", "string_above_max_length"})
 _NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
@@ -77,26 +78,27 @@ def steps_down(status: int, reply: bytes) -> bool:
     return status in _UNKNOWN_FORMAT and not _codes(reply) & _TOO_LONG
 
 
-def pause_s(status: int | str, reply: bytes, *, turn: int, asked_s: float | None) -> float | None:
-    """Return the seconds after which to ask again; None to leave it.
+def retry_delay_s(
+    status: int | str, reply: bytes, *, attempt: int, retry_after_s: float | None
+) -> float | None:
+    """Return the seconds to wait before the next attempt; None to give up.
 
     Parameters
     ----------
     status
-        Of the reply; where none came, the kind of the failure.
+        Status of the reply, or the kind of the failure.
     reply
-        Its body.
-    turn
-        How often it was asked by now, from 1.
-    asked_s
-        What the provider asks for, by `Retry-After`.
+        Body of the reply.
+    attempt
+        Number of the attempt that failed, from 1.
+    retry_after_s
+        The provider's `Retry-After`.
     """
     limited = status == HTTPStatus.TOO_MANY_REQUESTS and not _codes(reply) & _NO_QUOTA
     if not limited and status not in _PASSING and status not in _PASSING_FAILURES:
         return None
-    if turn >= _MOST_TURNS["limited" if limited else "passing"]:
-        return None
-    return asked_s if asked_s is not None else min(_LONGEST_BACKOFF_S, 0.5 * 2.0**turn)
+    policy = _RATE_LIMITED if limited else _TRANSIENT
+    return policy.next_delay_s(attempt, retry_after_s=retry_after_s)
 
 
 def problem(status: int, reply: bytes) -> ExtractError | None:

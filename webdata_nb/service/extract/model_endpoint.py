@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import count
 from types import MappingProxyType
@@ -19,7 +18,6 @@ from webdata_nb.service.extract.model_providers import Model
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import Fetched, Limits
-from webdata_nb.service.web.retry_after import parse_retry_after
 
 LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 _REMEMBERED: Final = 1000
@@ -154,17 +152,19 @@ class Endpoint:
         return answer, rung
 
     async def _send(self, body: bytes) -> Fetched:
-        for turn in count(1):
+        for attempt in count(1):
             await self._rest()
             async with self._line.places:
                 reply, failure = await self._fetched(body)
-            asked_s = None if reply is None else _asked_s(reply)
+            after_s = None if reply is None else reply.retry_after_s
             status = reply.status if reply is not None else failure
-            said = b"" if reply is None else reply.body
-            wait_s = chat.pause_s(status, said, turn=turn, asked_s=asked_s)
+            body_of_reply = b"" if reply is None else reply.body
+            wait_s = chat.retry_delay_s(
+                status, body_of_reply, attempt=attempt, retry_after_s=after_s
+            )
             if wait_s is None:
                 break
-            limited = asked_s is not None or status == HTTPStatus.TOO_MANY_REQUESTS
+            limited = after_s is not None or status == HTTPStatus.TOO_MANY_REQUESTS
             until = time.monotonic() + wait_s
             self._line.pause(current_account(), until, for_all=limited)
         if reply is None:
@@ -216,7 +216,3 @@ def _put(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     while len(known) >= _REMEMBERED:
         del known[next(iter(known))]
     known[key] = value
-
-
-def _asked_s(reply: Fetched) -> float | None:
-    return parse_retry_after(reply.header("retry-after"), datetime.now(UTC))

@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from math import inf
 from time import monotonic
 from typing import Final, Protocol
 
+from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, Rendered, RenderRequest
 from webdata_nb.service.content.source import ScrapeOptions, Source
@@ -28,14 +30,14 @@ from webdata_nb.service.web.polite_fetcher import (
     TRANSIENT_STATUS,
     Allowance,
     PoliteFetcher,
-    retry_after_s,
 )
 from webdata_nb.service.web.urls import parts
 
 ATTEMPTS: Final = 3
-# Of a page whose server says when to come back: as often as the page's time allows, within this.
-ATTEMPTS_ASKED: Final = 30
-BACKOFF_S: Final = 0.25
+# For a page whose server sends Retry-After: the page's deadline usually ends the attempts first.
+ATTEMPTS_WITH_RETRY_AFTER: Final = 30
+_RETRY_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS)
+_RETRY_AFTER_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS_WITH_RETRY_AFTER)
 # Bytes; a multiple of three, so that the pieces together are the Base64 of the whole.
 BASE64_A_STEP: Final = 3 * 256 * 1024
 AllowHop = Callable[[str], Awaitable[str | None]]
@@ -91,15 +93,16 @@ def wait_before_retry(
 ) -> float | None:
     """Return the seconds to wait before the next attempt, or None to give up.
 
-    A server that says when to come back is asked until the page's deadline; one that does not,
-    three times. A wait that the deadline does not hold is not begun: better a clear failure now.
+    A page whose server sends Retry-After is retried until its deadline, any other page twice.
+    A wait beyond the deadline is not begun.
     """
     transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
-    if not transient or attempt >= (ATTEMPTS if retry_after_s is None else ATTEMPTS_ASKED):
+    if not transient:
         return None
-    # A server that asks to come back at once is not asked without end.
-    wait = retry_after_s or BACKOFF_S * 2 ** (attempt - 1)
-    return wait if wait < left_s else None
+    policy = _RETRY_POLICY if retry_after_s is None else _RETRY_AFTER_POLICY
+    # "Retry-After: 0" must not become a loop without a pause.
+    wait = policy.next_delay_s(attempt, retry_after_s=retry_after_s or None)
+    return wait if wait is not None and wait < left_s else None
 
 
 def http_error(status: int) -> PageError:
@@ -293,7 +296,7 @@ class Visitor:
         while True:
             attempt += 1
             fetched, failure = await self._attempt(errand, allowance, allow_hop)
-            after = None if fetched is None else retry_after_s(fetched)
+            after = None if fetched is None else fetched.retry_after_s
             wait = wait_before_retry(
                 attempt,
                 status=None if fetched is None else fetched.status,

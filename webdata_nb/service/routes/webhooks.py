@@ -26,7 +26,7 @@ from webdata_nb.service.routes.routing import (
     strict_router,
 )
 from webdata_nb.service.store.outbox import Delivery
-from webdata_nb.service.webhooks.schedule import RULES, acknowledged
+from webdata_nb.service.webhooks.schedule import POLICIES, is_acknowledged
 
 STATES: Final = ("pending", "delivered", "failed")
 
@@ -108,19 +108,19 @@ async def test_webhook(
     """Send one delivery to an endpoint, signed as those of jobs are, and tell what it answered."""
     webhooks = state.webhooks
     await webhooks.check(wanted.webhook_url, {})
-    rules = RULES[webhooks.profile]
+    policy = POLICIES[webhooks.profile]
     started = time.monotonic()
     outcome = await webhooks.sender.post(
         wanted.webhook_url,
         webhook_payloads.trial(datetime.now(UTC)),
         event_id=str(uuid.uuid4()),
         secret=wanted.webhook_secret,
-        rules=rules,
+        policy=policy,
         context={},
     )
     return _json(
         {
-            "success": acknowledged(rules, outcome),
+            "success": is_acknowledged(policy, outcome),
             "event": webhook_payloads.TEST,
             "status_code": outcome.status,
             "error": outcome.text,

@@ -1,10 +1,8 @@
-"""How long a provider is left alone after it could not answer. Pure: `now` comes in.
+"""Keeps the circuit breakers of search providers, shared by accounts and for each account.
 
-A provider that limits or blocks us, or refuses the key, rests at once, for everybody; one that is
-slow or broken rests after its third failure in a row. The queries of one account may cause those:
-the rest is that account's alone until the searches of another fail too. Each further rest is twice
-as long, up to a bound, and one good answer forgets it all. What a provider asks for itself
-(Retry-After) goes before our own numbers.
+A provider that limits or blocks requests, or refuses the key, is avoided at once by all accounts.
+Timeouts and errors open its circuit after the third in a row. The queries of one account may
+cause those: its circuit alone opens until the searches of another account fail too.
 """
 
 from __future__ import annotations
@@ -14,117 +12,101 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from webdata_nb.pacing.backoff import BackoffPolicy
+from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
 from webdata_nb.service.search.providers.base import AttemptStatus
 
-_REMEMBERED: Final = 1000
+_MAX_STATES: Final = 1000
 _FAULTS: Final[frozenset[AttemptStatus]] = frozenset({"timeout", "error"})
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Seconds: of the first rest and of the longest; `after` failures in a row."""
-
-    first_s: float
-    longest_s: float
-    after: int = 1
-
-
 # Rate limits pass in minutes, a block for automation lasts longer; a refused key will be refused
 # again, but the same key may have been topped up.
-RESTS: Final[Mapping[AttemptStatus, Rest]] = MappingProxyType(
+POLICIES: Final[Mapping[AttemptStatus, BreakerPolicy]] = MappingProxyType(
     {
-        "rate_limited": Rest(60, 3600),
-        "blocked": Rest(180, 3600),
-        "auth": Rest(600, 3600),
-        "timeout": Rest(30, 600, after=3),
-        "error": Rest(30, 600, after=3),
+        "rate_limited": BreakerPolicy(BackoffPolicy(60, 3600)),
+        "blocked": BreakerPolicy(BackoffPolicy(180, 3600)),
+        "auth": BreakerPolicy(BackoffPolicy(600, 3600)),
+        "timeout": BreakerPolicy(BackoffPolicy(30, 600), threshold=3),
+        "error": BreakerPolicy(BackoffPolicy(30, 600), threshold=3),
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """What is known of one provider with one key; times are of one monotonic clock, in seconds."""
+class ProviderState:
+    """The circuit of one provider with one key, and the status that it reports while open."""
 
-    failures: int = 0
-    rests: int = 0
-    until: float = 0.0
+    circuit: Circuit = CLOSED
     status: AttemptStatus = "ok"
 
-    def resting_s(self, now: float) -> float:
-        """Seconds for which it is still left alone; 0 when it may be asked."""
-        return max(0.0, self.until - now)
+    def after(
+        self, status: AttemptStatus, now: float, retry_after_s: float | None = None
+    ) -> ProviderState:
+        """Return the state after one attempt."""
+        if status in {"ok", "empty"}:
+            return HEALTHY
+        circuit = self.circuit.after_failure(POLICIES[status], now, retry_after_s=retry_after_s)
+        was_open = self.circuit.remaining_s(now) > 0
+        return ProviderState(circuit, self.status if was_open else status)
+
+    def with_failure(self, status: AttemptStatus) -> ProviderState:
+        """Return the state with a failure that is counted and does not open the circuit."""
+        return ProviderState(replace(self.circuit, failures=self.circuit.failures + 1), status)
 
 
-FRESH: Final = Record()
+HEALTHY: Final = ProviderState()
 
 
-def noted(record: Record, status: AttemptStatus, now: float, wait_s: float | None = None) -> Record:
-    """Return the record after one attempt."""
-    if status in {"ok", "empty"}:
-        return FRESH
-    rest = RESTS[status]
-    if record.resting_s(now) > 0:
-        # The answer to a request that was on its way when the rest began: it counts once.
-        until = now + min(wait_s or 0.0, rest.longest_s)
-        return replace(record, until=max(record.until, until))
-    failures = record.failures + 1
-    if failures < rest.after:
-        return replace(record, failures=failures, status=status)
-    if wait_s is None:
-        wait_s = min(rest.longest_s, rest.first_s * 2**record.rests)
-    until = now + min(wait_s, rest.longest_s)
-    return Record(failures, min(record.rests + 1, 16), until, status)
-
-
-class Breakers:
-    """The records of a process, by `Provider.identity`, for all accounts and for each."""
+class ProviderBreakers:
+    """The states of a process, by `Provider.identity`, for all accounts and for each."""
 
     def __init__(self) -> None:
-        self._shared: dict[str, Record] = {}
-        self._own: dict[tuple[str, str], Record] = {}
-        # The account all of whose searches made the failures in a row, while there is but one.
-        self._culprits: dict[str, str | None] = {}
+        self._shared: dict[str, ProviderState] = {}
+        self._by_account: dict[tuple[str, str], ProviderState] = {}
+        # The account whose searches caused all failures in a row; None for several accounts.
+        self._only_account: dict[str, str | None] = {}
 
-    def of(self, identity: str, account_id: str = "", now: float = 0.0) -> Record:
-        """Return what keeps an account from a provider the longest."""
-        shared = self._shared.get(identity, FRESH)
-        own = self._own.get((identity, account_id), FRESH)
-        return own if own.resting_s(now) > shared.resting_s(now) else shared
+    def state(self, identity: str, account_id: str = "", now: float = 0.0) -> ProviderState:
+        """Return the state that keeps an account from a provider the longest."""
+        shared = self._shared.get(identity, HEALTHY)
+        own = self._by_account.get((identity, account_id), HEALTHY)
+        return own if own.circuit.remaining_s(now) > shared.circuit.remaining_s(now) else shared
 
-    def note(
+    def record(
         self,
         identity: str,
         status: AttemptStatus,
         now: float,
-        wait_s: float | None = None,
+        retry_after_s: float | None = None,
         *,
         account_id: str = "",
     ) -> None:
-        """Remember what an attempt of an account came to."""
-        own = self._own.get((identity, account_id), FRESH)
-        shared = self._shared.get(identity, FRESH)
+        """Record the status of an attempt for an account."""
+        shared = self._shared.get(identity, HEALTHY)
         if status in _FAULTS:
-            _put(self._own, (identity, account_id), noted(own, status, now, wait_s))
-            alone = self._culprits.get(identity, account_id) == account_id
-            _put(self._culprits, identity, account_id if alone else None)
-            counted = replace(shared, failures=shared.failures + 1, status=status)
-            _put(self._shared, identity, counted if alone else noted(shared, status, now, wait_s))
+            key = (identity, account_id)
+            own = self._by_account.get(key, HEALTHY)
+            _put(self._by_account, key, own.after(status, now, retry_after_s))
+            is_only = self._only_account.get(identity, account_id) == account_id
+            _put(self._only_account, identity, account_id if is_only else None)
+            counted = shared.with_failure(status)
+            opened = shared.after(status, now, retry_after_s)
+            _put(self._shared, identity, counted if is_only else opened)
             return
-        record = noted(shared, status, now, wait_s)
-        if record == FRESH:
-            self._own.pop((identity, account_id), None)
+        state = shared.after(status, now, retry_after_s)
+        if state == HEALTHY:
+            self._by_account.pop((identity, account_id), None)
             self._shared.pop(identity, None)
         else:
-            _put(self._shared, identity, record)
-        self._culprits.pop(identity, None)
+            _put(self._shared, identity, state)
+        self._only_account.pop(identity, None)
 
 
-def _put(records: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Remember a value as the newest, and forget the oldest beyond the bound."""
-    records.pop(key, None)
-    records[key] = value
-    while len(records) > _REMEMBERED:
-        del records[next(iter(records))]
+def _put(states: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Store a value as the newest, and remove the oldest beyond the bound."""
+    states.pop(key, None)
+    states[key] = value
+    while len(states) > _MAX_STATES:
+        del states[next(iter(states))]

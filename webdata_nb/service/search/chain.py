@@ -12,7 +12,7 @@ from webdata_nb.contract.fields import ENGINES
 from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.observability.logs import event
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.search.breaker import Breakers, Record
+from webdata_nb.service.search.breaker import ProviderBreakers, ProviderState
 from webdata_nb.service.search.index_groups import LOCAL, REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
@@ -68,7 +68,7 @@ async def search_providers(
     links: Sequence[ChainLink],
     providers: Mapping[str, SearchProvider],
     query: SearchQuery,
-    breakers: Breakers,
+    breakers: ProviderBreakers,
     clock: Clock = time.monotonic,
 ) -> SearchOutcome:
     """Ask along the chain until one provider has results; accept that provider's alone.
@@ -113,14 +113,14 @@ def _why(attempts: Sequence[Attempt]) -> str:
 
 
 async def _attempt(
-    provider: SearchProvider, query: SearchQuery, breakers: Breakers, clock: Clock
+    provider: SearchProvider, query: SearchQuery, breakers: ProviderBreakers, clock: Clock
 ) -> tuple[Attempt, Ranking, bool]:
     """Ask one provider; tell also whether the outcome says something about the provider."""
     ranking = Ranking(query.num_results)
-    record = breakers.of(provider.identity, query.account_id, clock())
-    if (rest_s := record.resting_s(clock())) > 0:
-        detail = f"not asked: it rests for {rest_s:.0f} s more"
-        return _entry(provider, record.status, ranking, 0.0, detail), ranking, True
+    before = breakers.state(provider.identity, query.account_id, clock())
+    if (open_s := before.circuit.remaining_s(clock())) > 0:
+        detail = f"not asked: it rests for {open_s:.0f} s more"
+        return _entry(provider, before.status, ranking, 0.0, detail), ranking, True
     began = clock()
     problem = await _collect(provider, query, ranking)
     status: AttemptStatus = "ok" if ranking.found else "empty"
@@ -128,9 +128,9 @@ async def _attempt(
     if blamed:
         met = status if problem is None else problem.status
         wait_s = None if problem is None else problem.wait_s
-        breakers.note(provider.identity, met, clock(), wait_s, account_id=query.account_id)
-        after = breakers.of(provider.identity, query.account_id, clock())
-        _tell(provider, query.account_id, record, after, clock())
+        breakers.record(provider.identity, met, clock(), wait_s, account_id=query.account_id)
+        after = breakers.state(provider.identity, query.account_id, clock())
+        _log_change(provider, query.account_id, before, after, clock())
     if problem is not None and not ranking.found:
         # Results of earlier pages stand: ranks that were collected are good ranks.
         status = problem.status
@@ -138,22 +138,25 @@ async def _attempt(
     return _entry(provider, status, ranking, clock() - began, detail), ranking, blamed
 
 
-def _tell(
-    provider: SearchProvider, account_id: str, before: Record, after: Record, now: float
+def _log_change(
+    provider: SearchProvider,
+    account_id: str,
+    before: ProviderState,
+    after: ProviderState,
+    now: float,
 ) -> None:
-    """Write that a provider is left alone from now on, or answers again after it was."""
-    if after.rests > before.rests:
-        rest_s = after.resting_s(now)
+    """Log that a provider's circuit has opened or closed."""
+    if after.circuit.openings > before.circuit.openings:
         event(
             "provider_resting",
             logging.WARNING,
             provider=provider.name,
             account=account_id,
             status=after.status,
-            failures=after.failures,
-            rest_s=rest_s,
+            failures=after.circuit.failures,
+            rest_s=after.circuit.remaining_s(now),
         )
-    elif before.rests and not after.rests:
+    elif before.circuit.openings and not after.circuit.openings:
         event(
             "provider_recovered",
             provider=provider.name,

@@ -17,7 +17,7 @@ from webdata_nb.service.extract import EXTRACT_S, Extractor
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.pages.page_pipeline import Errand, Visit, Visitor
 from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
-from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
     ChainLink,
@@ -39,7 +39,7 @@ class SearchResources:
     visitor: Visitor
     sources: Sequence[ProviderEntry]
     open: Callable[[Sequence[ChainLink]], Mapping[str, SearchProvider]]
-    breakers: Breakers
+    breakers: ProviderBreakers
     extractor: Extractor | None = None
 
 

@@ -1,4 +1,4 @@
-"""Operations of the store that must not be lost: repeated until the store takes them."""
+"""Retries store operations until they succeed, for writes that must not be lost."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import DiskFull, StoreBusy, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Seconds before the first repetition; doubled before each further one, up to the longest.
-FIRST_S: Final = 0.1
-LONGEST_S: Final = 5.0
+POLICY: Final = BackoffPolicy(0.1, 5.0)
 
 
 class StoreRetry:
-    """Repeats what the store cannot do just now, with growing pauses, for as long as it takes.
+    """Retries operations while the store is unavailable, with back-off and without a limit.
 
-    A job whose writes are repeated is paused by that: it stays `running` and goes on once a write
-    succeeds. One object is shared by all who write for jobs, so that it knows of every pause.
+    A job waits while its writes are retried: it stays `running` and continues once a write
+    succeeds. All writers for jobs share one object, so that it counts every waiting operation.
     """
 
     def __init__(self) -> None:
@@ -29,35 +28,35 @@ class StoreRetry:
 
     @property
     def waiting(self) -> int:
-        """How many operations wait for the store."""
+        """Number of operations that wait for the store."""
         return len(self._waiting)
 
     @property
     def trouble(self) -> StoreUnavailable | None:
-        """Why operations wait; None where none does, or only for another process's lock."""
-        found = [each for each in self._waiting.values() if not isinstance(each, StoreBusy)]
-        full = (each for each in found if isinstance(each, DiskFull))
-        return next(full, found[0] if found else None)
+        """Why operations wait; None if none does, or only for a lock of another process."""
+        errors = [each for each in self._waiting.values() if not isinstance(each, StoreBusy)]
+        disk_full = (each for each in errors if isinstance(each, DiskFull))
+        return next(disk_full, errors[0] if errors else None)
 
     async def run(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Return what `operation` returns in the end; raises all else that it raises."""
-        pause_s, this = FIRST_S, object()
+        """Return the result of `operation`; raises its errors other than `StoreUnavailable`."""
+        key, attempt = object(), 0
         try:
             while True:
+                attempt += 1
                 try:
                     return await operation()
                 except StoreUnavailable as error:
-                    self._note(this, error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_S)
+                    self._add_waiting(key, error)
+                await asyncio.sleep(POLICY.delay_s(attempt))
         finally:
-            self._forget(this)
+            self._remove_waiting(key)
 
-    def _note(self, this: object, error: StoreUnavailable) -> None:
+    def _add_waiting(self, key: object, error: StoreUnavailable) -> None:
         if not self._waiting:
             log.warning("jobs are paused: %s", error)
-        self._waiting[this] = error
+        self._waiting[key] = error
 
-    def _forget(self, this: object) -> None:
-        if self._waiting.pop(this, None) is not None and not self._waiting:
+    def _remove_waiting(self, key: object) -> None:
+        if self._waiting.pop(key, None) is not None and not self._waiting:
             log.warning("jobs go on: the database takes writes again")

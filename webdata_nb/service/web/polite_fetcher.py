@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.web.retry_after import parse_retry_after
 from webdata_nb.service.web.suspension import Suspensions, Watch
 from webdata_nb.service.web.urls import server
 
@@ -116,7 +114,7 @@ class PoliteFetcher:
         Raises
         ------
         FetchError
-            As `Fetcher.fetch` and `Throttle.turn` do.
+            As `Fetcher.fetch` and `Throttle.slot` do.
         """
         while True:
             try:
@@ -132,8 +130,8 @@ class PoliteFetcher:
         self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
     ) -> Fetched:
         name = server(request.url)
-        turn = self._throttle.turn(name, delay_s=delay_s, patience_s=allowance.left_s)
-        async with turn as waited_s:
+        slot = self._throttle.slot(name, delay_s=delay_s, max_wait_s=allowance.left_s)
+        async with slot as waited_s:
             allowance.waited_s += waited_s
             # Noted before the turn ends: where it was a host's trial, the others wait for it.
             return await self._noted(name, request, allowance, hop)
@@ -144,7 +142,7 @@ class PoliteFetcher:
         name = server(request.url)
         # Any distance makes the throttle note the start, which the next page keeps away from.
         noted_s = delay_s or _ANY_DISTANCE_S
-        await self._throttle.alongside(name, delay_s=noted_s, patience_s=allowance.left_s)
+        await self._throttle.wait_unqueued(name, delay_s=noted_s, max_wait_s=allowance.left_s)
         return await self._noted(name, request, allowance, hop)
 
     async def _noted(
@@ -163,19 +161,14 @@ class PoliteFetcher:
             if failure.kind == "timeout" and limit_s < FAIR_TIMEOUT_S:
                 raise  # the caller's own haste, which must not rest the host for other accounts
             if failure.kind in {"connect", "timeout"}:
-                await self._throttle.fail(name)
+                await self._throttle.report_failure(name)
             elif failure.kind in TRANSIENT_KINDS:
-                await self._throttle.penalise(name)
+                await self._throttle.report_overload(name)
             raise
         if fetched.status in OVERLOAD_STATUS:
-            await self._throttle.penalise(name, retry_after_s(fetched))
+            await self._throttle.report_overload(name, fetched.retry_after_s)
         elif fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            await self._throttle.fail(name)
+            await self._throttle.report_failure(name)
         elif fetched.status not in TRANSIENT_STATUS:
-            await self._throttle.reward(name)
+            await self._throttle.report_success(name)
         return fetched
-
-
-def retry_after_s(fetched: Fetched) -> float | None:
-    """Return for how many seconds an answer asks to be left alone, None where it does not say."""
-    return parse_retry_after(fetched.header("retry-after"), datetime.now(UTC))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
+
+from webdata_nb.pacing.retry_after import parse_retry_after
 
 AllowHop = Callable[[str], Awaitable[str | None]]
 """Asked with the URL of a redirect hop before it is requested; an answer is a reason to stop."""
@@ -125,6 +128,11 @@ class Fetched:
         """Give the first header line of that name, in any case; None where there is none."""
         wanted = name.lower()
         return next((value for key, value in self.headers if key == wanted), None)
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds for which the reply asks to wait; None without a valid Retry-After."""
+        return parse_retry_after(self.header("retry-after"), datetime.now(UTC))
 
 
 def rounded(seconds: float) -> str:

@@ -48,7 +48,7 @@ class Courtesy:
             At once, when that would take too long.
         """
         pace_s = min(self.delay_s, PACE_S) if host == self.host else 0.0
-        await self.throttle.alongside(host, delay_s=pace_s, patience_s=self.patience_s)
+        await self.throttle.wait_unqueued(host, delay_s=pace_s, max_wait_s=self.patience_s)
 
     async def note(self, host: str, status: int, retry_after_s: float | None) -> bool:
         """Tell what a host answered; True where it complained.
@@ -57,8 +57,8 @@ class Courtesy:
         fails there as often as it likes.
         """
         if status in OVERLOAD_STATUS:
-            await self.throttle.penalise(host, retry_after_s)
+            await self.throttle.report_overload(host, retry_after_s)
             return True
         if status < HTTPStatus.BAD_REQUEST:
-            await self.throttle.reward(host)
+            await self.throttle.report_success(host)
         return False

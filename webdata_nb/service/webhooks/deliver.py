@@ -14,7 +14,7 @@ from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
 from webdata_nb.service.store.outbox import Delivery, Due, Outbox
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.webhooks.schedule import RULES, Outcome, verdict
+from webdata_nb.service.webhooks.schedule import POLICIES, DeliveryOutcome, next_delivery
 from webdata_nb.service.webhooks.sender import Sender
 
 log = logging.getLogger(__name__)
@@ -117,15 +117,16 @@ class Deliverer:
             return  # it went, and its deliveries with it
         outcome = await self._sent(delivery, job)
         now = self._clock()
-        after = verdict(RULES[delivery.profile], delivery.attempts + 1, outcome, now)
-        if after.state != "delivered":
-            log.info("webhook of job %s: %s, %s", job.id, outcome.text, after.state)
+        policy = POLICIES[delivery.profile]
+        following = next_delivery(policy, delivery.attempts + 1, outcome, now)
+        if following.state != "delivered":
+            log.info("webhook of job %s: %s, %s", job.id, outcome.text, following.state)
 
         async def settle() -> None:
             await self._outbox.settle(
                 delivery,
-                after.state,
-                due_at=after.due_at,
+                following.state,
+                due_at=following.due_at,
                 status=outcome.status,
                 error=outcome.text,
                 now=now,
@@ -134,19 +135,21 @@ class Deliverer:
         # Not written, it would be sent again.
         await self._retry.run(settle)
 
-    async def _sent(self, delivery: Delivery, job: Job) -> Outcome:
+    async def _sent(self, delivery: Delivery, job: Job) -> DeliveryOutcome:
         url = job.request.get("webhook_url")
         if url is None:
-            return Outcome(trouble="secrets", text="no key of this service opens the webhook's URL")
+            return DeliveryOutcome(
+                failure="secrets", text="no key of this service opens the webhook's URL"
+            )
         try:
             return await self._sender.post(
                 url,
                 Notice(delivery.event, delivery.body),
                 event_id=delivery.event_id,
                 secret=job.request.get("webhook_secret"),
-                rules=RULES[delivery.profile],
+                policy=POLICIES[delivery.profile],
                 context=job.context,
             )
         except Exception:
             log.exception("webhook of job %s", job.id)
-            return Outcome(trouble="internal", text="the service made an error")
+            return DeliveryOutcome(failure="internal", text="the service made an error")

@@ -1,4 +1,4 @@
-"""What becomes of a delivery after an attempt: pure decisions on values."""
+"""Decides what follows an attempt to deliver a webhook: success, failure or another attempt."""
 
 from __future__ import annotations
 
@@ -7,71 +7,79 @@ from typing import Final
 
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.limits import WEBHOOK_ATTEMPTS
+from webdata_nb.pacing.backoff import BackoffPolicy
 
-# Trouble on the way that another attempt may be spared; what the policy refused will not change.
-_PASSING: Final = frozenset(
+# Failures that may pass. A refusal by the egress policy is final.
+_TRANSIENT: Final = frozenset(
     {"dns", "connect", "tls", "timeout", "reset", "protocol", "redirects", "internal"}
 )
 _SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """A profile's rules (contract, 6.3).
+class DeliveryPolicy:
+    """How deliveries of one profile are attempted (contract, 6.3).
 
     Attributes
     ----------
-    waits_s
-        Seconds before the second and the third attempt.
+    retry
+        Attempts, and the delays between them.
     timeout_s
-        Within which an acknowledgement must arrive.
+        Seconds within which an acknowledgement must arrive.
     acknowledged_below
-        The first status that is none.
+        Lowest status that does not acknowledge the delivery.
     """
 
-    waits_s: tuple[float, ...]
+    retry: BackoffPolicy
     timeout_s: float
     acknowledged_below: int
 
 
-RULES: Final = {
-    Profile.A: Rules((1.0, 4.0), 10.0, 400),
-    Profile.B: Rules((10.0, 60.0), 30.0, 300),
+POLICIES: Final = {
+    Profile.A: DeliveryPolicy(
+        BackoffPolicy(1.0, 4.0, factor=4.0, max_attempts=WEBHOOK_ATTEMPTS), 10.0, 400
+    ),
+    Profile.B: DeliveryPolicy(
+        BackoffPolicy(10.0, 60.0, factor=6.0, max_attempts=WEBHOOK_ATTEMPTS), 30.0, 300
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an attempt met: an HTTP status, or the kind of trouble (`FetchError.kind`)."""
+class DeliveryOutcome:
+    """Result of an attempt: an HTTP status, or the kind of failure (`FetchError.kind`)."""
 
     status: int | None = None
-    trouble: str | None = None
+    failure: str | None = None
     text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """`delivered`, `failed` for good, or `pending` until `due_at`."""
+class NextDelivery:
+    """State of a delivery: `delivered`, `failed` for good, or `pending` until `due_at`."""
 
     state: str
     due_at: float
 
 
-def verdict(rules: Rules, attempt: int, outcome: Outcome, now: float) -> Verdict:
-    """Decide after the attempt number `attempt`, counted from 1."""
-    if acknowledged(rules, outcome):
-        return Verdict("delivered", now)
-    if attempt >= WEBHOOK_ATTEMPTS or not _may_pass(outcome):
-        return Verdict("failed", now)
-    return Verdict("pending", now + rules.waits_s[attempt - 1])
+def next_delivery(
+    policy: DeliveryPolicy, attempt: int, outcome: DeliveryOutcome, now: float
+) -> NextDelivery:
+    """Decide what follows an attempt, counted from 1."""
+    if is_acknowledged(policy, outcome):
+        return NextDelivery("delivered", now)
+    delay_s = policy.retry.next_delay_s(attempt)
+    if delay_s is None or not _is_transient(outcome):
+        return NextDelivery("failed", now)
+    return NextDelivery("pending", now + delay_s)
 
 
-def acknowledged(rules: Rules, outcome: Outcome) -> bool:
-    """Tell whether the receiver took it."""
-    return outcome.status is not None and outcome.status < rules.acknowledged_below
+def is_acknowledged(policy: DeliveryPolicy, outcome: DeliveryOutcome) -> bool:
+    """Tell whether the receiver acknowledged the delivery."""
+    return outcome.status is not None and outcome.status < policy.acknowledged_below
 
 
-def _may_pass(outcome: Outcome) -> bool:
+def _is_transient(outcome: DeliveryOutcome) -> bool:
     if outcome.status is not None:
         return outcome.status >= _SERVER_ERROR
-    return outcome.trouble in _PASSING
+    return outcome.failure in _TRANSIENT

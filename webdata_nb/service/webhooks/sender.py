@@ -24,7 +24,7 @@ from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.webhooks.schedule import Outcome, Rules
+from webdata_nb.service.webhooks.schedule import DeliveryOutcome, DeliveryPolicy
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 # A name that is slow to resolve at the start is looked up again when there is something to send.
@@ -90,17 +90,17 @@ class Sender:
         *,
         event_id: str,
         secret: str | None,
-        rules: Rules,
+        policy: DeliveryPolicy,
         context: Mapping[str, Any],
-    ) -> Outcome:
-        """Make one attempt; whatever it meets is an outcome."""
+    ) -> DeliveryOutcome:
+        """Make one attempt; failures are outcomes too."""
         request = FetchRequest(
             url,
             headers=_headers(notice, event_id, secret),
             accept="*/*",
             method="POST",
             body=notice.body,
-            timeout_s=rules.timeout_s,
+            timeout_s=policy.timeout_s,
             follow_redirects=False,
             read_body=False,
         )
@@ -108,9 +108,9 @@ class Sender:
             fetcher = await self._fetcher(url, context)
             answer = await fetcher.fetch(request)
         except FetchError as error:
-            return Outcome(trouble=error.kind, text=str(error))
-        text = None if answer.status < rules.acknowledged_below else f"HTTP {answer.status}"
-        return Outcome(status=answer.status, text=text)
+            return DeliveryOutcome(failure=error.kind, text=str(error))
+        text = None if answer.status < policy.acknowledged_below else f"HTTP {answer.status}"
+        return DeliveryOutcome(status=answer.status, text=text)
 
     async def _fetcher(self, url: str, context: Mapping[str, Any]) -> Fetcher:
         """Return the way out for a job with this context; no proxy leads back to this machine."""

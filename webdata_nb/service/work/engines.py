@@ -17,7 +17,7 @@ from webdata_nb.service.errors import BadInput, JobFailed
 from webdata_nb.service.extract import Extractions, Extractor, model_access
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
-from webdata_nb.service.search.breaker import Breakers
+from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import (
     ProviderCatalog,
     ProviderEntry,
@@ -49,7 +49,7 @@ class Engines:
     catalog: ProviderCatalog
     operator: SessionSettings
     spool: Spool
-    breakers: Breakers = field(default_factory=Breakers)
+    breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
     extractions: Extractions = field(default_factory=Extractions)
     _tools: dict[_Place, search.SearchResources] = field(default_factory=dict, repr=False)
 
@@ -111,13 +111,13 @@ class Engines:
 
     def _standing(self, entry: ProviderEntry, chosen: SearchSettings, now: float) -> EngineEntry:
         name = provider_identity(entry.provider, chosen.of(entry.provider))
-        record = self.breakers.of(name, current_account(), now)
-        resting_s = record.resting_s(now)
+        state = self.breakers.state(name, current_account(), now)
+        resting_s = state.circuit.remaining_s(now)
         return EngineEntry(
             engine=entry.engine,
             position=entry.position,
             provider=entry.provider,
             usable=entry.usable,
-            why=entry.why or (f"rests after: {record.status}" if resting_s else None),
+            why=entry.why or (f"rests after: {state.status}" if resting_s else None),
             resting_s=round(resting_s, 1),
         )

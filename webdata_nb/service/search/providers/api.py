@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import orjson
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
@@ -50,14 +51,6 @@ class ApiReply:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderLimits:
-    """What a provider's terms allow: requests at once, and seconds between two of them."""
-
-    at_once: int = 16
-    interval_s: float = 0.0
-
-
 class SearchApi(Protocol):
     """One provider: how its requests are written and its replies read. Pure.
 
@@ -67,7 +60,7 @@ class SearchApi(Protocol):
     name: str
     url: str
     needs_key: bool
-    manners: ProviderLimits
+    rate_limit: RateLimitPolicy
 
     def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """Return the request for page `number`; None where the provider has no such page.
@@ -89,7 +82,7 @@ class SearchApiDefaults:
     """What most providers share."""
 
     needs_key = False
-    manners = ProviderLimits()
+    rate_limit = RateLimitPolicy()
 
     def problem(self, reply: ApiReply) -> ProviderProblem | None:
         """See `SearchApi.problem`."""

@@ -6,10 +6,10 @@ from http import HTTPStatus
 from typing import Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
     ApiReply,
     ApiRequest,
-    ProviderLimits,
     SearchApiDefaults,
     api_key,
     member,
@@ -57,7 +57,7 @@ class Brave(SearchApiDefaults):
     url = "https://api.search.brave.com/res/v1/web/search"
     needs_key = True
     # Until a reply has named the plan's own rate.
-    manners = ProviderLimits(interval_s=1.0)
+    rate_limit = RateLimitPolicy(interval_s=1.0)
 
     def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """See `Api.exchange`. `offset` counts pages, not results."""

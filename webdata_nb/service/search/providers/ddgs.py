@@ -19,10 +19,10 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
     ApiReply,
     ApiRequest,
-    ProviderLimits,
     SearchApiDefaults,
     plain_text,
     with_parameters,
@@ -50,7 +50,7 @@ BACKENDS: Final = {
     "mojeek": "mojeek",
 }
 # These pages are made for people: a few requests, one after the other.
-_LIMITS: Final = ProviderLimits(at_once=1, interval_s=1.0)
+_RATE_LIMIT: Final = RateLimitPolicy(max_concurrent=1, interval_s=1.0)
 _MAX_PAGES: Final = 10
 _CAPTCHA_SIGNS: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
 
@@ -62,13 +62,13 @@ def is_installed() -> bool:
 
 
 class DdgsApi(SearchApiDefaults):
-    """An `Api` by name and manners alone; its exchanges are the library's."""
+    """An `Api` by name and rate limit alone; its exchanges are the library's."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
         self.name = f"ddgs.{backend}"
         self.url = ""
-        self.manners = _LIMITS
+        self.rate_limit = _RATE_LIMIT
 
     def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """Return nothing: see `DdgsProvider.page`."""

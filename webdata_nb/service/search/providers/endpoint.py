@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.rate_limit import StartSchedule
+from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import ApiReply, ApiRequest, SearchApi, status_problem
@@ -24,10 +26,8 @@ from webdata_nb.service.search.providers.base import (
     ResultPage,
     SearchQuery,
 )
-from webdata_nb.service.search.rate_limit import Pace
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import Fetched, Limits
-from webdata_nb.service.web.retry_after import parse_retry_after
 
 # A page of results: seconds for the whole exchange, and for the wait until one's turn.
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -57,17 +57,17 @@ _FETCH_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyTy
 class ProviderQueue:
     """The queue at one provider with one key: round-robin over the accounts that search."""
 
-    pace: Pace
+    schedule: StartSchedule
     places: FairSemaphore
     starts: FairSemaphore = field(default_factory=lambda: FairSemaphore(1))
 
     async def start(self) -> None:
         """Wait until a request may start. Raises `QueueFull`."""
-        if self.starts.ahead() * self.pace.interval_s > QUEUE_TIMEOUT_S:
+        if self.starts.ahead() * self.schedule.interval_s > QUEUE_TIMEOUT_S:
             raise QueueFull(_QUEUE_FULL)
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_S), self.starts:
-                wait_s, self.pace = self.pace.turn(time.monotonic(), QUEUE_TIMEOUT_S)
+                wait_s, self.schedule = self.schedule.reserve(time.monotonic(), QUEUE_TIMEOUT_S)
                 if wait_s is None:
                     raise QueueFull(_QUEUE_FULL)
                 if wait_s > 0:
@@ -100,9 +100,9 @@ class ProviderQueues:
         if provider not in self._lines:
             while len(self._lines) >= _MAX_QUEUES:
                 del self._lines[next(iter(self._lines))]
-            manners = api.manners
+            limit = api.rate_limit
             self._lines[provider] = ProviderQueue(
-                Pace(manners.interval_s), FairSemaphore(manners.at_once)
+                StartSchedule(limit.interval_s), FairSemaphore(limit.max_concurrent)
             )
         return self._lines[provider]
 
@@ -139,7 +139,7 @@ class HttpProvider:
             reply = _reply(await self._fetch(exchange))
         interval_s = self._api.interval_s(reply)
         if interval_s is not None:
-            self._line.pace = self._line.pace.told(interval_s)
+            self._line.schedule = self._line.schedule.with_interval(interval_s)
         wait_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
         problem = self._api.problem(reply) or status_problem(
             reply, keyed=self._api.needs_key, wait_s=wait_s

@@ -6,10 +6,10 @@ from http import HTTPStatus
 from typing import Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
     ApiReply,
     ApiRequest,
-    ProviderLimits,
     SearchApiDefaults,
     api_key,
     member,
@@ -28,7 +28,7 @@ class Marginalia(SearchApiDefaults):
 
     name = "marginalia"
     url = "https://api2.marginalia-search.com/search"
-    manners = ProviderLimits(at_once=1)
+    rate_limit = RateLimitPolicy(max_concurrent=1)
 
     def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
         """See `Api.exchange`."""

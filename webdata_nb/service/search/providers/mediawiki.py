@@ -6,10 +6,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
     ApiReply,
     ApiRequest,
-    ProviderLimits,
     SearchApiDefaults,
     member,
     parse_json,
@@ -37,7 +37,7 @@ class Mediawiki(SearchApiDefaults):
 
     name = "mediawiki"
     url = "https://{language}.wikipedia.org/w/api.php"
-    manners = ProviderLimits(at_once=1)
+    rate_limit = RateLimitPolicy(max_concurrent=1)
 
     def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
         """See `Api.exchange`. With `siteinfo` the same answer says how pages are addressed."""

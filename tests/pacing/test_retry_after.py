@@ -1,25 +1,32 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.service.web.retry_after import CAP_S, parse_retry_after
+from tests.requirements import require
+from webdata_nb.pacing.retry_after import MAX_RETRY_AFTER_S, parse_http_date, parse_retry_after
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_cases(corpora: Path) -> None:
-    cases = json.loads((corpora / "own" / "retry_after_cases.json").read_text())
+def test_corpus() -> None:
+    cases = json.loads((require("corpora") / "own" / "retry_after_cases.json").read_text())
     assert len(cases) == 30
     for case in cases:
-        expected = CAP_S if case["wait"] == "cap" else case["wait"]
+        expected = MAX_RETRY_AFTER_S if case["wait"] == "cap" else case["wait"]
         now = datetime.fromisoformat(case["now"])
         assert parse_retry_after(case["value"], now) == expected, case["value"][:80]
+        unbounded = parse_retry_after(case["value"], now, max_s=math.inf)
+        if case["wait"] == "cap":
+            assert unbounded is not None
+            assert unbounded > MAX_RETRY_AFTER_S
+        else:
+            assert unbounded == expected, case["value"][:80]
 
 
 @pytest.mark.parametrize(
@@ -48,11 +55,16 @@ def test_cases(corpora: Path) -> None:
         ("Thu, 99 Jan 2026 00:02:00 GMT", None),
     ],
 )
-def test_values(value: str | None, wait: float | None) -> None:
+def test_header_values(value: str | None, wait: float | None) -> None:
     assert parse_retry_after(value, NOW) == wait
 
 
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, [0-9A-Za-z :+-]{10,40}"))
-def test_any_text_gives_a_wait_in_bounds_or_none(value: str) -> None:
+def test_any_text_gives_bounded_wait_or_none(value: str) -> None:
     wait = parse_retry_after(value, NOW)
-    assert wait is None or 0 <= wait <= CAP_S
+    assert wait is None or 0 <= wait <= MAX_RETRY_AFTER_S
+
+
+def test_http_date_has_a_time_zone() -> None:
+    assert parse_http_date("Thu Jan  1 00:00:00 2026") == NOW
+    assert parse_http_date("2026-01-01") is None
