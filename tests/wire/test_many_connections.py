@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+import psutil
 import pytest
 from prometheus_client import generate_latest
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tests.test_cli import PATIENCE_S, Shell
+from webdata_nb.service.http import connections as connections_module
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, ClientLimits, address_of
 from webdata_nb.service.http.connections import MOST, Connections
 from webdata_nb.service.observability.logs import EVENTS
@@ -22,6 +24,8 @@ from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.server import Server, listen
 
 MANY = 1000
+LARGE = bytes(8_000_000)  # more than the socket buffers of both sides hold
+PIECE_BYTES = 50_000
 STRANGER = "127.0.0.2"  # the loopback network has more addresses than the one that is trusted
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -78,7 +82,14 @@ class Waiting:
             self.inside.release()
             await self.go.wait()
         host = scope["client"][0]
-        await Response("well", headers={"X-Client": host})(scope, receive, send)
+        response = Response("well", headers={"X-Client": host})
+        if scope["path"] == "/large":
+            response = Response(LARGE)
+        if scope["path"] == "/pieces":
+            pieces = (LARGE[:PIECE_BYTES] for _ in range(len(LARGE) // PIECE_BYTES))
+            headers = {"Content-Length": str(len(LARGE))}
+            response = StreamingResponse(pieces, headers=headers)
+        await response(scope, receive, send)
 
 
 @asynccontextmanager
@@ -184,6 +195,61 @@ async def test_behind_a_trusted_proxy_the_named_client_has_the_limit() -> None:
         assert spoofed.headers["x-client"] == "203.0.113.7"
         stranger = await asked(port, "/", STRANGER, X_Forwarded_For="192.0.2.1")
         assert stranger.headers["x-client"] == STRANGER
+
+
+def server_sockets(port: int) -> int:
+    """Count the sockets of this process that serve clients of `port`."""
+    sockets = psutil.Process().net_connections(kind="tcp")
+    return sum(each.laddr.port == port and bool(each.raddr) for each in sockets)
+
+
+async def request_unread(held: AsyncExitStack, port: int, path: str) -> Pair:
+    """Send a request and read only the first byte of its reply."""
+    pair = await held.enter_async_context(connected(port))
+    pair[1].write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    await pair[0].readexactly(1)
+    return pair
+
+
+async def status_or_none(port: int) -> int | None:
+    with suppress(OSError, asyncio.IncompleteReadError):
+        return (await asked(port, "/")).status
+    return None
+
+
+@pytest.mark.parametrize("path", ["/large", "/pieces"])
+async def test_clients_that_read_nothing_do_not_keep_their_connections(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections_module, "UNREAD_S", 0.5)
+    monkeypatch.setattr(connections_module, "_CHECK_S", 0.05)
+    async with serving(Connections(most=5, reserved=0)) as (port, _), AsyncExitStack() as held:
+        for _ in range(5):
+            await request_unread(held, port, path)
+        while await status_or_none(port) != 200:  # noqa: ASYNC110 - the server's own clock
+            await asyncio.sleep(0.05)
+        while server_sockets(port) > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_an_evicted_connection_with_an_unread_reply_is_closed_at_once() -> None:
+    async with serving(Connections(most=3, reserved=0)) as (port, _), AsyncExitStack() as held:
+        for _ in range(12):
+            await request_unread(held, port, "/large")
+            assert server_sockets(port) <= 4
+
+
+async def test_a_slow_reader_gets_its_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections_module, "UNREAD_S", 2.0)
+    monkeypatch.setattr(connections_module, "_CHECK_S", 0.05)
+    async with serving(Connections(most=2, reserved=0)) as (port, _), AsyncExitStack() as held:
+        for path in ("/large", "/pieces"):
+            reader, _ = await request_unread(held, port, path)
+            await reader.readuntil(b"\r\n\r\n")
+            left = len(LARGE)
+            while left:
+                left -= len(await reader.read(200_000))
+                await asyncio.sleep(0.05)
 
 
 async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFixture) -> None:

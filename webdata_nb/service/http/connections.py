@@ -1,11 +1,11 @@
-"""What a connection may take: time for its headers, and a place among so many.
+"""Limits the number of connections, the time for request headers and the time for unread replies.
 
-uvicorn bounds neither: a client that sends a header a minute keeps its connection for ever, and
-enough of them keep everybody else out.
+uvicorn limits none of these. A client that sends one header a minute, or that never reads its
+reply, would keep its connection open, and enough such clients would lock out all others.
 
-A connection that waits for a request is idle. Where there is no place for a new one, the connection
-that has been idle longest is closed for it, first of the same address. Where every connection is
-busy, a new one takes one of the reserved places, in which only health checks are answered.
+A connection that waits for a request is idle. When no place is free, the connection that has been
+idle longest is closed, first among those of the same address. When every connection is busy, a new
+one takes one of the reserved places, which answer health checks only.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from webdata_nb.service.observability.logs import Repeats
 HEADERS_S: Final = 10.0
 # httptools, which reads faster than h11, sets no bound to what it reads of them.
 HEADER_BYTES: Final = 64 * 1024
+# A client that reads nothing of its reply for this long loses the connection.
+UNREAD_S: Final = 30.0
+_CHECK_S: Final = 5.0
 MOST: Final = 1000
 # Beyond those, for health checks.
 RESERVED: Final = 32
@@ -103,6 +106,7 @@ class Connections:
         self._open: dict[Bounded, None] = {}
         self._by_address: dict[str, dict[Bounded, None]] = {}
         self._reserved: dict[tuple[str, int], tuple[Bounded, str]] = {}
+        self._checks: asyncio.TimerHandle | None = None
 
     def protocol(self, **told: Any) -> Bounded:
         """Make what uvicorn wants for each connection."""
@@ -110,6 +114,8 @@ class Connections:
 
     def admit(self, connection: Bounded) -> str | None:
         """Take a connection; return why there is no place for it."""
+        if self._checks is None:
+            self._schedule_check()
         peer = connection.peer
         address = "" if self.limits.trusts(peer[0]) else address_of(peer[0])
         same = self._by_address.get(address, {}) if address else {}
@@ -129,6 +135,19 @@ class Connections:
             return reason
         self._reserved[peer] = connection, reason
         return None
+
+    def _schedule_check(self) -> None:
+        self._checks = asyncio.get_running_loop().call_later(_CHECK_S, self._check_unread)
+
+    def _check_unread(self) -> None:
+        """Abort connections whose clients have stopped reading."""
+        now = asyncio.get_running_loop().time()
+        connections = [*self._open, *(connection for connection, _ in self._reserved.values())]
+        for connection in connections:
+            connection.abort_if_unread(now)
+        self._checks = None
+        if connections:
+            self._schedule_check()
 
     def refuse(self, reason: str) -> None:
         """Count a refusal, and write of it once a minute: addresses are as many as there are."""
@@ -250,6 +269,8 @@ class Bounded(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._header_bytes = 0
+        self._unsent_bytes = 0
+        self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection, or refuse it where there are too many."""
@@ -304,10 +325,26 @@ class Bounded(asyncio.Protocol):
         return cycle is None or cycle.response_complete
 
     def close(self) -> None:
-        """Close an idle connection."""
+        """Close an idle connection at once.
+
+        `Transport.close` would wait for a client that does not read its reply.
+        """
         self._rest()
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
+        else:
             self._transport.close()
+
+    def abort_if_unread(self, now: float) -> None:
+        """Abort the connection if its client has read nothing for `UNREAD_S`."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent_bytes or self._unread_since is None:
+            self._unread_since = now if unsent else None
+        elif now - self._unread_since >= UNREAD_S and self._transport is not None:
+            self._transport.abort()
+        self._unsent_bytes = unsent
 
     def pause_writing(self) -> None:
         """Hand on."""
@@ -316,6 +353,7 @@ class Bounded(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """Hand on."""
+        self._unread_since = None
         if self._transport is not None:
             self._inner.resume_writing()
 

@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from webdata_nb.contract import limits
 from webdata_nb.contract.examples import EXAMPLES
 from webdata_nb.contract.replies import InvalidRequest, LimitReached, Refusal, Reply
 from webdata_nb.service.routes.error_responses import Invalid, field_problem, json_object
@@ -46,7 +47,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     408: "Headers or body took longer than 10 seconds",
     409: "The same Idempotency-Key with another body, or secrets that no key opens",
     410: "Past retention: start a new job",
-    413: "The body is larger than 1 MiB",
+    413: f"The body is larger than {limits.BODY_BYTES // 1024} KiB",
     415: "The body is not JSON by its Content-Type",
     422: "A field or a parameter is not allowed; values are never repeated",
     429: "The account's credits or its plan's jobs are used up, or too much at once",
