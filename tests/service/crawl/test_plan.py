@@ -276,7 +276,7 @@ def test_the_limit_of_requests_counts_those_of_earlier_attempts(
 
 
 def test_one_page_takes_no_more_requests_than_are_kept_for_it() -> None:
-    assert request.Limits().redirects + 1 == MAX_REQUESTS_PER_PAGE
+    assert request.FetchLimits().redirects + 1 == MAX_REQUESTS_PER_PAGE
 
 
 def _web(seed: int) -> Site:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.service.scrape.pages import fetched, scraped
 from webdata_nb.service.content.links import ANCHOR_LIMIT, Links, Outlink
 from webdata_nb.service.scrape.page import ScrapeOptions, scrape
-from webdata_nb.service.web.urls import join
+from webdata_nb.service.web.urls import join_url
 
 BASE = "http://site.test/dir/page.html?q=/a/b"
 
@@ -82,9 +82,9 @@ def test_a_base_that_is_no_web_address_counts_for_nothing() -> None:
 )
 def test_every_href_is_joined_as_the_standard_says(href: str) -> None:
     page, mark, fragment = href.partition("#")
-    expected = join(BASE, page) if page else join(BASE, BASE)
+    expected = join_url(BASE, page) if page else join_url(BASE, BASE)
     if not page and not mark:
-        expected = join(BASE, "")
+        expected = join_url(BASE, "")
     found = Links(BASE)[href]
     assert found == (f"{expected}#{fragment}" if expected and fragment else expected)
 

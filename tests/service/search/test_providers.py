@@ -25,7 +25,7 @@ from webdata_nb.service.search.providers import endpoint
 from webdata_nb.service.search.providers.base import ResultPage, SearchProvider, SearchQuery
 from webdata_nb.service.search.providers.endpoint import ProviderQueues
 from webdata_nb.service.web import fetch
-from webdata_nb.service.web.addresses import is_near
+from webdata_nb.service.web.addresses import is_local_host
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
@@ -522,4 +522,4 @@ def test_what_is_near_is_told_from_the_address_as_written() -> None:
     near = ["localhost", "LOCALHOST.", "127.0.0.1", "::1", "::ffff:10.0.0.1", "fd00::1"]
     near += ["172.16.3.4", "192.168.0.4", "searxng", "search.lan", "box.local"]
     far = ["", "example.com", "8.8.8.8", "172.32.0.1", "2606:4700::1", "local.example.com"]
-    assert [host for host in (*near, *far) if is_near(host)] == near
+    assert [host for host in (*near, *far) if is_local_host(host)] == near

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from webdata_nb.contract.results import result_key
 from webdata_nb.service.search.providers.base import SearchResult
 from webdata_nb.service.search.rank import Ranking, organic_url
-from webdata_nb.service.web.urls import canonical
+from webdata_nb.service.web.urls import canonical_url
 
 YAHOO = "https://r.search.yahoo.com/_ylt=A"
 BING = "https%3a%2f%2fwww.bing.com"
@@ -104,12 +104,12 @@ def test_what_does_not_change_a_page_does_not_change_its_key(
     query = "&".join(data.draw(st.permutations([own, *noise])))
     plain = f"http://x.test/{quote(path)}?{own}"
     same = f"https://www.x.test/{quote(path)}?{query}#part"
-    assert result_key(canonical(plain)) == result_key(canonical(same))
+    assert result_key(canonical_url(plain)) == result_key(canonical_url(same))
 
 
 @given(path=PARTS, value=PARTS)
 def test_redirectors_give_back_what_they_wrapped(path: str, value: str) -> None:
-    url = canonical(f"https://x.test/{quote(path)}?{urlencode({'q': value})}")
+    url = canonical_url(f"https://x.test/{quote(path)}?{urlencode({'q': value})}")
     packed = base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
     for wrapped in (
         f"https://www.google.com/url?{urlencode({'sa': 't', 'q': url})}",

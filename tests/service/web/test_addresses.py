@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from webdata_nb.service.web.addresses import classify, embedded
+from webdata_nb.service.web.addresses import classify_address, embedded_ipv4_addresses
 
 SPECIAL = """
     0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.254
@@ -44,12 +44,12 @@ METADATA = """
 
 @pytest.mark.parametrize("ip", SPECIAL.split())
 def test_special_purpose_addresses_are_not_public(ip: str) -> None:
-    assert not classify(ip).public
+    assert not classify_address(ip).public
 
 
 @pytest.mark.parametrize("ip", PUBLIC.split())
 def test_ordinary_addresses_are_public(ip: str) -> None:
-    found = classify(ip)
+    found = classify_address(ip)
     assert found.public
     assert not found.metadata
     assert not found.this_host
@@ -57,24 +57,24 @@ def test_ordinary_addresses_are_public(ip: str) -> None:
 
 @pytest.mark.parametrize("ip", METADATA.split())
 def test_metadata_addresses_and_the_forms_that_carry_them(ip: str) -> None:
-    assert classify(ip).metadata
-    assert not classify(ip).public
+    assert classify_address(ip).metadata
+    assert not classify_address(ip).public
 
 
 @pytest.mark.parametrize(
     "ip", ["127.0.0.1", "127.8.8.8", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]
 )
 def test_addresses_that_dial_this_host(ip: str) -> None:
-    assert classify(ip).this_host
+    assert classify_address(ip).this_host
 
 
 def test_a_mapped_address_is_the_address_inside() -> None:
-    assert str(classify("::ffff:10.1.2.3").address) == "10.1.2.3"
+    assert str(classify_address("::ffff:10.1.2.3").address) == "10.1.2.3"
 
 
 def test_what_is_no_address() -> None:
     with pytest.raises(ValueError, match="example"):
-        classify("example.com")
+        classify_address("example.com")
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_what_is_no_address() -> None:
     ],
 )
 def test_embedded_addresses(outer: str, inner: list[str]) -> None:
-    assert [str(one) for one in embedded(ip_address(outer))] == inner
+    assert [str(one) for one in embedded_ipv4_addresses(ip_address(outer))] == inner

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.web.charset import Charset, encoding_of, sniff, to_text
+from webdata_nb.service.web.charset import Charset, decode_text, encoding_for_label, sniff_charset
 
 LABELS = {
     "UTF-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
@@ -44,13 +44,13 @@ LABELS = {
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_the_standard(name: str) -> None:
     for label in LABELS[name].split():
-        assert encoding_of(label) == name, label
-        assert encoding_of(f" {label.upper()}\n") == name, label
+        assert encoding_for_label(label) == name, label
+        assert encoding_for_label(f" {label.upper()}\n") == name, label
 
 
 @pytest.mark.parametrize("label", ["", "bogus", "utf-7", "é", "\0", "x" * 1000, "whatwg-utf-8"])
 def test_what_is_no_label(label: str) -> None:
-    assert encoding_of(label) is None
+    assert encoding_for_label(label) is None
 
 
 def test_sniffing_cases(corpora: Path) -> None:
@@ -59,9 +59,9 @@ def test_sniffing_cases(corpora: Path) -> None:
     for file in sorted((corpora / "html5lib" / "encoding").rglob("*.dat")):
         for block in file.read_bytes().split(b"#data\n")[1:]:
             data, _, rest = block.partition(b"\n#encoding\n")
-            expected = encoding_of(rest.split(b"\n")[0].decode().strip())
+            expected = encoding_for_label(rest.split(b"\n")[0].decode().strip())
             cases += 1
-            if sniff(data).name != expected:
+            if sniff_charset(data).name != expected:
                 assert b"document.write" in data
                 wrong += 1
     assert (cases, wrong) == (83, 1)
@@ -81,7 +81,7 @@ def test_sniffing_cases(corpora: Path) -> None:
 )
 def test_decoding_cases(corpora: Path, file: str, name: str) -> None:
     folder = corpora / "encoding" / "encoding_rs"
-    text = to_text((folder / f"{file}_in.txt").read_bytes(), Charset(name, "http"))
+    text = decode_text((folder / f"{file}_in.txt").read_bytes(), Charset(name, "http"))
     assert text == (folder / f"{file}_in_ref.txt").read_text(encoding="utf-8")
 
 
@@ -121,7 +121,7 @@ def test_decoding_cases(corpora: Path, file: str, name: str) -> None:
     ],
 )
 def test_the_order_of_signs(body: bytes, content_type: str | None, expected: Charset) -> None:
-    assert sniff(body, content_type) == expected
+    assert sniff_charset(body, content_type) == expected
 
 
 FILLER = b"<p>nothing to see" * 100
@@ -138,7 +138,7 @@ FILLER = b"<p>nothing to see" * 100
     ],
 )
 def test_a_late_declaration_counts_where_a_parser_obeys_it(late: bytes, name: str) -> None:
-    assert sniff(FILLER + late + FILLER).name == name
+    assert sniff_charset(FILLER + late + FILLER).name == name
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_a_late_declaration_counts_where_a_parser_obeys_it(late: bytes, name: st
 def test_undeclared_text_is_recognised(text: str, codec: str, name: str) -> None:
     once = text.encode(codec)
     for body in (once * 5, b"<!doctype html><p>" * 9_000 + once * 5_000):
-        found = sniff(body)
+        found = sniff_charset(body)
         assert found == Charset(name, "detected")
-        assert to_text(once, found) == text
+        assert decode_text(once, found) == text
 
 
 def test_a_cut_character_at_the_sample_edge_changes_nothing() -> None:
     for padding in range(4):
         body = b"a" * padding + "日本語".encode("shift_jis") * 20_000
-        assert sniff(body).name == "Shift_JIS"
+        assert sniff_charset(body).name == "Shift_JIS"
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_a_cut_character_at_the_sample_edge_changes_nothing() -> None:
     ],
 )
 def test_decoding(body: bytes, charset: str, text: str) -> None:
-    assert to_text(body, Charset(charset, "http")) == text
+    assert decode_text(body, Charset(charset, "http")) == text
 
 
 def test_every_encoding_can_be_decoded() -> None:
     for name in LABELS:
-        assert isinstance(to_text(bytes(range(256)), Charset(name, "http")), str)
+        assert isinstance(decode_text(bytes(range(256)), Charset(name, "http")), str)

@@ -10,7 +10,7 @@ import pytest
 from tests.service.addresses import NAME_TEXT
 from tests.service.web.wire import WireServer
 from webdata_nb.service.errors import FetchError, Refused
-from webdata_nb.service.web.egress_policy import EgressPolicy, Mode
+from webdata_nb.service.web.egress_policy import EgressMode, EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
 POLICY_TEXT = "The network policy of this service does not allow that address."
@@ -162,7 +162,7 @@ async def test_refused_before_any_lookup(url: str) -> None:
         ("local", "The host 'site.test' could not be found (Name or service not known)."),
     ],
 )
-async def test_an_unknown_name(server: WireServer, mode: Mode, words: str) -> None:
+async def test_an_unknown_name(server: WireServer, mode: EgressMode, words: str) -> None:
     async def nowhere(_host: str) -> Sequence[str]:
         raise OSError(-2, "Name or service not known")
 

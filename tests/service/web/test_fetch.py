@@ -18,7 +18,13 @@ from tests.service.web.wire import (
 )
 from webdata_nb.service.errors import FetchError, Refused
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits, Redirect
+from webdata_nb.service.web.fetch import (
+    FetchedResponse,
+    Fetcher,
+    FetchLimits,
+    FetchRequest,
+    Redirect,
+)
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
@@ -249,7 +255,7 @@ async def test_a_page_too_large_for_the_wire(
     server.page("/announced", b"a" * 2_000_000)
     chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
     server.answers["/chunked"] = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 30
-    limits = Limits(wire_bytes=1_000_000)
+    limits = FetchLimits(wire_bytes=1_000_000)
     error = await failure(fetcher, FetchRequest(server.url(path), limits=limits))
     assert error.kind == "too_large"
     assert "1,000,000 bytes" in str(error)
@@ -258,7 +264,7 @@ async def test_a_page_too_large_for_the_wire(
 async def test_the_decoded_limit_holds_without_a_coding(
     server: WireServer, fetcher: Fetcher
 ) -> None:
-    request = FetchRequest(server.page("/", b"a" * 100), limits=Limits(decoded_bytes=99))
+    request = FetchRequest(server.page("/", b"a" * 100), limits=FetchLimits(decoded_bytes=99))
     assert (await failure(fetcher, request)).kind == "too_large"
 
 
@@ -274,7 +280,7 @@ async def test_a_bomb_over_the_wire(server: WireServer, fetcher: Fetcher, name: 
         writer.close()
 
     server.answers["/"] = explode
-    request = FetchRequest(server.url(), limits=Limits(decoded_bytes=5 * MIB))
+    request = FetchRequest(server.url(), limits=FetchLimits(decoded_bytes=5 * MIB))
     assert (await failure(fetcher, request)).kind == "too_large"
 
 
@@ -313,7 +319,7 @@ async def test_a_drip_does_not_outlast_the_deadline(server: WireServer, fetcher:
 
 async def test_limits_set_the_deadline_too(server: WireServer, fetcher: Fetcher) -> None:
     server.answers["/"] = then_hang(b"")
-    request = FetchRequest(server.url(), limits=Limits(timeout_s=0.1))
+    request = FetchRequest(server.url(), limits=FetchLimits(timeout_s=0.1))
     assert "within 0.1 s" in str(await failure(fetcher, request))
 
 
@@ -410,6 +416,6 @@ async def test_a_fetcher_fetches_only_while_open() -> None:
 
 
 def test_values_are_frozen() -> None:
-    fetched = Fetched("u", "u", 200, (), b"", 0, (Redirect("u", 302),), 0.0)
+    fetched = FetchedResponse("u", "u", 200, (), b"", 0, (Redirect("u", 302),), 0.0)
     with pytest.raises(AttributeError):
         fetched.status = 404  # type: ignore[misc]

@@ -4,7 +4,13 @@ import pytest
 
 from tests.service.web.wire import WireServer, page
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits, Redirect
+from webdata_nb.service.web.fetch import (
+    FetchedResponse,
+    Fetcher,
+    FetchLimits,
+    FetchRequest,
+    Redirect,
+)
 
 SECRETS = {"x-token", "authorization", "cookie"}
 
@@ -95,7 +101,7 @@ async def test_a_circle(server: WireServer, fetcher: Fetcher) -> None:
 async def test_too_many(server: WireServer, fetcher: Fetcher) -> None:
     for n in range(20):
         server.redirect(f"/{n}", f"/{n + 1}")
-    request = FetchRequest(server.url("/0"), limits=Limits(redirects=3))
+    request = FetchRequest(server.url("/0"), limits=FetchLimits(redirects=3))
     error = await failure(fetcher, request)
     assert (error.kind, "more than 3 times" in str(error)) == ("redirects", True)
     assert len(server.asked) == 4
@@ -200,6 +206,6 @@ async def test_a_body_does_not_go_to_another_origin(server: WireServer, fetcher:
 
 async def test_a_redirect_keeps_its_connection(server: WireServer, fetcher: Fetcher) -> None:
     start = server.redirect("/a", "/b")
-    fetched: Fetched = await fetcher.fetch(FetchRequest(start))
+    fetched: FetchedResponse = await fetcher.fetch(FetchRequest(start))
     assert fetched.status == 404
     assert server.connections == 1

@@ -9,13 +9,13 @@ import pytest
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import (
     MAX_URL_CHARS,
-    Joiner,
-    canonical,
+    UrlJoiner,
+    canonical_url,
     dedupe_key,
-    join,
-    origin,
-    parts,
-    server,
+    host_and_port,
+    join_url,
+    split_url,
+    url_origin,
 )
 
 UNDECODABLE_PUNYCODE = {
@@ -37,7 +37,7 @@ def expected(case: dict[str, Any]) -> str | None:
 
 def canonical_or_none(url: str) -> str | None:
     try:
-        return canonical(url)
+        return canonical_url(url)
     except FetchError:
         return None
 
@@ -56,7 +56,7 @@ def test_whatwg_cases(corpora: Path) -> None:
         elif base is None:
             assert canonical_or_none(text) == expected(case), case
         elif canonical_or_none(base) is not None and not text.startswith("#"):
-            assert join(base, text) == expected(case), case
+            assert join_url(base, text) == expected(case), case
 
 
 def test_resolving_cases(corpora: Path) -> None:
@@ -70,10 +70,10 @@ def test_resolving_cases(corpora: Path) -> None:
         if not resolved.startswith("http"):
             assert canonical_or_none(resolved) is None, line  # file: is no scheme of ours
         elif href.startswith("#"):
-            assert join(base, href) is None, line
+            assert join_url(base, href) is None, line
         else:
-            got = join(base, href) if base.startswith("http") else canonical(href)
-            assert got == canonical(resolved), line
+            got = join_url(base, href) if base.startswith("http") else canonical_url(href)
+            assert got == canonical_url(resolved), line
     assert checked == 22
 
 
@@ -92,8 +92,8 @@ def test_resolving_cases(corpora: Path) -> None:
     ],
 )
 def test_canonical_form(spelling: str, meant: str) -> None:
-    assert canonical(spelling) == meant
-    assert canonical(meant) == meant
+    assert canonical_url(spelling) == meant
+    assert canonical_url(meant) == meant
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_canonical_form(spelling: str, meant: str) -> None:
 )
 def test_no_web_address_says_what_is_allowed(text: str) -> None:
     with pytest.raises(FetchError, match=r"Give an http:// or https:// URL with a host") as caught:
-        canonical(text)
+        canonical_url(text)
     assert caught.value.kind == "bad_url"
 
 
 def test_an_error_does_not_repeat_a_password() -> None:
     with pytest.raises(FetchError) as caught:
-        canonical("http://ann:secret@exa mple.com/")
+        canonical_url("http://ann:secret@exa mple.com/")
     assert "secret" not in str(caught.value)
 
 
@@ -149,12 +149,12 @@ def test_an_error_does_not_repeat_a_password() -> None:
     ],
 )
 def test_join(href: str, leads_to: str | None) -> None:
-    assert Joiner("http://example.com/a/b#old").join(href) == leads_to
+    assert UrlJoiner("http://example.com/a/b#old").join(href) == leads_to
 
 
 def test_a_base_that_is_no_web_address() -> None:
     with pytest.raises(FetchError, match="scheme 'data'"):
-        Joiner("data:text/html,x")
+        UrlJoiner("data:text/html,x")
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_a_base_that_is_no_web_address() -> None:
     ],
 )
 def test_origin_and_server(url: str, its_origin: str, its_server: str) -> None:
-    assert (origin(url), server(url)) == (its_origin, its_server)
+    assert (url_origin(url), host_and_port(url)) == (its_origin, its_server)
 
 
 def test_parts() -> None:
-    taken = parts("https://ann:pw@example.com/a%20b?x=1")
+    taken = split_url("https://ann:pw@example.com/a%20b?x=1")
     assert (taken.scheme, taken.host, taken.port) == ("https", "example.com", 443)
     assert (taken.path, taken.query, taken.has_credentials) == ("/a%20b", "x=1", True)
     assert taken.explicit_port is None
@@ -181,7 +181,7 @@ def test_parts() -> None:
 @pytest.mark.parametrize("text", ["ftp://example.com/", "nothing", "http://"])
 def test_parts_of_no_web_address(text: str) -> None:
     with pytest.raises(FetchError):
-        parts(text)
+        split_url(text)
 
 
 @pytest.mark.parametrize(

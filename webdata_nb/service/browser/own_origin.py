@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
-from webdata_nb.service.web.urls import origin, server
+from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
+from webdata_nb.service.web.urls import host_and_port, url_origin
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route
@@ -53,7 +53,7 @@ class OwnOrigin:
 
     def __init__(
         self,
-        document: Fetched,
+        document: FetchedResponse,
         fetcher: Fetcher,
         *,
         headers: Mapping[str, str],
@@ -64,9 +64,9 @@ class OwnOrigin:
         self._fetcher = fetcher
         self._headers, self._cookies = headers, cookies
         self._granted = granted
-        self._origin = origin(document.final_url)
+        self._origin = url_origin(document.final_url)
         # A redirect to another origin takes the job's headers away for good, as in the fetcher.
-        been_at = {origin(hop.url) for hop in document.redirects}
+        been_at = {url_origin(hop.url) for hop in document.redirects}
         self._secret = bool(headers or cookies) and been_at <= {self._origin}
         self._served = False
 
@@ -95,7 +95,7 @@ class OwnOrigin:
         if request.is_navigation_request() and frame.parent_frame is not None:
             asking = frame.parent_frame
         try:
-            return origin(asking.url) == self._origin
+            return url_origin(asking.url) == self._origin
         except FetchError:
             return False
 
@@ -108,7 +108,7 @@ class OwnOrigin:
         cookies = {each["name"]: each["value"] for each in jar if _is_plain(each)}
         try:
             if self._granted.courtesy is not None:
-                await self._granted.courtesy.wait(server(request.url))
+                await self._granted.courtesy.wait(host_and_port(request.url))
             fetched = await self._fetcher.fetch(
                 FetchRequest(
                     request.url,
@@ -130,7 +130,7 @@ def _is_plain(cookie: Mapping[str, object]) -> bool:
     return bool(cookie.get("name")) and "value" in cookie
 
 
-async def _fulfill(route: Route, fetched: Fetched) -> None:
+async def _fulfill(route: Route, fetched: FetchedResponse) -> None:
     headers: dict[str, str] = {}
     for name, value in fetched.headers:
         if name not in _NOT_PASSED_ON:

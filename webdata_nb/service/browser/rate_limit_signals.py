@@ -14,7 +14,7 @@ from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.forward_proxy import SAID_HERE
 from webdata_nb.service.web.subresource_throttle import Courtesy
-from webdata_nb.service.web.urls import server
+from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Response, Route
@@ -44,7 +44,7 @@ class Complaints:
         if response.headers.get(name.lower()) == value:
             return
         try:
-            asked = server(response.url)
+            asked = host_and_port(response.url)
         except FetchError:  # what the page made itself, such as data: and blob:
             return
         after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
@@ -66,7 +66,7 @@ class Complaints:
 
         with contextlib.suppress(Error):
             try:
-                await self._courtesy.wait(server(request.url))
+                await self._courtesy.wait(host_and_port(request.url))
             except FetchError:
                 await route.abort("blockedbyclient")
             else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from webdata_nb.service.browser.devices import Screen
-from webdata_nb.service.web.fetch import Fetched
+from webdata_nb.service.web.fetch import FetchedResponse
 
 MOST_PIXELS_HIGH: Final = 16_384
 """The most of a page's height that a screenshot shows; longer images fail to open in places."""
@@ -65,7 +65,7 @@ class RenderRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
     screenshot: Shot | None = None
-    document: Fetched | None = None
+    document: FetchedResponse | None = None
     delay_s: float = 0.0
 
     def context_options(self, screen: Screen) -> dict[str, Any]:

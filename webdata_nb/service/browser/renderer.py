@@ -40,13 +40,13 @@ from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest
+from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
 from webdata_nb.service.web.forward_proxy import Allowance, ForwardProxy
-from webdata_nb.service.web.request import rounded
+from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
 from webdata_nb.service.web.subresource_throttle import Courtesy
 from webdata_nb.service.web.throttle import Throttle
-from webdata_nb.service.web.urls import server
+from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -219,7 +219,7 @@ class Browser:
                     return await self._render(request, progress)
         except TimeoutError:
             if deadline.expired():
-                had_s = rounded(request.timeout_s)
+                had_s = format_seconds(request.timeout_s)
                 late = f"{progress.what} took longer than the page's {had_s} s"
                 raise ScrapeError("render", late) from None
             raise
@@ -245,7 +245,7 @@ class Browser:
         self,
         life: _Life,
         request: RenderRequest,
-        document: Fetched,
+        document: FetchedResponse,
         screen: Screen,
         progress: _Progress,
     ) -> Rendered:
@@ -260,17 +260,17 @@ class Browser:
                 tab = Tab(context, request, document, granted, progress.say)
                 return await tab.render(self._fetcher)
 
-    def _courtesy(self, request: RenderRequest, document: Fetched) -> Courtesy | None:
+    def _courtesy(self, request: RenderRequest, document: FetchedResponse) -> Courtesy | None:
         if self._throttle is None:
             return None
         return Courtesy(
             self._throttle,
-            server(document.final_url),
+            host_and_port(document.final_url),
             delay_s=request.delay_s,
             patience_s=min(_PATIENCE_S, request.timeout_s / 4),
         )
 
-    async def _fetch(self, request: RenderRequest, screen: Screen) -> Fetched:
+    async def _fetch(self, request: RenderRequest, screen: Screen) -> FetchedResponse:
         agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
         if any(name.lower() == "user-agent" for name in request.headers):
             agent = {}

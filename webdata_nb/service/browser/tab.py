@@ -19,9 +19,9 @@ from webdata_nb.service.browser.render_request import (
 )
 from webdata_nb.service.browser.shutdown import CLOSE_S, detach
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
-from webdata_nb.service.web.fetch import Fetched, Fetcher
+from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
 from webdata_nb.service.web.forward_proxy import HERE, Pass
-from webdata_nb.service.web.urls import canonical, parts
+from webdata_nb.service.web.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response
@@ -109,7 +109,7 @@ class Tab:
         self,
         context: BrowserContext,
         request: RenderRequest,
-        document: Fetched,
+        document: FetchedResponse,
         granted: Pass,
         say: Callable[[str], None],
     ) -> None:
@@ -243,7 +243,7 @@ class Tab:
         if (refusal := self._landing.refused_by(self._granted)) is not None:
             raise refusal
         try:
-            final_url = canonical(tree["url"])
+            final_url = canonical_url(tree["url"])
         except FetchError:
             shown = str(tree["url"])[:80]
             raise ScrapeError("render", f"the page led to {shown!r}, which is no page") from None
@@ -264,7 +264,7 @@ class Tab:
 class _Landing:
     """Where the main frame went last, and what answered there."""
 
-    def __init__(self, document: Fetched) -> None:
+    def __init__(self, document: FetchedResponse) -> None:
         self.url = document.final_url
         self.status = document.status
         self.headers = document.headers
@@ -276,7 +276,7 @@ class _Landing:
     def refused_by(self, granted: Pass) -> FetchError | None:
         """Return why nothing answered there that may: the policy, or a name without an address."""
         try:
-            there = parts(self.url)
+            there = split_url(self.url)
         except FetchError:
             return None
         refusal = granted.refused.get((there.host, there.port))

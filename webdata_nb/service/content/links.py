@@ -9,7 +9,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from webdata_nb.service.content.parser import Element, collapse
-from webdata_nb.service.web.urls import Joiner, canonical
+from webdata_nb.service.web.urls import UrlJoiner, canonical_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,9 +116,9 @@ class Links(dict[str | None, str | None]):
 
     def __init__(self, final_url: str, base_href: str | None = None) -> None:
         super().__init__()
-        base = Joiner(final_url).join(base_href) if base_href else None
-        self.base = base or canonical(final_url)
-        self._joiner: Joiner | None = None  # made for the first link that needs it
+        base = UrlJoiner(final_url).join(base_href) if base_href else None
+        self.base = base or canonical_url(final_url)
+        self._joiner: UrlJoiner | None = None  # made for the first link that needs it
         self[None] = None  # what has no href leads nowhere
         self[""] = self["#"] = self.base
         self.pages: dict[str | None, str | None] = {None: None, "": None, "#": None}
@@ -177,7 +177,7 @@ class Links(dict[str | None, str | None]):
         if _NO_PAGE.match(page):
             return None
         if self._joiner is None:
-            self._joiner = Joiner(self.base)
+            self._joiner = UrlJoiner(self.base)
         return self._joiner.join(page)
 
 

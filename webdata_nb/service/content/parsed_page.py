@@ -12,7 +12,7 @@ from webdata_nb.service.content.parser import by_tag, parse
 from webdata_nb.service.content.shadow_dom import compose
 from webdata_nb.service.content.tags import READ
 from webdata_nb.service.content.xhtml import closed, is_xhtml
-from webdata_nb.service.web.charset import sniff, to_text
+from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Document, Element
@@ -58,10 +58,10 @@ class Reading:
 
 def read(source: Source) -> Reading:
     """Decode and parse one HTML page."""
-    charset = sniff(source.body, source.content_type)
+    charset = sniff_charset(source.body, source.content_type)
     xhtml = is_xhtml(source.body, source.content_type)
     body = closed(source.body) if xhtml else source.body
-    return _read(source, parse(to_text(body, charset)), charset)
+    return _read(source, parse(decode_text(body, charset)), charset)
 
 
 def read_as(source: Source, page: str, charset: Charset | None) -> Reading:

@@ -39,7 +39,7 @@ from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.base import JobContext, Spool
 from webdata_nb.service.store.records import Batch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
-from webdata_nb.service.web.urls import canonical, canonical_key
+from webdata_nb.service.web.urls import canonical_key, canonical_url
 
 FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
     "bfs": BreadthFirst,
@@ -106,7 +106,7 @@ class _CrawlRun:
         self._stored: dict[int, tuple[str, CrawlResult]] = {}
         self._spool = tools.spool
         self._in_work = 0
-        self._start = canonical(request.url)
+        self._start = canonical_url(request.url)
         self._failure: str | None = None
         self.seeds: SitemapSeeds | None = None
         self._unsaved_seeds: SitemapSeeds | None = None

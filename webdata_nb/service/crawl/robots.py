@@ -16,10 +16,10 @@ from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.pages.page_pipeline import wait_before_retry
 from webdata_nb.service.runtime.cooperative import in_turns
-from webdata_nb.service.web.charset import Charset, to_text
-from webdata_nb.service.web.fetch import FetchRequest, Limits
+from webdata_nb.service.web.charset import Charset, decode_text
+from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
-from webdata_nb.service.web.urls import origin
+from webdata_nb.service.web.urls import url_origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
 MAX_PARSED_BYTES: Final = 500 * 1024
@@ -32,7 +32,7 @@ MAX_CACHE_BYTES: Final = 16 * 1024 * 1024
 # The RFC fixes the encoding; no header or guess changes it.
 UTF_8: Final = Charset("UTF-8", "default")
 # Five hops (2.3.1.2); a file that unpacks to more than this is no robots.txt.
-LIMITS: Final = Limits(
+LIMITS: Final = FetchLimits(
     wire_bytes=10 * MAX_PARSED_BYTES, decoded_bytes=10 * MAX_PARSED_BYTES, redirects=5
 )
 _PREFIX: Final = "robots:"
@@ -161,7 +161,7 @@ class RobotsCache:
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0
             return RobotsAttempt(RobotsReply(status, "", str(error)), kind=error.kind)
         after_s = fetched.retry_after_s
-        text = to_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
+        text = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
         most_s = _most_s(fetched.header("cache-control") or "")
         return RobotsAttempt(
             RobotsReply(fetched.status, text), retry_after_s=after_s, most_s=most_s
@@ -204,14 +204,14 @@ class JobRobots:
 
     async def rules(self, url: str) -> RobotsRules:
         """Return what the file says to us."""
-        answer, site = await self.answer(url), origin(url)
+        answer, site = await self.answer(url), url_origin(url)
         if site not in self._rules:
             self._rules[site] = await in_turns(RobotsRules.parsing(answer.rules, self._token))
         return self._rules[site]
 
     async def answer(self, url: str) -> RobotsReply:
         """Return the site's answer, asked for once a job."""
-        site = origin(url)
+        site = url_origin(url)
         if site in self._answers:
             return self._answers[site]
         async with self._locks.setdefault(site, asyncio.Lock()):

@@ -16,9 +16,9 @@ from webdata_nb.service.documents import sitemap
 from webdata_nb.service.documents.sitemap import Listing
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.pages.page_pipeline import wait_before_retry
-from webdata_nb.service.web.fetch import Fetched, FetchRequest, Limits
+from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
-from webdata_nb.service.web.urls import join, origin
+from webdata_nb.service.web.urls import join_url, url_origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.
 MAX_FILES: Final = 50
@@ -27,7 +27,7 @@ MAX_SEEDS: Final = 50_000
 MAX_PROBLEMS_LISTED: Final = 100
 FILE_TIMEOUT_S: Final = 20.0
 TOTAL_TIMEOUT_S: Final = 60.0
-LIMITS: Final = Limits(wire_bytes=sitemap.BYTES, decoded_bytes=sitemap.BYTES)
+LIMITS: Final = FetchLimits(wire_bytes=sitemap.BYTES, decoded_bytes=sitemap.BYTES)
 _SNAPSHOT: Final = "sitemaps"
 
 
@@ -57,7 +57,7 @@ class SitemapReader:
     """Reads the sitemaps of one site, one after the other."""
 
     fetcher: PoliteFetcher
-    read: Callable[[Fetched], Awaitable[Listing]]
+    read: Callable[[FetchedResponse], Awaitable[Listing]]
     robots: JobRobots
     polite: bool
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -66,18 +66,18 @@ class SitemapReader:
     async def seeds(self, start: str) -> SitemapSeeds:
         """Return what the sitemaps of the site of `start` list, in their order."""
         listed = await self._announced(start)
-        guess = f"{origin(start)}/sitemap.xml"
+        guess = f"{url_origin(start)}/sitemap.xml"
         # A file that nobody announced is not even a fault where it is not there.
         silent = set() if guess in listed else {guess}
         if silent and (not self.polite or await self.robots.allowed(guess)):
             listed.append(guess)
-        return await self._read_all(deque(listed), silent, origin(start))
+        return await self._read_all(deque(listed), silent, url_origin(start))
 
     async def _announced(self, start: str) -> list[str]:
         found: list[str] = []
         for text in (await self.robots.rules(start)).sitemaps:
             try:
-                url = join(f"{origin(start)}/robots.txt", text)
+                url = join_url(f"{url_origin(start)}/robots.txt", text)
             except FetchError:
                 continue
             if url is not None:
@@ -104,7 +104,7 @@ class SitemapReader:
                         )
                     )
                 break
-            listing = await self._read(url, whole, own=origin(url) == home)
+            listing = await self._read(url, whole, own=url_origin(url) == home)
             if listing.problem and not (url in silent and listing.problem in _ABSENT):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
@@ -132,7 +132,7 @@ _ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
 
 async def _fetched(
     fetcher: PoliteFetcher, request: FetchRequest, allowance: Allowance, delay_s: float
-) -> tuple[Fetched | None, str]:
+) -> tuple[FetchedResponse | None, str]:
     """Return a file, or why there is none; passing faults are tried again."""
     attempt = 0
     while True:

@@ -21,9 +21,9 @@ from webdata_nb.service.errors import (
     SourceRefused,
     SourceSlow,
 )
-from webdata_nb.service.web.fetch import Fetched, Fetcher, FetchRequest, Limits
+from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
 from webdata_nb.service.web.throttle import Throttle
-from webdata_nb.service.web.urls import server
+from webdata_nb.service.web.urls import host_and_port
 
 ATTEMPTS: Final = 3
 # Pause after an overload reply without Retry-After.
@@ -31,8 +31,8 @@ PAUSE_S: Final = 2.0
 # An answer that comes later than this cannot be used within the call any more.
 _LEAST_S: Final = 0.5
 _MIB: Final = 1024 * 1024
-FILE_LIMITS: Final = Limits(wire_bytes=10 * _MIB, decoded_bytes=10 * _MIB, redirects=5)
-_JSON_LIMITS: Final = Limits(wire_bytes=10 * _MIB, decoded_bytes=40 * _MIB, redirects=0)
+FILE_LIMITS: Final = FetchLimits(wire_bytes=10 * _MIB, decoded_bytes=10 * _MIB, redirects=5)
+_JSON_LIMITS: Final = FetchLimits(wire_bytes=10 * _MIB, decoded_bytes=40 * _MIB, redirects=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ class Exchange:
             raise SourceProblem(f"the file answered {fetched.status}")
         return fetched.body
 
-    async def _answer(self, way: Fetcher, request: FetchRequest, limits: Limits) -> Fetched:
+    async def _answer(
+        self, way: Fetcher, request: FetchRequest, limits: FetchLimits
+    ) -> FetchedResponse:
         attempt = 1
         while True:
             try:
@@ -114,12 +116,14 @@ class Exchange:
                     raise SourceProblem(str(passing)) from None
             attempt += 1
 
-    async def _once(self, way: Fetcher, request: FetchRequest, limits: Limits) -> Fetched:
+    async def _once(
+        self, way: Fetcher, request: FetchRequest, limits: FetchLimits
+    ) -> FetchedResponse:
         left = self.deadline.left_s
         if left <= 0:
             raise self._slow()
         try:
-            host = server(request.url)
+            host = host_and_port(request.url)
             async with asyncio.timeout(left):
                 async with self.throttle.slot(host, delay_s=self.pace_s, max_wait_s=left):
                     fetched = await way.fetch(_bounded(request, limits, left))
@@ -130,7 +134,7 @@ class Exchange:
         await self._judge(host, fetched)
         return fetched
 
-    async def _judge(self, host: str, fetched: Fetched) -> None:
+    async def _judge(self, host: str, fetched: FetchedResponse) -> None:
         """Tell the throttle how it went; raise where the status says that there is no answer."""
         status = fetched.status
         if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
@@ -153,7 +157,7 @@ class Exchange:
     def _slow(self) -> SourceSlow:
         return SourceSlow(f"{self.source} did not answer within timeout_ms")
 
-    def _no_json(self, fetched: Fetched) -> SourceProblem:
+    def _no_json(self, fetched: FetchedResponse) -> SourceProblem:
         """Say what an answer without JSON means: mostly a wall in front of the source."""
         moved = HTTPStatus.MULTIPLE_CHOICES <= fetched.status < HTTPStatus.BAD_REQUEST
         page = fetched.body.lstrip()[:1] == b"<"
@@ -169,7 +173,7 @@ class _Passing(Exception):
     """A failure that another try may not meet."""
 
 
-def _bounded(request: FetchRequest, limits: Limits, seconds: float) -> FetchRequest:
+def _bounded(request: FetchRequest, limits: FetchLimits, seconds: float) -> FetchRequest:
     follows = limits.redirects > 0
     return FetchRequest(
         request.url,

@@ -11,7 +11,7 @@ from webdata_nb.service.content.parser import read_feed
 from webdata_nb.service.documents.feeds import feed_page
 from webdata_nb.service.documents.pdf import pdf_page
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.web.charset import sniff, to_text
+from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.source import Source
@@ -124,8 +124,8 @@ def read_document(source: Source, kind: Kind) -> tuple[Reading, str | None]:
     """
     if kind == "pdf":
         return read_as(source, pdf_page(source.body), None), None
-    charset = sniff(source.body, source.content_type)
-    text = to_text(source.body, charset)
+    charset = sniff_charset(source.body, source.content_type)
+    text = decode_text(source.body, charset)
     return read_as(source, _page(text, kind), charset), text
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.urls import canonical
+from webdata_nb.service.web.urls import canonical_url
 
 # The protocol's own bounds for one file.
 URLS: Final = 50_000
@@ -141,7 +141,7 @@ class _Reader:
         if len(url) > URL_LENGTH:
             return
         try:
-            into.setdefault(canonical(url))
+            into.setdefault(canonical_url(url))
         except FetchError:
             return
         if len(into) > URLS:

@@ -17,9 +17,9 @@ from webdata_nb.service.extract.chat import RUNGS, Answer, Message, Rung
 from webdata_nb.service.extract.model_providers import Model
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.request import Fetched, Limits
+from webdata_nb.service.web.request import FetchedResponse, FetchLimits
 
-LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
+LIMITS: Final = FetchLimits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 _REMEMBERED: Final = 1000
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -151,7 +151,7 @@ class Endpoint:
             _put(self._line.rungs, place, rung)
         return answer, rung
 
-    async def _send(self, body: bytes) -> Fetched:
+    async def _send(self, body: bytes) -> FetchedResponse:
         for attempt in count(1):
             await self._rest()
             async with self._line.places:
@@ -171,7 +171,7 @@ class Endpoint:
             raise ExtractError(*_FAILURES.get(failure, _UNREACHABLE))
         return reply
 
-    async def _fetched(self, body: bytes) -> tuple[Fetched | None, str]:
+    async def _fetched(self, body: bytes) -> tuple[FetchedResponse | None, str]:
         headers = {"Content-Type": "application/json"}
         if self._model.key:
             headers["Authorization"] = f"Bearer {self._model.key}"

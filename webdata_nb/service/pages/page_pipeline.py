@@ -24,14 +24,14 @@ from webdata_nb.service.pages.render_options import SCREENSHOT, Look
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.web.fetch import Fetched, FetchRequest
+from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import (
     TRANSIENT_KINDS,
     TRANSIENT_STATUS,
     Allowance,
     PoliteFetcher,
 )
-from webdata_nb.service.web.urls import parts
+from webdata_nb.service.web.urls import split_url
 
 ATTEMPTS: Final = 3
 # For a page whose server sends Retry-After: the page's deadline usually ends the attempts first.
@@ -171,7 +171,7 @@ class Visitor:
     async def _rendered(
         self,
         errand: Errand,
-        fetched: Fetched,
+        fetched: FetchedResponse,
         came: Arrived,
         allowance: Allowance,
         allow_hop: AllowHop | None,
@@ -234,7 +234,7 @@ class Visitor:
             hops=len(source.redirects),
         )
 
-    async def read_sitemap(self, fetched: Fetched) -> Listing:
+    async def read_sitemap(self, fetched: FetchedResponse) -> Listing:
         """Return what a sitemap lists; what a page worker could not read is its problem."""
         source = _source(fetched, datetime.now(UTC))
         options = ScrapeOptions(formats=(SITEMAP,), facts=frozenset())
@@ -259,7 +259,7 @@ class Visitor:
         return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
 
     async def _render(
-        self, errand: Errand, fetched: Fetched, allowance: Allowance
+        self, errand: Errand, fetched: FetchedResponse, allowance: Allowance
     ) -> Rendered | None:
         """Have the browser load the page that was fetched, where that is needed."""
         look = errand.look
@@ -290,7 +290,7 @@ class Visitor:
 
     async def _fetch(
         self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
-    ) -> Fetched:
+    ) -> FetchedResponse:
         """Fetch, again where that may help, within what the page is allowed."""
         attempt = 0
         while True:
@@ -309,13 +309,13 @@ class Visitor:
                     raise failure or FetchError("protocol", "no answer")
                 return fetched
             cause = f"http_{fetched.status}" if fetched else failure.kind if failure else ""
-            self._retries.event("page_retried", host=parts(errand.url).host, cause=cause)
+            self._retries.event("page_retried", host=split_url(errand.url).host, cause=cause)
             await sleep(wait)
             allowance.restart_if_interrupted()
 
     async def _attempt(
         self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
-    ) -> tuple[Fetched | None, FetchError | None]:
+    ) -> tuple[FetchedResponse | None, FetchError | None]:
         request = FetchRequest(errand.url, headers=errand.headers, cookies=errand.cookies)
         try:
             fetched = await self._fetcher.fetch(
@@ -349,18 +349,18 @@ async def _stopped(url: str, allowance: Allowance, allow_hop: AllowHop | None) -
         raise FetchError("timeout", f"robots.txt for {url!r} did not come in time.") from None
 
 
-def _is_html(fetched: Fetched) -> bool:
+def _is_html(fetched: FetchedResponse) -> bool:
     return "html" in (fetched.header("content-type") or "text/html").lower()
 
 
-def _is_text(fetched: Fetched) -> bool:
+def _is_text(fetched: FetchedResponse) -> bool:
     kind = (fetched.header("content-type") or "").lower()
     if kind.startswith("application/"):
         return "json" in kind or "xml" in kind
     return kind.startswith("text/")
 
 
-def _as_text(fetched: Fetched) -> Fetched:
+def _as_text(fetched: FetchedResponse) -> FetchedResponse:
     """Return a document that is no HTML as one that a browser shows, and does not save."""
     _, mark, charset = (fetched.header("content-type") or "").lower().partition("charset=")
     kind = f"text/plain; charset={charset}" if mark else "text/plain"
@@ -368,7 +368,7 @@ def _as_text(fetched: Fetched) -> Fetched:
     return replace(fetched, headers=(*kept, ("content-type", kind)))
 
 
-def _source(fetched: Fetched, at: datetime) -> Source:
+def _source(fetched: FetchedResponse, at: datetime) -> Source:
     return Source(
         url=fetched.url,
         final_url=fetched.final_url,
@@ -392,7 +392,7 @@ def _base64(data: bytes) -> Steps[str]:
 
 def _visit(
     errand: Errand,
-    fetched: Fetched,
+    fetched: FetchedResponse,
     allowance: Allowance,
     at: datetime,
     *,

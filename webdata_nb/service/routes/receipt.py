@@ -25,7 +25,7 @@ from webdata_nb.service.routes.routing import (
     strict_router,
 )
 from webdata_nb.service.store.records import Job, UrlOutcome
-from webdata_nb.service.web.urls import canonical
+from webdata_nb.service.web.urls import canonical_url
 
 router = strict_router("crawl")
 
@@ -63,7 +63,7 @@ async def _one(state: AppState, job: Job, url: str, outcome: str | None) -> Resp
     found = await state.store.receipt_entry(job.id, url)
     if found is None:
         try:
-            url = canonical(url)
+            url = canonical_url(url)
         except FetchError as error:
             raise BadInput(str(error), loc=("query", "url")) from None
         found = await state.store.receipt_entry(job.id, url)

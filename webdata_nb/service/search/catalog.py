@@ -25,7 +25,7 @@ from webdata_nb.service.search.providers.mojeek import Mojeek
 from webdata_nb.service.search.providers.searxng import Searxng
 from webdata_nb.service.search.providers.serper import Serper
 from webdata_nb.service.search.providers.tavily import Tavily
-from webdata_nb.service.web.addresses import is_near
+from webdata_nb.service.web.addresses import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 
 _SEARCH_APIS: Final[tuple[SearchApi, ...]] = (
@@ -194,7 +194,7 @@ class ProviderCatalog:
         opened: dict[str, SearchProvider] = {}
         for name in (link.provider for link in links):
             access = chosen.of(name)
-            direct = near is not None and is_near(urlsplit(access.url or "").hostname or "")
+            direct = near is not None and is_local_host(urlsplit(access.url or "").hostname or "")
             opened[name] = self._open(name, access, near if direct and near else fetcher)
         return opened
 

@@ -8,7 +8,7 @@ from webdata_nb.contract.results import result_key
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.search.providers.base import SearchResult
 from webdata_nb.service.search.redirectors import unwrap_redirect
-from webdata_nb.service.web.urls import canonical
+from webdata_nb.service.web.urls import canonical_url
 
 
 class Ranking:
@@ -53,6 +53,6 @@ def organic_url(url: str) -> str | None:
     if target is None:
         return None
     try:
-        return canonical(f"https:{target}" if target.startswith("//") else target)
+        return canonical_url(f"https:{target}" if target.startswith("//") else target)
     except FetchError:
         return None

@@ -112,7 +112,7 @@ class AddressClass:
     this_host: bool
 
 
-def is_address(host: str) -> bool:
+def is_ip_address(host: str) -> bool:
     """Tell whether a canonical host is an address, and no name."""
     # A canonical IPv4 address ends in a digit and an IPv6 one has a colon; names cost no parsing.
     if not host[-1].isdigit() and ":" not in host:
@@ -125,7 +125,7 @@ def is_address(host: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def classify(ip: str) -> AddressClass:
+def classify_address(ip: str) -> AddressClass:
     """Look one address up in the table.
 
     Raises
@@ -136,7 +136,7 @@ def classify(ip: str) -> AddressClass:
     address: Address = ip_address(ip.partition("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    inside = embedded(address)
+    inside = embedded_ipv4_addresses(address)
     every = (address, *inside)
     return AddressClass(
         address,
@@ -146,7 +146,7 @@ def classify(ip: str) -> AddressClass:
     )
 
 
-def embedded(address: Address) -> tuple[IPv4Address, ...]:
+def embedded_ipv4_addresses(address: Address) -> tuple[IPv4Address, ...]:
     """Give the IPv4 addresses that an IPv6 address may be carrying, by every known scheme."""
     if isinstance(address, IPv4Address):
         return ()
@@ -190,14 +190,14 @@ _NEAR = tuple(
 _NEAR_NAMES = (".localhost", ".local", ".lan", ".internal", ".home.arpa")
 
 
-def is_near(host: str) -> bool:
+def is_local_host(host: str) -> bool:
     """Tell whether a host is this machine, or one of its own network, as it is written.
 
     Nothing is looked up: names without a dot and those under the suffixes of local networks.
 
     Examples
     --------
-    >>> [is_near(host) for host in ("localhost", "192.168.0.4", "searxng", "example.com")]
+    >>> [is_local_host(host) for host in ("localhost", "192.168.0.4", "searxng", "example.com")]
     [True, True, True, False]
     """
     name = host.rstrip(".").lower()

@@ -17,7 +17,7 @@ from webdata_nb.service.web.prescan import declared_labels, wide_encoding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Source = Literal["bom", "http", "meta", "detected", "default"]
+CharsetSource = Literal["bom", "http", "meta", "detected", "default"]
 
 _PRESCAN_BYTES: Final = 1024
 _LATE_BYTES: Final = 64 * 1024
@@ -52,10 +52,10 @@ class Charset:
     """
 
     name: str
-    source: Source
+    source: CharsetSource
 
 
-def sniff(body: bytes, content_type: str | None = None) -> Charset:
+def sniff_charset(body: bytes, content_type: str | None = None) -> Charset:
     """Find a body's encoding.
 
     Parameters
@@ -79,9 +79,9 @@ def sniff(body: bytes, content_type: str | None = None) -> Charset:
 
     Examples
     --------
-    >>> sniff(b"<meta charset=latin1>")
+    >>> sniff_charset(b"<meta charset=latin1>")
     Charset(name='windows-1252', source='meta')
-    >>> sniff("é".encode(), "text/html; charset=utf8")
+    >>> sniff_charset("é".encode(), "text/html; charset=utf8")
     Charset(name='UTF-8', source='http')
     """
     for mark, name in _MARKS:
@@ -96,12 +96,12 @@ def sniff(body: bytes, content_type: str | None = None) -> Charset:
     return _by_content(body)
 
 
-def to_text(body: bytes, charset: Charset) -> str:
+def decode_text(body: bytes, charset: Charset) -> str:
     """Decode a body, without its byte order mark; malformed bytes become U+FFFD.
 
     Examples
     --------
-    >>> to_text(bytes([0x80, 0x35]), Charset("windows-1252", "default"))
+    >>> decode_text(bytes([0x80, 0x35]), Charset("windows-1252", "default"))
     '€5'
     """
     for mark, name in _MARKS:
@@ -114,12 +114,12 @@ def to_text(body: bytes, charset: Charset) -> str:
 
 
 @lru_cache(maxsize=1024)
-def encoding_of(label: str) -> str | None:
+def encoding_for_label(label: str) -> str | None:
     """Give the WHATWG name of the encoding that a label stands for.
 
     Examples
     --------
-    >>> encoding_of("iso-8859-1"), encoding_of("sjis"), encoding_of("no-such")
+    >>> encoding_of("iso-8859-1"), encoding_of("sjis"), encoding_for_label("no-such")
     ('windows-1252', 'Shift_JIS', None)
     """
     if len(label) > _MAX_LABEL_CHARS:
@@ -132,13 +132,13 @@ def encoding_of(label: str) -> str | None:
 
 def _http_charset(content_type: str | None) -> str | None:
     found = _HTTP_CHARSET.search(content_type) if content_type else None
-    return encoding_of(found[1] if found[1] is not None else found[2]) if found else None
+    return encoding_for_label(found[1] if found[1] is not None else found[2]) if found else None
 
 
 def _declared(head: bytes) -> str | None:
     if (wide := wide_encoding(head)) is not None:
         return wide
-    name = next(filter(None, map(encoding_of, declared_labels(head))), None)
+    name = next(filter(None, map(encoding_for_label, declared_labels(head))), None)
     # Whoever could read the declaration as ASCII is not reading UTF-16 (HTML standard, prescan).
     if name in {"UTF-16LE", "UTF-16BE"}:
         return "UTF-8"

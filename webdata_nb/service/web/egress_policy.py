@@ -7,10 +7,10 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Literal
 
 from webdata_nb.service.errors import Refused
-from webdata_nb.service.web.addresses import classify
-from webdata_nb.service.web.urls import Parts, parts
+from webdata_nb.service.web.addresses import classify_address
+from webdata_nb.service.web.urls import UrlParts, split_url
 
-Mode = Literal["local", "team"]
+EgressMode = Literal["local", "team"]
 
 _OTHER_PROTOCOLS: Final = """
     1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113
@@ -61,7 +61,7 @@ class EgressPolicy:
     webdata_nb.service.errors.Refused: The network policy of this service does not ...
     """
 
-    mode: Mode
+    mode: EgressMode
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     own_port: int | None = None
 
@@ -78,13 +78,13 @@ class EgressPolicy:
             When the URL carries a user name or password, or names a port or an address that is
             not allowed.
         """
-        there = parts(url)
+        there = split_url(url)
         self.check_parts(there)
         written = _written_addresses(there.host)
         if written and not any(self._address_allowed(each, there.port) for each in written):
             raise Refused(_ADDRESS_REFUSED)
 
-    def check_parts(self, url: Parts) -> None:
+    def check_parts(self, url: UrlParts) -> None:
         """Do as `check_url` does, for a URL already taken apart."""
         if url.has_credentials:
             raise Refused(
@@ -116,7 +116,7 @@ class EgressPolicy:
 
     def _address_allowed(self, ip: str, port: int) -> bool:
         try:
-            found = classify(ip)
+            found = classify_address(ip)
         except ValueError:
             return False
         if found.metadata or (found.this_host and port == self.own_port):
@@ -132,7 +132,7 @@ def _written_addresses(host: str) -> tuple[str, ...]:
     if name == "localhost" or name.endswith(".localhost"):
         return ("127.0.0.1", "::1")
     try:
-        classify(host)
+        classify_address(host)
     except ValueError:
         return ()
     return (host,)

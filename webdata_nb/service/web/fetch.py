@@ -16,20 +16,20 @@ import aiohttp
 from yarl import URL
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.addresses import is_address
+from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.content_codings import ACCEPTED
 from webdata_nb.service.web.redirects import Visit
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     AllowHop,
-    Fetched,
+    FetchedResponse,
+    FetchLimits,
     FetchRequest,
-    Limits,
     Redirect,
 )
 from webdata_nb.service.web.resolver import Lookup, Resolver
-from webdata_nb.service.web.urls import Parts, canonical, parts
+from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.service.web.egress_policy import EgressPolicy
 
-__all__ = ["AllowHop", "FetchRequest", "Fetched", "Fetcher", "Limits", "Redirect"]
+__all__ = ["AllowHop", "FetchLimits", "FetchRequest", "FetchedResponse", "Fetcher", "Redirect"]
 
 
 class Fetcher:
@@ -82,7 +82,7 @@ class Fetcher:
         user_agent: str,
         proxy: str | None = None,
         ca_bundle: Path | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - frozen, so one default serves all
+        limits: FetchLimits = FetchLimits(),  # noqa: B008 - frozen, so one default serves all
         connections: int = 100,
         lookup: Lookup | None = None,
     ) -> None:
@@ -115,7 +115,9 @@ class Fetcher:
             await self._resolver.close()
         self._session = self._resolver = None
 
-    async def fetch(self, request: FetchRequest, *, allow_hop: AllowHop | None = None) -> Fetched:
+    async def fetch(
+        self, request: FetchRequest, *, allow_hop: AllowHop | None = None
+    ) -> FetchedResponse:
         """Fetch one page.
 
         An HTTP error status is a result like any other.
@@ -126,8 +128,8 @@ class Fetcher:
             What to fetch, and how.
         allow_hop : callable, optional
             Asked with the URL of each redirect hop before it is requested. When it answers with
-            a reason, the fetch ends there and the reason is in `Fetched.stopped`. The time it
-            takes counts against the page's deadline.
+            a reason, the fetch ends there and the reason is in `FetchedResponse.stopped`. The time
+            it takes counts against the page's deadline.
 
         Raises
         ------
@@ -162,15 +164,15 @@ class Fetcher:
         Refused
             When the policy forbids the URL or an address of its host.
         """
-        there = parts(canonical(url))
+        there = split_url(canonical_url(url))
         await self._check_hop(there)
-        if self._proxy is None and not is_address(there.host):
+        if self._proxy is None and not is_ip_address(there.host):
             await self._names().addresses(there.host, there.port)
 
-    async def _check_hop(self, there: Parts) -> None:
+    async def _check_hop(self, there: UrlParts) -> None:
         """Check all that is known without a lookup; the connector checks what it resolves."""
         self._policy.check_parts(there)
-        if is_address(there.host):
+        if is_ip_address(there.host):
             self._policy.check_address(there.host, there.port)
         elif self._proxy is not None:
             # A proxy resolves names itself. What this host knows of a name is checked all the same.

@@ -22,14 +22,14 @@ from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
 from webdata_nb.service.errors import FetchError, Refused
-from webdata_nb.service.web.addresses import is_address
+from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.http_heads import Head, HeadError, read_head
 from webdata_nb.service.web.resolver import Lookup, Resolver
 from webdata_nb.service.web.subresource_throttle import Courtesy
 from webdata_nb.service.web.tls_interceptor import Voucher
-from webdata_nb.service.web.urls import Parts, canonical, parts
+from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 _MIB: Final = 1024 * 1024
 _PIECE: Final = 64 * 1024
@@ -104,7 +104,7 @@ class Pass:
         if self.spent > self.allowance.wire_bytes:
             raise FetchError("too_large", "The page's traffic is more than a page may have.")
 
-    def note_refusal(self, there: Parts, failure: FetchError) -> None:
+    def note_refusal(self, there: UrlParts, failure: FetchError) -> None:
         """Remember where no connection was tried, up to a bound."""
         if len(self.refused) < _MOST_REMEMBERED:
             self.refused[there.host, there.port] = failure
@@ -303,7 +303,7 @@ class ForwardProxy:
             far[1].transport.abort()
 
     async def _far_end(
-        self, there: Parts, granted: Pass, *, tunnel: bool
+        self, there: UrlParts, granted: Pass, *, tunnel: bool
     ) -> tuple[_STREAMS, Voucher | None]:
         """Connect to where a request goes, in its host's time; and who vouches for the site."""
         self._policy.check_parts(there)
@@ -322,27 +322,27 @@ class ForwardProxy:
         far[1].transport.abort()
         return await self._reach(there, tunnel=tunnel), None
 
-    async def _reach(self, there: Parts, *, tunnel: bool) -> _STREAMS:
+    async def _reach(self, there: UrlParts, *, tunnel: bool) -> _STREAMS:
         """Connect to where a request goes, after every check."""
         if self._upstream is None:
             return await _dial(await self._addresses(there), there.port)
         await self._check_for_upstream(there)
         return await self._upstream.connect(there if tunnel else None)
 
-    async def _addresses(self, there: Parts) -> tuple[str, ...]:
-        if not is_address(there.host):
+    async def _addresses(self, there: UrlParts) -> tuple[str, ...]:
+        if not is_ip_address(there.host):
             return await self._resolver.addresses(there.host, there.port)
         self._policy.check_address(there.host, there.port)
         return (there.host,)
 
-    async def _check_for_upstream(self, there: Parts) -> None:
+    async def _check_for_upstream(self, there: UrlParts) -> None:
         # A name that this host does not know is the upstream proxy's to judge, as in the fetcher.
-        if is_address(there.host):
+        if is_ip_address(there.host):
             self._policy.check_address(there.host, there.port)
         else:
             await self._resolver.check_known(there.host, there.port)
 
-    def _request(self, head: Head, there: Parts) -> bytes:
+    def _request(self, head: Head, there: UrlParts) -> bytes:
         path = there.path if there.query is None else f"{there.path}?{there.query}"
         extra = [("Host", there.authority), ("Connection", "close")]
         if self._upstream is None:
@@ -367,7 +367,7 @@ class _Upstream:
             basic = b64encode(pair.encode()).decode()
             self.credential.append(("Proxy-Authorization", f"Basic {basic}"))
 
-    async def connect(self, through_to: Parts | None) -> _STREAMS:
+    async def connect(self, through_to: UrlParts | None) -> _STREAMS:
         """Connect to the proxy, and through it where a tunnel is wanted."""
         trust = await asyncio.to_thread(tls_context, self._ca_bundle) if self._secure else None
         async with asyncio.timeout(_DIAL_S):
@@ -379,7 +379,7 @@ class _Upstream:
         return reader, writer
 
     async def _open_tunnel(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there: Parts
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there: UrlParts
     ) -> None:
         host = f"[{there.host}]" if ":" in there.host else there.host
         lines = [f"CONNECT {host}:{there.port} HTTP/1.1", f"Host: {host}:{there.port}"]
@@ -489,16 +489,16 @@ async def _dial(addresses: tuple[str, ...], port: int) -> _STREAMS:
     raise problem or ConnectionError("no address")
 
 
-def _target(head: Head, *, tunnel: bool) -> Parts:
+def _target(head: Head, *, tunnel: bool) -> UrlParts:
     """Read where a request goes; what is no such place is a `FetchError`."""
     if not tunnel:
-        there = parts(canonical(head.target))
+        there = split_url(canonical_url(head.target))
         if there.scheme != "http":
             raise FetchError("bad_url", "Only http is forwarded; https goes by a tunnel.")
         return there
     if not head.target.isascii() or any(mark in head.target for mark in "/?#@\\"):
         raise FetchError("bad_url", "A tunnel leads to a host and a port.")
-    return parts(f"https://{head.target}/")
+    return split_url(f"https://{head.target}/")
 
 
 def _say(writer: asyncio.StreamWriter, status: int, *lines: str) -> None:

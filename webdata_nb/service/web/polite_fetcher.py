@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.suspension import Suspensions, Watch
-from webdata_nb.service.web.urls import server
+from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
     from webdata_nb.service.web.fetch import Fetcher
-    from webdata_nb.service.web.request import AllowHop, Fetched, FetchRequest
+    from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
     from webdata_nb.service.web.throttle import Throttle
 
 # A host that is given less time than this is not to blame when it does not answer within it.
@@ -100,7 +100,7 @@ class PoliteFetcher:
         delay_s: float = 0.0,
         allow_hop: AllowHop | None = None,
         in_line: bool = True,
-    ) -> Fetched:
+    ) -> FetchedResponse:
         """Fetch once, when the host may be asked; the allowance is the request's deadline.
 
         A request that fails while this process stood still is sent again, with its whole time.
@@ -128,8 +128,8 @@ class PoliteFetcher:
 
     async def _in_turn(
         self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
-    ) -> Fetched:
-        name = server(request.url)
+    ) -> FetchedResponse:
+        name = host_and_port(request.url)
         slot = self._throttle.slot(name, delay_s=delay_s, max_wait_s=allowance.left_s)
         async with slot as waited_s:
             allowance.waited_s += waited_s
@@ -138,8 +138,8 @@ class PoliteFetcher:
 
     async def _alongside(
         self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
-    ) -> Fetched:
-        name = server(request.url)
+    ) -> FetchedResponse:
+        name = host_and_port(request.url)
         # Any distance makes the throttle note the start, which the next page keeps away from.
         noted_s = delay_s or _ANY_DISTANCE_S
         await self._throttle.wait_unqueued(name, delay_s=noted_s, max_wait_s=allowance.left_s)
@@ -147,7 +147,7 @@ class PoliteFetcher:
 
     async def _noted(
         self, name: str, request: FetchRequest, allowance: Allowance, hop: AllowHop | None
-    ) -> Fetched:
+    ) -> FetchedResponse:
         """Fetch, and report to the throttle how the host did."""
         timed = replace(request, timeout_s=max(0.001, allowance.left_s))
         limit_s = timed.timeout_s or 0.0

@@ -15,20 +15,20 @@ from webdata_nb.service.web.credentials import Credentials
 from webdata_nb.service.web.failures import explain
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
-    Fetched,
+    FetchedResponse,
+    FetchLimits,
     FetchRequest,
-    Limits,
     Redirect,
-    rounded,
+    format_seconds,
 )
-from webdata_nb.service.web.urls import Parts, canonical, join, parts
+from webdata_nb.service.web.urls import UrlParts, canonical_url, join_url, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from webdata_nb.service.web.request import AllowHop
 
-    CheckHop = Callable[[Parts], Awaitable[None]]
+    CheckHop = Callable[[UrlParts], Awaitable[None]]
 
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _KEEP_METHOD: Final = frozenset((307, 308))
@@ -61,7 +61,7 @@ class Visit:
         *,
         session: aiohttp.ClientSession,
         check_hop: CheckHop,
-        limits: Limits,
+        limits: FetchLimits,
     ) -> None:
         self._request = request
         self._session = session
@@ -70,17 +70,17 @@ class Visit:
         self._method = request.method.upper()
         self._data = request.body
         self._credentials = Credentials(request.headers, request.cookies)
-        self._asked = self._url = canonical(request.url)
+        self._asked = self._url = canonical_url(request.url)
         self._hops: list[Redirect] = []
         self._been_at: set[tuple[str, str | None]] = set()
         self._body: WireBody | None = None
         self._started = time.perf_counter()
 
-    async def run(self, allow_hop: AllowHop | None) -> Fetched:
+    async def run(self, allow_hop: AllowHop | None) -> FetchedResponse:
         """Go from hop to hop until an answer is no redirect, or `allow_hop` says no."""
         while True:
             answer = await self._exchange()
-            if isinstance(answer, Fetched):
+            if isinstance(answer, FetchedResponse):
                 return answer
             self._go_on_to(answer)
             reason = None if allow_hop is None else await allow_hop(answer.target)
@@ -94,15 +94,15 @@ class Visit:
 
     def overdue(self, timeout_s: float) -> str:
         """Say what was missing when the time was up."""
-        host = parts(self._url).host
+        host = split_url(self._url).host
         if self._body is None:
-            return f"{host} did not answer within {rounded(timeout_s)} s."
+            return f"{host} did not answer within {format_seconds(timeout_s)} s."
         came = f"{self._body.received:,} bytes of the body came"
-        return f"{host} did not send the whole page within {rounded(timeout_s)} s ({came})."
+        return f"{host} did not send the whole page within {format_seconds(timeout_s)} s ({came})."
 
-    async def _exchange(self) -> Fetched | _Turn:
+    async def _exchange(self) -> FetchedResponse | _Turn:
         """Send one request; read its answer, unless it only points elsewhere."""
-        there = parts(self._url)
+        there = split_url(self._url)
         await self._check_hop(there)
         address = _address(there)
         headers = self._headers(address)
@@ -121,7 +121,7 @@ class Visit:
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise explain(exc, there.host) from exc
 
-    async def _read(self, response: aiohttp.ClientResponse) -> Fetched | _Turn:
+    async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _Turn:
         headers = _header_lines(response.raw_headers, self._limits.header_bytes)
         target = self._target(response)
         if target is not None:
@@ -149,7 +149,7 @@ class Visit:
         location = _location(response.raw_headers)
         if location is None:
             return None
-        target = join(self._url, location)
+        target = join_url(self._url, location)
         if target is None:
             shown = location[:200]
             raise FetchError("bad_url", f"The page redirects to {shown!r}, which is no web page.")
@@ -162,7 +162,7 @@ class Visit:
             raise FetchError("redirects", f"The page redirects more than {most} times.")
         if turn.status not in _KEEP_METHOD and self._method != "HEAD":
             self._method, self._data = "GET", None
-        before, after = parts(self._url), parts(turn.target)
+        before, after = split_url(self._url), split_url(turn.target)
         if (before.scheme, before.authority) != (after.scheme, after.authority):
             self._leave_origin()
         self._url = turn.target
@@ -178,8 +178,8 @@ class Visit:
         headers: tuple[tuple[str, str], ...],
         body: bytes = b"",
         stopped: str | None = None,
-    ) -> Fetched:
-        return Fetched(
+    ) -> FetchedResponse:
+        return FetchedResponse(
             url=self._asked,
             final_url=self._url,
             status=status,
@@ -201,7 +201,7 @@ class _Turn:
     target: str
 
 
-def _address(there: Parts) -> URL:
+def _address(there: UrlParts) -> URL:
     # Built from its parts and marked as encoded, so that no second parser reads the URL anew.
     return URL.build(
         scheme=there.scheme,

@@ -18,7 +18,7 @@ ACCEPT_PAGES: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchLimits:
     """How much one page may cost.
 
     Attributes
@@ -72,7 +72,7 @@ class FetchRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
-    limits: Limits | None = None
+    limits: FetchLimits | None = None
     accept: str = ACCEPT_PAGES
     method: str = "GET"
     body: bytes | None = None
@@ -89,7 +89,7 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedResponse:
     """An answer, whatever its status.
 
     Attributes
@@ -135,6 +135,6 @@ class Fetched:
         return parse_retry_after(self.header("retry-after"), datetime.now(UTC))
 
 
-def rounded(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Write what is left of a deadline as it was given, a few milliseconds later."""
     return f"{round(seconds, 1) or seconds:g}"

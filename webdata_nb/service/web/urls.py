@@ -24,7 +24,7 @@ _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _TAB_OR_NEWLINE = str.maketrans("", "", "\t\n\r")
 
 
-class Parts(NamedTuple):
+class UrlParts(NamedTuple):
     """A canonical URL taken apart; `host` has no brackets and `port` is always a number."""
 
     scheme: str
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
         return host if self.explicit_port is None else f"{host}:{self.port}"
 
 
-def canonical(url: str) -> str:
+def canonical_url(url: str) -> str:
     """Give the WHATWG form of an absolute web address, without its fragment.
 
     Parameters
@@ -72,7 +72,7 @@ def canonical(url: str) -> str:
 
     Examples
     --------
-    >>> canonical("HTTP://Example.COM:80/a/../b#part")
+    >>> canonical_url("HTTP://Example.COM:80/a/../b#part")
     'http://example.com/b'
     """
     if len(url) > MAX_URL_CHARS:
@@ -86,7 +86,7 @@ def canonical(url: str) -> str:
     return _finished(href)
 
 
-class Joiner:
+class UrlJoiner:
     """Joins many links to one base; keeps the parsed base, since parsing costs more than joining.
 
     Parameters
@@ -103,7 +103,7 @@ class Joiner:
     __slots__ = ("_join",)
 
     def __init__(self, base: str) -> None:
-        self._join: Callable[[str], URL] = URL.parse(canonical(base)).join
+        self._join: Callable[[str], URL] = URL.parse(canonical_url(base)).join
 
     def join(self, href: str) -> str | None:
         """Give the canonical URL a link leads to; None when it leads to no other web page.
@@ -131,13 +131,13 @@ class Joiner:
             return None
 
 
-def join(base: str, href: str) -> str | None:
-    """Join one link to its base, as `Joiner.join` does for many."""
-    return Joiner(base).join(href)
+def join_url(base: str, href: str) -> str | None:
+    """Join one link to its base, as `UrlJoiner.join` does for many."""
+    return UrlJoiner(base).join(href)
 
 
 @lru_cache(maxsize=256)  # a page on its way is taken apart by half a dozen steps
-def parts(url: str) -> Parts:
+def split_url(url: str) -> UrlParts:
     """Take a canonical URL apart.
 
     Raises
@@ -152,7 +152,7 @@ def parts(url: str) -> Parts:
     scheme, host = parsed.scheme, parsed.host_str
     if scheme not in _DEFAULT_PORTS or not host:
         raise _bad(url, f"has the scheme {scheme!r}")
-    return Parts(
+    return UrlParts(
         scheme,
         host[1:-1] if host[0] == "[" else host,
         _DEFAULT_PORTS[scheme] if parsed.port is None else parsed.port,
@@ -162,33 +162,33 @@ def parts(url: str) -> Parts:
     )
 
 
-def origin(url: str) -> str:
+def url_origin(url: str) -> str:
     """Give scheme, host and port: what a header or cookie of one page may be sent to again.
 
     Examples
     --------
-    >>> origin("https://example.com:443/a")
+    >>> url_origin("https://example.com:443/a")
     'https://example.com'
     """
-    whole = parts(url)
+    whole = split_url(url)
     return f"{whole.scheme}://{whole.authority}"
 
 
-def server(url: str) -> str:
+def host_and_port(url: str) -> str:
     """Give host and port, the port always: what one server, and no other, answers for.
 
     Examples
     --------
-    >>> server("https://example.com/a"), server("http://[::1]:8080/")
+    >>> server("https://example.com/a"), host_and_port("http://[::1]:8080/")
     ('example.com:443', '[::1]:8080')
     """
-    return parts(url).server
+    return split_url(url).server
 
 
 def dedupe_key(url: str) -> str:
     """Give the key under which two spellings of one page are one page.
 
-    Only what cannot change the page is levelled: what `canonical` levels (case of scheme and
+    Only what cannot change the page is levelled: what `canonical_url` levels (case of scheme and
     host, default port, dot segments, fragment), the case of percent-encodings, and an empty
     query. The order of parameters, ``index.html`` and a trailing slash are left alone.
 
@@ -197,7 +197,7 @@ def dedupe_key(url: str) -> str:
     >>> dedupe_key("http://example.com/caf%c3%a9?")
     'http://example.com/caf%C3%A9'
     """
-    return canonical_key(canonical(url))
+    return canonical_key(canonical_url(url))
 
 
 def canonical_key(url: str) -> str:

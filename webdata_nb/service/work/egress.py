@@ -15,7 +15,7 @@ from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.pages.page_pipeline import Pages, Visitor
 from webdata_nb.service.settings import DIRECT, Upstream
-from webdata_nb.service.web.addresses import is_near
+from webdata_nb.service.web.addresses import is_local_host
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
@@ -42,7 +42,7 @@ class Way:
 
     def towards(self, url: str) -> Fetcher:
         """Return the fetcher for a provider's address, as its settings give it."""
-        return self.near if is_near(urlsplit(url).hostname or "") else self.apis
+        return self.near if is_local_host(urlsplit(url).hostname or "") else self.apis
 
 
 class Ways:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.web.charset import to_text
+from webdata_nb.service.web.charset import decode_text
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import Reading
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 def raw_html(reading: Reading) -> str:
     """Return the body as received, decoded to text; a body that is no text gives ''."""
-    return to_text(reading.source.body, reading.charset) if reading.charset is not None else ""
+    return decode_text(reading.source.body, reading.charset) if reading.charset is not None else ""

@@ -27,12 +27,12 @@ from webdata_nb.service.search.providers.base import (
     SearchQuery,
 )
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.request import Fetched, Limits
+from webdata_nb.service.web.request import FetchedResponse, FetchLimits
 
 # A page of results: seconds for the whole exchange, and for the wait until one's turn.
 REQUEST_TIMEOUT_S: Final = 10.0
 QUEUE_TIMEOUT_S: Final = 30.0
-LIMITS: Final = Limits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
+LIMITS: Final = FetchLimits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 NO_RESULTS: Final = ResultPage((), more=False)
 _MAX_QUEUES: Final = 1000
 _UNKNOWN_LANGUAGE: Final = "it may know nothing of the query's language"
@@ -151,7 +151,7 @@ class HttpProvider:
         problem.wait_s = wait_s if problem.wait_s is None else problem.wait_s
         raise problem
 
-    async def _fetch(self, exchange: ApiRequest) -> Fetched:
+    async def _fetch(self, exchange: ApiRequest) -> FetchedResponse:
         request = FetchRequest(
             exchange.url,
             headers=exchange.headers,
@@ -174,7 +174,7 @@ class HttpProvider:
             raise ProviderProblem(status, words) from None
 
 
-def _reply(fetched: Fetched) -> ApiReply:
+def _reply(fetched: FetchedResponse) -> ApiReply:
     headers: dict[str, str] = {}
     for name, value in fetched.headers:
         headers.setdefault(name, value)
