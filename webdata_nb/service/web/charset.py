@@ -119,7 +119,7 @@ def encoding_for_label(label: str) -> str | None:
 
     Examples
     --------
-    >>> encoding_of("iso-8859-1"), encoding_of("sjis"), encoding_for_label("no-such")
+    >>> encoding_for_label("iso-8859-1"), encoding_for_label("sjis"), encoding_for_label("no-such")
     ('windows-1252', 'Shift_JIS', None)
     """
     if len(label) > _MAX_LABEL_CHARS:

@@ -179,7 +179,7 @@ def host_and_port(url: str) -> str:
 
     Examples
     --------
-    >>> server("https://example.com/a"), host_and_port("http://[::1]:8080/")
+    >>> host_and_port("https://example.com/a"), host_and_port("http://[::1]:8080/")
     ('example.com:443', '[::1]:8080')
     """
     return split_url(url).server
