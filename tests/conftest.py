@@ -1,4 +1,8 @@
-"""What every test gets: the sites, a home of its own, and a check for leftovers."""
+"""Selects the short or the full run, isolates each session, and checks for leftovers.
+
+A run of the whole suite leaves out tests marked `slow`, unless it has the option `--all` or the
+environment has `CI=true`. A run of named files or folders leaves nothing out.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +13,53 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.leftovers import MARK, Baseline, baseline, leftovers
+from tests.requirements import in_ci
 
 pytest_plugins = ["tests.site.fixtures"]
 
-_KEPT: Final = frozenset({"WEBDATA_CORPORA"})
+_PRESERVED_VARIABLES: Final = frozenset({"WEBDATA_CORPORA"})
 _BASELINE: Final = pytest.StashKey[Baseline]()
+_OMITTED_TESTS: Final = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that selects the full run."""
+    parser.addoption("--all", action="store_true", help="run slow tests too, as CI=true does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the machine's settings out, and everything that the tests make in one place.
+    """Give this process its own settings and its own folder for all temporary files.
 
-    Runs in the controller and in each worker of a parallel run: every worker has its own home.
+    The controller and each worker of a parallel run call this, so every worker has its own home.
     """
     # A shell starts background commands with SIGINT ignored; the tests of Ctrl-C need Python's own.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "gate: checks the source itself: style, types, layers")
-    # A busy machine is no finding; and what a gate decides must not be a matter of chance.
+    config.addinivalue_line("markers", "slow: left out of the short run; see tests/conftest.py")
+    config.stash[_OMITTED_TESTS] = 0
+    # A loaded machine must not fail a test, and CI must not depend on random examples.
     settings.register_profile(
         "gate",
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
-        derandomize=os.environ.get("CI") == "true",
+        derandomize=in_ci(),
     )
     settings.load_profile("gate")
-    # pytest keeps the folders of failed tests for a look at them, where it always does.
+    # pytest keeps the folders of failed tests in the system's temporary folder.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="webdata-tests-"))
     home = scratch / "home"
     for name in [name for name in os.environ if name.startswith("WEBDATA_")]:
-        if name not in _KEPT:
+        if name not in _PRESERVED_VARIABLES:
             del os.environ[name]
     tempfile.tempdir = str(scratch)
-    # No test asks a search provider that it did not start itself.
+    # No test calls a search provider that it did not start itself.
     os.environ |= {
         f"WEBDATA_{name}": "local" for name in ("ENGINE_ONE", "ENGINE_TWO", "ENGINE_THREE")
     }
@@ -54,8 +67,45 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BASELINE] = baseline(scratch, home)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect slow tests in a short run, and start with the files that take longest."""
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    if is_short_run(config):
+        omitted = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.stash[_OMITTED_TESTS] = len(omitted)
+        config.hook.pytest_deselected(items=omitted)
+    # Parallel workers take whole files in this order; a long file at the end would idle the others.
+    items.sort(key=lambda item: item.path not in slow_files)
+
+
+def is_short_run(config: pytest.Config) -> bool:
+    """Tell whether this run leaves out slow tests."""
+    whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return whole_suite and not (config.option.all or config.option.markexpr or in_ci())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Report the number of omitted tests to the controller of a parallel run."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["omitted_tests"] = session.config.stash[_OMITTED_TESTS]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the number of omitted tests from a worker; all workers collect the same tests."""
+    if (output := getattr(node, "workeroutput", None)) is not None:
+        node.config.stash[_OMITTED_TESTS] = output["omitted_tests"]
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove what is left of the session's temporary files."""
+    """Say what a short run left out, and remove the session's temporary files."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and (omitted := config.stash.get(_OMITTED_TESTS, 0)):
+        reporter.write_line(
+            f"Left out {omitted} slow tests (more kills, browsers, notebooks and services, long "
+            "crawls, type checkers); to run all: .venv/bin/python -m pytest -n logical --all"
+        )
     if (before := config.stash.get(_BASELINE, None)) is not None:
         shutil.rmtree(before.scratch, ignore_errors=True)
 

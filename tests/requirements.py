@@ -83,8 +83,13 @@ def require_module(name: str) -> ModuleType:
         missing(f"module {name}")
 
 
+def in_ci() -> bool:
+    """Tell whether the environment asks for the full run, in which nothing may skip."""
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+
 def missing(what: str) -> NoReturn:
     """Skip the running test because `what` is absent, or fail it under `CI=true`."""
-    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
+    if in_ci():
         pytest.fail(f"{what} is not installed, and CI must have it: see .ci/run", pytrace=False)
     pytest.skip(f"{what} is not installed")

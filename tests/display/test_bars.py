@@ -8,13 +8,11 @@ import logging
 import sys
 import threading
 from html.parser import HTMLParser
-from typing import Any, Final
+from typing import Final
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from tests.requirements import require
+from tests.requirements import require, require_module
 from webdata_nb.display import bars
 from webdata_nb.display.progress_view import View
 
@@ -124,10 +122,9 @@ def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
     cell = {"cell_type": "code", "source": lines, "metadata": {}, "outputs": [], "id": "c1"}
-    told = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    reads: Any = nbformat.reads  # has no types
-    notebook = reads(json.dumps(told), as_version=4)
-    NotebookClient(notebook, timeout=120).execute()
+    content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    notebook = require_module("nbformat").reads(json.dumps(content), as_version=4)
+    require_module("nbclient").NotebookClient(notebook, timeout=120).execute()
     [output] = notebook.cells[0].outputs
     assert output.output_type == "display_data"
     assert Tags(output.data["text/html"]).text == "✓ crawl <b>10/10 rows, 0 s"

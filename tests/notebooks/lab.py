@@ -13,9 +13,9 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import nbformat
+from tests.requirements import require_module
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -47,10 +47,11 @@ class Lab:
 
     def write(self, name: str, cells: Sequence[str]) -> str:
         """Write a notebook and return its address."""
-        new: Any = nbformat.v4  # has no types
-        notebook = new.new_notebook(cells=[new.new_code_cell(cell) for cell in cells])
+        nbformat = require_module("nbformat")
+        new_cell = nbformat.v4.new_code_cell
+        notebook = nbformat.v4.new_notebook(cells=[new_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-        (self._folder / name).write_text(nbformat.writes(notebook), encoding="utf-8")  # type: ignore[no-untyped-call]
+        (self._folder / name).write_text(nbformat.writes(notebook), encoding="utf-8")
         return f"{self.url}lab/tree/{name}?reset"
 
 

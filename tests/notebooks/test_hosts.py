@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import nbformat
 import pytest
 
 from tests.notebooks import asked
@@ -176,12 +175,13 @@ def test_the_same_frames_from_papermill_with_static_bars(
     place: Place, here: list[pd.DataFrame]
 ) -> None:
     require_module("papermill")
-    new: Any = nbformat.v4  # has no types
+    nbformat = require_module("nbformat")
+    new = nbformat.v4
     parameter = new.new_code_cell("name = 'gulls'", metadata={"tags": ["parameters"]})
     notebook = new.new_notebook(cells=[parameter, new.new_code_cell(ASK)])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     notebook.metadata["language_info"] = {"name": "python"}
-    source = place.write("in.ipynb", nbformat.writes(notebook))  # type: ignore[no-untyped-call]
+    source = place.write("in.ipynb", nbformat.writes(notebook))
     made = place.folder / "out.ipynb"
     place.run("-m", "papermill", "--no-progress-bar", "-p", "name", "terns", source, made)
     same(place.frames, here)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.requirements import require_module
 from webdata_nb.service.routes.application import openapi
 
 DOCUMENT = openapi()
@@ -51,6 +52,14 @@ OPERATIONS = tuple(
 def whole_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with what its references lead to, for a validator."""
     return {**schema, "components": DOCUMENT["components"]}
+
+
+def validate(value: object, schema: Mapping[str, Any]) -> None:
+    """Raise jsonschema.ValidationError where a value is not what a schema of the document says.
+
+    The validator is imported here, because its import takes seconds.
+    """
+    require_module("jsonschema").Draft202012Validator(whole_schema(schema)).validate(value)
 
 
 def schema_of(name: str) -> dict[str, Any]:

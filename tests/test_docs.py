@@ -1,0 +1,71 @@
+"""README and guide: outputs that they show, and commands that they name, are the program's."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.wire_service import KEY, WireService
+from webdata_nb import connect
+from webdata_nb.cli.main import main
+
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
+PAGES: Final = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.md"))]
+BLOCK: Final = re.compile(r"^```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND: Final = re.compile(r"(?:^|`)(?:\.venv/bin/)?(webdata [a-z-][^`\n#]*)", re.MULTILINE)
+OPTION: Final = re.compile(r"--[a-z][a-z-]*")
+# A documented crawl of 86 pages and one that is missing; the receipt counts what became no row.
+COUNTS: Final = {"duplicate": 2, "failed:http_404": 1, "fetched": 86, "filtered": 12}
+
+
+def commands() -> list[str]:
+    """Return every command line that the README and the guide name, each once."""
+    found = (each.strip() for page in PAGES for each in COMMAND.findall(page.read_text("utf-8")))
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_documented_command_and_options_exist(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The command's name ends at its first argument or option.
+    words = itertools.takewhile(re.compile(r"[a-z][a-z-]*").fullmatch, command.split()[1:])
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    named = set(OPTION.findall(command))
+    assert named <= set(OPTION.findall(capsys.readouterr().out))
+
+
+def test_guide_names_commands() -> None:
+    assert len(commands()) >= 20
+
+
+def crawl_of_the_readme(service: WireService) -> Any:
+    """Return the frame that the README's session is about, from a service that is told its rows."""
+    rows = [{"url": f"https://example.com/docs/{n}", "success": True} for n in range(86)]
+    missing = {"url": "https://example.com/docs/old", "success": False, "error": "HTTP 404"}
+    service.crawl.rows = [*rows, missing]
+    service.crawl.told = {"receipt": {"counts": COUNTS, "examples": {}}}
+    with connect(base_url=service.url, api_key=KEY) as session:
+        return session.crawl_df("https://example.com/docs/", cache=False)
+
+
+def test_readme_sessions_print_what_the_readme_shows() -> None:
+    with WireService() as service:
+        docs = crawl_of_the_readme(service)
+    # Durations differ from run to run.
+    docs.attrs["webdata"]["line"] = re.sub(r"[\d.]+ s$", "4.1 s", docs.attrs["webdata"]["line"])
+    blocks = BLOCK.findall((CHECKOUT / "README.md").read_text("utf-8"))
+    sessions = [block for block in blocks if block.startswith(">>> ")]
+    assert sessions
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
+    for number, text in enumerate(sessions):
+        session = parser.get_doctest(text, {"docs": docs}, f"README session {number}", None, None)
+        report: list[str] = []
+        assert runner.run(session, out=report.append).failed == 0, "".join(report)
