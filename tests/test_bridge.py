@@ -26,7 +26,7 @@ HAS_FORK = hasattr(os, "fork")
 async def adouble(number: int, *, times: int = 2) -> int:
     """Return `number` times `times`."""
     await asyncio.sleep(0)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         part = group.create_task(asyncio.to_thread(lambda: number))
     return part.result() * times
 
@@ -118,7 +118,7 @@ async def test_inside_a_running_loop_whose_tasks_live_on() -> None:
             beats.append(1)
             await asyncio.sleep(0)
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(beat(100))
         await asyncio.sleep(0)
         assert double(21) == 42
@@ -199,7 +199,7 @@ def test_its_own_loop_is_refused(portal: Portal) -> None:
 def test_closing_cancels_what_runs_and_the_next_call_starts_anew(portal: Portal) -> None:
     sleeper = Sleeper()
     call = portal.submit(sleeper.run())
-    assert sleeper.began.wait(10)
+    assert sleeper.began.wait(60)
     portal.close()
     assert sleeper.cleaned.is_set()
     with pytest.raises(concurrent.futures.CancelledError):
@@ -328,7 +328,7 @@ async def test_cancelling_the_callers_task_ends_the_call() -> None:
         # A blocked loop runs no callbacks, so a signal handler or another thread does this.
         task = asyncio.current_task()
         assert task is not None
-        threading.Thread(target=lambda: sleeper.began.wait(10) and task.cancel()).start()
+        threading.Thread(target=lambda: sleeper.began.wait(60) and task.cancel()).start()
         job()
 
     task = loop.create_task(caller())
@@ -356,7 +356,7 @@ def test_ticks_run_on_the_waiting_thread_and_once_after_the_end(portal: Portal) 
 
     async def job() -> None:
         with on_tick(ticking(ticks, enough)):
-            await asyncio.to_thread(enough.wait, 10)
+            await asyncio.to_thread(enough.wait, 60)
         seen_at_end.append(len(ticks))
 
     portal.run(job())
@@ -368,7 +368,7 @@ async def test_ticks_of_an_awaited_coroutine_run_on_its_own_loop() -> None:
     ticks: list[int] = []
     enough = threading.Event()
     with on_tick(ticking(ticks, enough)):
-        await asyncio.to_thread(enough.wait, 10)
+        await asyncio.to_thread(enough.wait, 60)
     assert set(ticks) == {threading.get_ident()}
 
 
@@ -385,7 +385,7 @@ def test_a_listener_that_fails_is_dropped_and_the_call_goes_on(
 
     async def job() -> str:
         with on_tick(bad), on_tick(ticking(good, enough)):
-            await asyncio.to_thread(enough.wait, 10)
+            await asyncio.to_thread(enough.wait, 60)
         return "done"
 
     assert portal.run(job()) == "done"
@@ -404,7 +404,7 @@ NESTED = """
     async def aask(port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout({timeout_s}):
                 return (await reader.read()).decode()
         except TimeoutError:
             return "nobody answered"
@@ -440,7 +440,9 @@ UVLOOP = "import uvloop; factory = uvloop.new_event_loop"
     ],
 )
 def test_nest_keeps_the_callers_loop_alive(loop: str, option: str, answer: str) -> None:
-    done = run_script(NESTED.replace("{loop}", loop), option)
+    timeout_s = "60" if answer == "alive" else "2"
+    script = NESTED.replace("{loop}", loop).replace("{timeout_s}", timeout_s)
+    done = run_script(script, option)
     assert done.stdout.strip() == answer, done.stderr
 
 

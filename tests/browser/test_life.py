@@ -21,7 +21,7 @@ from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.web.fetch import Fetcher
 
-_PATIENCE_S: Final = 20.0
+_PATIENCE_S: Final = 60.0
 _CHILD: Final = """
 import asyncio, sys
 from tests.browser.conftest import POLICY

@@ -371,7 +371,7 @@ async def test_a_full_plan_hinders_neither_reading_nor_cancelling(
     service.on("POST search", full)
     queued = asyncio.create_task(client.start_search(SEARCH))
     await service.arrived.wait()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await client.crawl_status(job_id)
         await client.cancel(job_id)
     queued.cancel()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Hashable
+
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from webdata_nb import serp_diff
 from webdata_nb.errors import InvalidArgument
@@ -103,16 +104,31 @@ def test_frames_that_cannot_be_compared_are_refused() -> None:
         serp_diff(search(A), search(A, query="x"))
 
 
-RANKINGS = st.lists(st.sampled_from([A, B, C, D]), unique=True)
+RANKINGS = [
+    list(each) for count in range(5) for each in itertools.permutations((A, B, C, D), count)
+]
 
 
-@given(RANKINGS, RANKINGS)
-def test_the_new_ranking_can_be_told_from_the_diff(old: list[str], new: list[str]) -> None:
-    diff = serp_diff(search(*old), search(*new))
-    assert diff.dropna(subset="new_rank")["url"].tolist() == new
-    assert diff.dropna(subset="old_rank").sort_values("old_rank")["url"].tolist() == old
-    back = serp_diff(search(*new), search(*old))
-    assert dict(zip(back["url"], back["move"].fillna(99), strict=True)) == {
-        url: -move if move != 99 else 99
-        for url, move in zip(diff["url"], diff["move"].fillna(99), strict=True)
-    }
+def search_many(rankings: list[list[str]]) -> pd.DataFrame:
+    """Build a frame as `search_df` does for a list of queries, which are numbers here."""
+    found = search(*itertools.chain.from_iterable(rankings))
+    found["rank"] = [n for ranking in rankings for n in range(1, len(ranking) + 1)]
+    queries = [str(number) for number, ranking in enumerate(rankings) for _ in ranking]
+    return found.astype({"rank": "Int32"}).assign(query=queries)
+
+
+def urls_by_query(diff: pd.DataFrame, rank: str) -> dict[Hashable, list[str]]:
+    """Return the URLs that have a rank, in the order of the rows, for each query."""
+    return diff.dropna(subset=rank).groupby("query")["url"].agg(list).to_dict()
+
+
+def test_diff_of_any_two_rankings_holds_both() -> None:
+    pairs = list(itertools.product(RANKINGS, RANKINGS))
+    old, new = ([pair[side] for pair in pairs] for side in (0, 1))
+    diff = serp_diff(search_many(old), search_many(new))
+    assert urls_by_query(diff, "new_rank") == {str(n): urls for n, urls in enumerate(new) if urls}
+    diff = diff.sort_values("old_rank")
+    assert urls_by_query(diff, "old_rank") == {str(n): urls for n, urls in enumerate(old) if urls}
+    back = serp_diff(search_many(new), search_many(old))
+    moves, opposite = (each.set_index(["query", "url"])["move"] for each in (diff, back))
+    pd.testing.assert_series_equal(moves.sort_index(), -opposite.sort_index())

@@ -30,6 +30,8 @@ from webdata_nb.service.settings import (
 )
 
 BASE = "http://127.0.0.1"
+# A loaded machine must not fail a test; a hanging job does.
+PATIENCE_S = 120.0
 # No test asks a search provider that it did not start itself.
 LOCAL_ONLY = SessionSettings(engines=dict.fromkeys(ENGINES, ("local",)))
 
@@ -54,7 +56,7 @@ class Api:
         return str(reply["job_id"])
 
     async def ended(self, kind: str, job_id: str) -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 reply = await self.get(f"/v1/{kind}/{job_id}")
                 if reply["status"] in TERMINAL:

@@ -100,7 +100,7 @@ async def bind(api: Api, settings: dict[str, Any]) -> None:
 
 async def told(api: Api, job_id: str) -> str:
     """Wait until everything that a job tells was sent, or given up; return a delivery."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             reply = await api.get("/v1/webhooks/deliveries", params={"job_id": job_id})
             if {each["status"] for each in reply["deliveries"]} & {"delivered", "failed"}:

@@ -152,7 +152,7 @@ class Site:
             self._hits.clear()
             self._peak = self._active
 
-    def wait_for(self, path: str, count: int = 1, *, timeout: float = 10.0) -> tuple[Hit, ...]:
+    def wait_for(self, path: str, count: int = 1, *, timeout: float = 60.0) -> tuple[Hit, ...]:
         """Wait until a path was requested `count` times, and return those requests.
 
         Raises

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 async def until(condition: Callable[[], bool]) -> None:

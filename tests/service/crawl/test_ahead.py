@@ -106,7 +106,7 @@ def site() -> Iterator[Site]:
 
 
 async def until_waiting(readers: Readers, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while readers.waiting < count:  # noqa: ASYNC110 - page work is what is watched
             await asyncio.sleep(0.01)
 
@@ -246,7 +246,7 @@ async def test_a_crawl_that_began_in_another_order_says_so(
     async with house.attempt() as (readers, _):
         await until_waiting(readers, 1)
         readers.go_on.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(await house.rows()) < 3:  # noqa: ASYNC110 - the store is what is watched
                 await asyncio.sleep(0.01)
     monkeypatch.undo()

@@ -260,7 +260,7 @@ async def test_rows_stay_while_the_crawl_goes_on_and_cancel_keeps_them(
         job_id = await api.started("crawl", {"url": site.url, "concurrency": 2})
         await asyncio.to_thread(site.wait_for, "/b")
         path = f"/v1/crawl/{job_id}"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (running := await api.get(path))["completed_pages"] < 2:  # noqa: ASYNC110 - as a client polls
                 await asyncio.sleep(0.02)
         assert running["status"] == "running"

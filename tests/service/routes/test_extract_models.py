@@ -198,7 +198,7 @@ async def test_the_operators_model_serves_a_team_behind_its_wall(
 
 
 async def _rows(api: Api, job_id: str, mine: dict[str, str]) -> Any:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             reply = await api.get(f"/v1/crawl/{job_id}", headers=mine)
             if reply["status"] in {"completed", "failed"}:

@@ -111,7 +111,7 @@ async def test_a_job_that_was_marked_is_gone_whatever_the_clock_says(
 async def test_a_running_service_clears_what_is_old(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path / "data") as api:
         crawl, search = await both(api, site)
-    async with opened(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api, asyncio.timeout(30):
+    async with opened(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api, asyncio.timeout(60):
         async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
             while await store.entries(search["job_id"]):  # noqa: ASYNC110 - the janitor tells nobody
                 await asyncio.sleep(0.02)

@@ -40,7 +40,7 @@ def of_rows(events: list[Told]) -> list[Told]:
 
 
 async def until(api: Api, job_id: str, *, rows: int, completed: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             reply = await api.get(f"/v1/search/{job_id}")
             if len(reply["data"]) >= rows and reply["completed_results"] >= completed:

@@ -58,7 +58,7 @@ async def ask(proxy: ForwardProxy, *lines: str, body: bytes = b"") -> bytes:
     reader, writer = await connect(proxy)
     writer.write("\r\n".join((*lines, "", "")).encode("latin-1") + body)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await reader.read()
     finally:
         writer.close()
@@ -172,7 +172,7 @@ async def test_the_end_of_the_page_ends_its_tunnels(
         writer.write(head.encode())
         assert status(await reader.readuntil(b"\r\n\r\n")) == 200
     with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await reader.read() == b""
     writer.close()
 

@@ -64,7 +64,7 @@ class Endpoint:
 
     async def received(self, count: int) -> list[Got]:
         """Wait until `count` requests came."""
-        async with asyncio.timeout(30), self._came:
+        async with asyncio.timeout(60), self._came:
             await self._came.wait_for(lambda: len(self.got) >= count)
         return self.got
 

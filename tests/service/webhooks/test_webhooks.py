@@ -55,7 +55,7 @@ def hook(endpoint: Endpoint) -> dict[str, str]:
 
 async def deliveries(api: Api, job_id: str, status: str, count: int = 1) -> list[dict[str, Any]]:
     """Wait until a job's deliveries are in a state."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             reply = await api.get("/v1/webhooks/deliveries", params={"job_id": job_id})
             found: list[dict[str, Any]] = reply["deliveries"]
@@ -211,7 +211,7 @@ async def test_nobody_listening_is_tried_three_times(timed: Api, clock: Clock) -
     async with Endpoint() as gone:
         url = gone.url
     job_id = await timed.started("search", {"query": "q", "webhook_url": url})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             [told] = await timed_deliveries(timed, job_id)
             if told["status"] == "failed":

@@ -90,7 +90,7 @@ async def test_a_job_cancelled_while_it_is_claimed_never_begins(store: Slow) -> 
     runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=keep)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await store.claimed.wait()
         cancelling = asyncio.create_task(cancel(store, runner, job.id))
         while (await store.job(ALICE, job.id)).state is not JobStatus.CANCELLED:  # noqa: ASYNC110
@@ -131,7 +131,7 @@ async def test_a_running_job_is_over_once_its_cancellation_is_answered(store: Sl
     runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=forgotten.append)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await engine.running.wait()
         await cancel(store, runner, job.id)
     assert engine.cleaned == forgotten == [job.id]
