@@ -453,11 +453,14 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @functools.wraps(afunction)
     def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            coro = afunction(*args, **kwargs)
-        except TypeError as error:  # nothing has run yet: it is about the arguments
-            words = str(error).replace(afunction.__qualname__, twin.__qualname__, 1)
+            return PORTAL.run(afunction(*args, **kwargs))
+        except TypeError as error:
+            # Errors about the arguments name the async function.
+            words = str(error)
+            if not words.startswith(f"{afunction.__qualname__}() "):
+                raise
+            words = words.replace(afunction.__qualname__, twin.__qualname__, 1)
             raise TypeError(words) from None
-        return PORTAL.run(coro)
 
     twin.__name__ = afunction.__name__.removeprefix("a").rstrip("_")
     head, dot, _ = afunction.__qualname__.rpartition(".")

@@ -15,14 +15,12 @@ import pytest
 from pydantic import BaseModel
 
 from webdata_nb import api, errors
-from webdata_nb.api import overloads
-from webdata_nb.calls import multi_input
 from webdata_nb.contract import fields
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.display import progress
 from webdata_nb.frames import frame, schemas
 from webdata_nb.frames.schemas import TableName
-from webdata_nb.requests import call_options
+from webdata_nb.requests import options as groups
 
 FRAMES: dict[Callable[..., Any], TableName] = {
     api.search_df: "search",
@@ -44,9 +42,9 @@ TYPES: dict[str, Any] = {
     "Engine": fields.Engine,
     "Format": fields.Format,
     "Strategy": fields.Strategy,
-    "OnCancel": call_options.OnCancel,
-    "OnIncomplete": call_options.OnIncomplete,
-    "OnError": multi_input.OnError,
+    "OnCancel": groups.OnCancel,
+    "OnIncomplete": groups.OnIncomplete,
+    "OnError": groups.OnError,
     "DtypeBackend": frame.DtypeBackend,
 }
 
@@ -143,16 +141,16 @@ def test_defaults_told_are_those_of_the_contract(function: Callable[..., Any], n
 @pytest.mark.parametrize(
     ("function", "known"),
     [
-        (api.search_df, overloads.SearchOptions),
-        (api.crawl_df, overloads.CrawlOptions),
-        (api.creatives_df, overloads.CreativesOptions),
+        (api.search_df, groups.SearchDfOptions),
+        (api.crawl_df, groups.CrawlDfOptions),
+        (api.creatives_df, groups.CreativesDfOptions),
     ],
     ids=["search", "crawl", "creatives"],
 )
 def test_allowed_words_are_told(function: Callable[..., Any], known: Any) -> None:
     told = parameters(function)
     looked_at = 0
-    for name, hint in {**overloads.TableOptions.__annotations__, **known.__annotations__}.items():
+    for name, hint in known.__annotations__.items():
         for word in words_of(str(hint)):
             assert f'"{word}"' in told[name], (name, word)
             looked_at += 1

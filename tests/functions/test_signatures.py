@@ -15,6 +15,8 @@ from tests.functions.receipts import SITE
 from tests.wire_service import KEY, WireService
 from webdata_nb import api, session
 from webdata_nb.api import Job, Session, connect, why
+from webdata_nb.requests import options
+from webdata_nb.requests.signatures import option_list
 
 TWINS = [
     (getattr(api, name.removeprefix("a")), getattr(api, name))
@@ -71,6 +73,44 @@ def test_a_session_has_them_as_methods_without_the_session(
         assert method.__doc__ == function.__doc__
         with pytest.raises(TypeError):
             method("q", session=None)
+
+
+@pytest.mark.parametrize(
+    ("function", "group", "others"),
+    [
+        (api.search_df, options.SearchDfOptions, {"query", "stream", "batch_rows"}),
+        (api.crawl_df, options.CrawlDfOptions, {"url", "stream", "batch_rows"}),
+        (api.creatives_df, options.CreativesDfOptions, {"advertiser", "stream"}),
+        (api.scrape_df, options.ScrapeDfOptions, {"urls"}),
+        (api.search_job, options.SearchJobOptions, {"query"}),
+        (api.crawl_job, options.CrawlJobOptions, {"url"}),
+    ],
+)
+def test_signature_has_types_and_defaults_of_option_group(
+    function: Callable[..., Any], group: Any, others: set[str]
+) -> None:
+    parameters = dict(inspect.signature(function).parameters)
+    assert parameters.keys() - group.__annotations__.keys() == others
+    for option in option_list(group):
+        parameter = parameters[option.name]
+        assert parameter.annotation == option.annotation
+        assert parameter.default == options.DEFAULTS.get(option.name)
+        assert option.description
+
+
+def test_signatures_keep_argument_order_and_defaults() -> None:
+    assert str(inspect.signature(api.scrape_df)) == (
+        "(urls: 'str | Sequence[str]', *, "
+        "scrape_options: 'Mapping[str, Any] | None' = None, "
+        "respect_robots_txt: 'bool | None' = None, session: 'Connection | None' = None, "
+        "progress: 'bool | str | None' = None, cache: 'bool' = True, "
+        "ttl: 'float | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "
+        "stale_if_error: 'bool | float' = False, timeout: 'float | None' = None, "
+        "on_cancel: 'OnCancel' = 'raise', on_error: 'OnError' = 'row', "
+        "executor: 'Executor | None' = None, budget: 'float | None' = None, "
+        "dtype_backend: 'DtypeBackend' = 'pandas', out: 'str | Path | None' = None) "
+        "-> 'pd.DataFrame'"
+    )
 
 
 @pytest.mark.parametrize("function", [blocking for blocking, _ in TWINS])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from tests.functions.receipts import SITE, told
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows
 from webdata_nb import local, settings
-from webdata_nb.api import Session, acrawl_df, connect, crawl_df, creatives_df, search_df
-from webdata_nb.api.overloads import CrawlOptions, CreativesOptions, SearchOptions
+from webdata_nb.api import Session, acrawl_df, connect, crawl_df
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import IncompleteResult, InvalidArgument, JobFailed, JobTimeout
@@ -148,15 +146,6 @@ def test_arguments_that_do_not_go_together(service: WireService, tmp_path: Path)
         with pytest.raises(InvalidArgument, match=words):
             crawl_df(SITE, **given)
     assert service.asked == []
-
-
-@pytest.mark.parametrize(
-    ("function", "known"),
-    [(crawl_df, CrawlOptions), (search_df, SearchOptions), (creatives_df, CreativesOptions)],
-)
-def test_what_a_checker_sees_is_what_there_is(function: Any, known: Any) -> None:
-    named = list(inspect.signature(function).parameters)[1:]
-    assert known.__optional_keys__ == set(named) - {"stream"}
 
 
 @pytest.fixture

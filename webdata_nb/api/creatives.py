@@ -1,61 +1,31 @@
-"""The advertising creatives of one advertiser as a frame."""
+"""Lists the advertising creatives of advertisers as a frame."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
-from webdata_nb.calls.batches import FrameStream, streamed
-from webdata_nb.calls.multi_input import FanOutOptions, OnError, answers
+from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.contract import limits
-from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
-from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.inputs import creatives_inputs
+from webdata_nb.requests.options import CreativesDfOptions
+from webdata_nb.requests.signatures import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Executor
-    from pathlib import Path
 
     import pandas as pd
 
-    from webdata_nb.api.overloads import AsyncCreativesDf, CreativesDf
-    from webdata_nb.frames.frame import DtypeBackend
-    from webdata_nb.session import Connection
-
-# What may be given as a list, and the column that then tells the inputs apart.
-_LISTS: Final = {"advertiser": "advertiser", "region": "region", "date_range": "date_range"}
+    from webdata_nb.api.frame_functions import AsyncCreativesDf, CreativesDf
+    from webdata_nb.calls.batches import FrameStream
 
 
+@with_options(CreativesDfOptions)
 async def _acreatives_df(
     advertiser: str | Sequence[str],
     *,
-    region: str | Sequence[str] | None = None,
-    date_range: str | Sequence[str] | None = None,
-    max_rows: int | None = None,
-    only_new: bool = False,
-    limit: int | None = None,
-    skip_details: bool | None = None,
-    should_download_assets: bool | None = None,
-    should_download_previews: bool | None = None,
-    ocr: bool | None = None,
-    timeout_ms: int | None = None,
-    session: Connection | None = None,
-    progress: bool | str | None = None,
-    cache: bool = True,
-    ttl: float | None = None,
-    refresh: bool = False,
-    offline: bool | None = None,
-    stale_if_error: bool | float = False,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-    on_incomplete: OnIncomplete = "raise",
-    on_cancel: OnCancel = "raise",
-    on_error: OnError = "row",
-    executor: Executor | None = None,
-    budget: float | None = None,
-    dtype_backend: DtypeBackend = "pandas",
-    out: str | Path | None = None,
     stream: bool = False,
+    **options: Unpack[CreativesDfOptions],
 ) -> pd.DataFrame | FrameStream:
     """List an advertiser's creatives from the ads transparency source, one row each.
 
@@ -70,62 +40,12 @@ async def _acreatives_df(
         The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page. A list
         here, and in `region` and `date_range`, asks for every combination; one frame tells them
         apart by columns of these names, with `fetched_at`, `success` and `error`.
-    region
-        Where the ads were shown (default `"anywhere"`).
-    date_range
-        `"yesterday"`, `"last_7_days"`, `"last_30_days"` or `"YYYY-MM-DD..YYYY-MM-DD"`.
-    max_rows
-        Rows at most; all of them when None.
-    only_new
-        Ask anew, and leave out what the last cached answer to the same call had; without one,
-        everything is new.
-    limit
-        Rows per request, 1 to 40 (default 40).
-    skip_details
-        Leave out the details of each creative (default True).
-    should_download_assets, should_download_previews, ocr
-        Enrichment of each creative (default False).
-    timeout_ms
-        Milliseconds that the service waits for the source, 5000 to 90000 (default 30000).
-    session
-        What `connect()` returned; the default session when None.
-    progress
-        None chooses by place (or as `options.progress` and WEBDATA_PROGRESS say): a panel in a
-        notebook, HTML where nobody can click, marimo's bar, a bar in a terminal, the log
-        elsewhere. False for silence, True for a bar in any place; `"panel"`, `"html"`,
-        `"marimo"`, `"bar"` or `"log"` for that one.
-    cache
-        Whether to answer from the cache and to keep the answer there.
-    ttl
-        Seconds for which a cached answer is fresh (default 24 hours).
-    refresh
-        Ask again, whatever the cache holds, and keep the new answer.
-    offline
-        Answer from the cache only, however old its answer is.
-    stale_if_error
-        Answer with an older result, and a warning, where the service cannot: True for one of
-        any age, or its greatest age in seconds.
     timeout
         Seconds to wait for all pages together; then ConnectionFailed.
     on_incomplete
         Where rows are missing: `"raise"`, `"warn"` or `"ignore"`.
     on_cancel
         When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
-    on_error
-        With several inputs: `"row"` makes an input that failed a row with `success` False and
-        its `error`; `"raise"` ends the call with it.
-    executor
-        With several inputs: a `concurrent.futures.Executor` that runs them, such as a process
-        pool; by default up to 16 run side by side here.
-    budget
-        Credits that this call may cost at most, by the service's catalog; where it may cost
-        more, OverBudget, and nothing was started.
-    dtype_backend
-        `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
-    out
-        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
-        a directory, here or at such a URL, that gets a Parquet dataset, partitioned by listing,
-        for more rows than memory holds.
     stream
         Return at once, with a stream of frames to loop over: one for each page of `limit` rows,
         as it arrives. Several inputs run side by side. Leaving the loop ends the listing, which
@@ -189,42 +109,11 @@ async def _acreatives_df(
     >>> df["position"].tolist()
     [1, 2, 3]
     """
-    given = {
-        "advertiser": advertiser,
-        "max_rows": max_rows,
-        "only_new": only_new,
-        "region": region,
-        "date_range": date_range,
-        "limit": limit,
-        "skip_details": skip_details,
-        "should_download_assets": should_download_assets,
-        "should_download_previews": should_download_previews,
-        "ocr": ocr,
-        "timeout_ms": timeout_ms,
-    }
-    call = CallOptions.of(
-        session=session,
-        progress=progress,
-        cache=cache,
-        ttl=ttl,
-        refresh=refresh,
-        offline=offline,
-        stale_if_error=stale_if_error,
-        timeout=timeout,
-        on_incomplete=on_incomplete,
-        on_cancel=on_cancel,
-        dtype_backend=dtype_backend,
-        out=None if arguments.flag("stream", stream) else out,
-    )
-    fan_out = FanOutOptions.of(on_error=on_error, executor=executor, budget=budget)
-    if not stream:
-        return await answers(JobSpec.creatives, given, _LISTS, call=call, fan_out=fan_out)
-    size = limits.CREATIVES_LIMIT_DEFAULT if limit is None else limit
-    return await streamed(
-        JobSpec.creatives, given, _LISTS, call=call, fan_out=fan_out, out=out, size=size
-    )
+    inputs = creatives_inputs(advertiser, options)
+    limit = options["limit"]
+    page_rows = limits.CREATIVES_LIMIT_DEFAULT if limit is None else limit
+    return await frame_or_stream(inputs, options, stream=stream, batch_rows=page_rows)
 
 
-_acreatives_df.__name__ = _acreatives_df.__qualname__ = "acreatives_df"
-acreatives_df: AsyncCreativesDf = cast("AsyncCreativesDf", _acreatives_df)
-creatives_df: CreativesDf = cast("CreativesDf", blocking(_acreatives_df))
+acreatives_df = cast("AsyncCreativesDf", _acreatives_df)
+creatives_df = cast("CreativesDf", blocking(_acreatives_df))

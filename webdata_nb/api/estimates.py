@@ -1,11 +1,10 @@
-"""A call that is only talked about: what it may cost, and what was answered before."""
+"""Estimates the cost of a call, and lists the cached answers of a call."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, cast
 
 from webdata_nb.bridge import PORTAL
 from webdata_nb.cache import snapshots
@@ -16,8 +15,14 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, stacked
 from webdata_nb.frames.stacked import Part
 from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.inputs import Input, combined
-from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.inputs import (
+    Input,
+    crawl_inputs,
+    creatives_inputs,
+    page_inputs,
+    search_inputs,
+)
+from webdata_nb.requests.options import CallArguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,38 +30,18 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_CALL: Final = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
-_FAN_OUT: Final = frozenset(
-    {"progress", "stale_if_error", "on_incomplete", "on_cancel", "on_error", "executor", "budget"}
-    | {"out", "stream", "batch_rows"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How a function's arguments become questions."""
-
-    make: Callable[..., JobSpec]
-    lists: Mapping[str, str]
-    fixed: Mapping[str, Any]
-
-
-_KINDS: Final = {
-    "search_df": Kind(
-        JobSpec.search, {name: name for name in ("query", "engine", "language", "country")}, {}
-    ),
-    "crawl_df": Kind(JobSpec.crawl, {"url": "start_url"}, {}),
-    "creatives_df": Kind(
-        JobSpec.creatives, {name: name for name in ("advertiser", "region", "date_range")}, {}
-    ),
-    "scrape_df": Kind(JobSpec.crawl, {"url": "start_url"}, {"max_pages": 1, "max_depth": 1}),
+_INPUTS: Final[Mapping[str, Callable[..., list[Input]]]] = {
+    "search_df": search_inputs,
+    "crawl_df": crawl_inputs,
+    "creatives_df": creatives_inputs,
+    "scrape_df": page_inputs,
 }
 
 
 def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Estimate:
     """Return what a call may cost at most, without making it.
 
-    Asks the service for its catalog of weights, and nobody where the cache has every answer.
+    Requests the service's catalog of weights, unless the cache has every answer.
 
     Parameters
     ----------
@@ -83,7 +68,7 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     >>> estimate(crawl_df, start_url, max_pages=50).credits
     50.0
     """
-    inputs, call = _asked(function, args, kwargs)
+    inputs, call = _inputs(function, args, kwargs)
     return PORTAL.run(budget.estimated([each.spec for each in inputs], call))
 
 
@@ -113,7 +98,7 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     >>> history_df(search_df, "aurora forecast", formats=[])["taken_at"].nunique()
     1
     """
-    inputs, call = _asked(function, args, kwargs)
+    inputs, call = _inputs(function, args, kwargs)
     kept = [(each, found) for each in inputs for found in _snapshots(each, call)]
     kept.sort(key=lambda one: one[1].at)
     tables = [_taken(each, found) for each, found in kept] or [_empty(inputs[0])]
@@ -122,36 +107,26 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     return frame.build(stacked.concat(tables), attrs=attrs, dtype_backend=call.dtype_backend)
 
 
-def _asked(
+def _inputs(
     function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> tuple[list[Input], CallOptions]:
-    """Return what a call would ask, and how."""
-    name = str(getattr(function, "__name__", "")).removeprefix("a")
-    kind = _KINDS.get(name)
-    if kind is None:
-        raise InvalidArgument(f"the function must be one of {', '.join(_KINDS)}")
-    given = _bound(function, args, kwargs)
-    how = {each: given.pop(each) for each in _CALL if each in given}
-    call = CallOptions.of(**{"cache": True, **how})
-    for each in _FAN_OUT & given.keys():
-        del given[each]
-    if "urls" in given:
-        urls = given.pop("urls")
-        given["url"] = [urls] if isinstance(urls, str) else urls
-    given |= kind.fixed
-    several = combined(kind.make, given, kind.lists)
-    return several or [Input({}, kind.make(**given))], call
-
-
-def _bound(
-    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> dict[str, Any]:
+    """Return the inputs and the checked options of a call."""
+    inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
+    if inputs is None:
+        raise InvalidArgument(f"the function must be one of {', '.join(_INPUTS)}")
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
         raise InvalidArgument(str(error)) from None
     bound.apply_defaults()
-    return dict(bound.arguments)
+    first, *options = bound.arguments.items()
+    return inputs(first[1], dict(options)), CallOptions.check(_call_arguments(dict(options)))
+
+
+def _call_arguments(options: dict[str, Any]) -> CallArguments:
+    """Return the options that decide where an answer is looked up; the others have no effect."""
+    names = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
+    return cast("CallArguments", {name: options[name] for name in names})
 
 
 def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:

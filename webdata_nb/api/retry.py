@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.api.scrape import pages
-from webdata_nb.calls import budget as credit
-from webdata_nb.calls.multi_input import FanOutOptions, together
+from webdata_nb.api.scrape import scrape_pages
+from webdata_nb.calls import budget as budgets
+from webdata_nb.calls.multi_input import together
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, merge_retried, receipt
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.inputs import Input
+from webdata_nb.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.requests.inputs import Input, page_inputs, request_values
 from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.options import ResultPageOptions, SinglePageOptions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -23,17 +24,8 @@ if TYPE_CHECKING:
 
     from webdata_nb.session import Connection
 
-# What a search's request says of its pages, in the words of a crawl's scrape_options.
-_OF_PAGES: Final = (
-    "formats",
-    "format_options",
-    "only_main_content",
-    "mobile",
-    "mobile_device",
-    "extract",
-)
-# What tells a row's place in its frame, which fetching its page again must not change.
-_KEPT: Final = frozenset(
+# The columns that hold a row's place in its frame, which a retry does not change.
+_PLACE_COLUMNS: Final = frozenset(
     {"url", "rank", "snippet", "id", "depth", "start_url", "scraped", "query", "extra"}
 )
 _LABELS: Final = {"start_url": "url"}
@@ -96,7 +88,7 @@ async def aretry_failed(
     call = CallOptions.of(
         session=session, progress=progress, cache=True, timeout=timeout, dtype_backend=backend
     )
-    fan_out = FanOutOptions.of(executor=executor, budget=budget)
+    fan_out = FanOutOptions.check({"executor": executor, "budget": budget})
     private = {"headers": headers, "cookies": cookies}
     known = {name: value for name, value in private.items() if value is not None}
     made = await _Retry(df, told, known, call, fan_out).run(places)
@@ -144,18 +136,18 @@ class _Retry:
 
     async def _check(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
         """Stop before anything is sent where pages and inputs together cost too much."""
-        options = {**self._options(), "max_pages": 1, "max_depth": 1}
-        specs = [JobSpec.crawl(url=url, **options) for url in urls]
-        specs += [each.spec for each in inputs]
-        await credit.check(specs, self._call, self._fan_out.budget)
+        pages = page_inputs(urls, self._options()) if urls else []
+        specs = [each.spec for each in [*pages, *inputs]]
+        await budgets.check(specs, self._call, self._fan_out.budget)
 
     async def _pages(self, paged: Sequence[tuple[int, str]]) -> pd.DataFrame:
         places = [place for place, _ in paged]
         fan_out = FanOutOptions(executor=self._fan_out.executor)
-        patch = await pages([url for _, url in paged], self._options(), self._call, fan_out)
+        urls = [url for _, url in paged]
+        patch = await scrape_pages(urls, self._options(), self._call, fan_out)
         if "scraped" in self._df.columns:
             patch["scraped"] = patch["success"]
-        kept = _KEPT - {"scraped"}
+        kept = _PLACE_COLUMNS - {"scraped"}
         if self._kind == "search":
             kept |= {"title"}  # the engine's, not the page's
         if self._single_pages():
@@ -163,18 +155,18 @@ class _Retry:
         columns = [name for name in patch.columns if name in self._df.columns and name not in kept]
         return merge_retried.merged(self._df, places, patch, columns)
 
-    def _options(self) -> dict[str, Any]:
-        """Return how each page was asked for."""
+    def _options(self) -> SinglePageOptions:
+        """Return the options with which the pages were requested."""
         if self._kind == "search":
-            asked = {name: self._request[name] for name in _OF_PAGES if name in self._request}
-            return {"scrape_options": {**asked, **self._private}}
+            pages = request_values(self._request, ResultPageOptions)
+            return {"scrape_options": {**pages, **self._private}}
         options = {**self._request.get("scrape_options", {}), **self._private}
         obeyed = self._request.get("respect_robots_txt")
         return {"scrape_options": options, "respect_robots_txt": obeyed}
 
     def _input(self, place: int) -> Input:
         labels = {name: merge_retried.texts(self._df, name, [place])[0] for name in self._labels}
-        given = {_LABELS.get(name, name): value for name, value in labels.items()}
+        given: dict[str, Any] = {_LABELS.get(name, name): value for name, value in labels.items()}
         request = {name: value for name, value in self._request.items() if name not in given}
         if self._kind == "search":
             return Input(labels, JobSpec.search(**request, **given, **self._private))

@@ -5,20 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import ClassVar, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from webdata_nb import session as connections
 from webdata_nb.api.advertisers import aadvertisers_df, advertisers_df
 from webdata_nb.api.crawl import acrawl_df, crawl_df
 from webdata_nb.api.creatives import acreatives_df, creatives_df
-from webdata_nb.api.overloads import (
-    AsyncCrawlDf,
-    AsyncCreativesDf,
-    AsyncSearchDf,
-    CrawlDf,
-    CreativesDf,
-    SearchDf,
-)
 from webdata_nb.api.retry import aretry_failed, retry_failed
 from webdata_nb.api.scrape import ascrape_df, scrape_df
 from webdata_nb.api.search import asearch_df, search_df
@@ -44,6 +36,16 @@ from webdata_nb.jobs.listings import (
     weights_df,
 )
 from webdata_nb.session import Connection
+
+if TYPE_CHECKING:
+    from webdata_nb.api.frame_functions import (
+        AsyncCrawlDf,
+        AsyncCreativesDf,
+        AsyncSearchDf,
+        CrawlDf,
+        CreativesDf,
+        SearchDf,
+    )
 
 P = ParamSpec("P")
 T = TypeVar("T")

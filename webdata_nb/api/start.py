@@ -1,10 +1,9 @@
-"""Starts jobs without waiting for them, and finds them again."""
+"""Starts jobs without waiting for their end, and attaches to started jobs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from webdata_nb.bridge import synced
 from webdata_nb.cache.job_refs import JobRef
@@ -17,9 +16,21 @@ from webdata_nb.jobs.job import Job, checked_id, started
 from webdata_nb.recording import recorded_jobs
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
+from webdata_nb.requests.inputs import request_values
 from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.options import (
+    ConnectionOptions,
+    CrawlJobOptions,
+    CrawlRequestOptions,
+    OnCancel,
+    OnIncomplete,
+    SearchJobOptions,
+    SearchRequestOptions,
+    WebhookOptions,
+)
+from webdata_nb.requests.signatures import with_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,49 +38,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.client.client import Client
-    from webdata_nb.contract.fields import Engine, Format, Strategy
     from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
 
 
-async def asearch_job(
-    query: str,
-    *,
-    num_results: int | None = None,
-    engine: Engine | None = None,
-    language: str | None = None,
-    country: str | None = None,
-    safe_search: bool | None = None,
-    formats: Sequence[Format] | None = None,
-    format_options: Mapping[str, Any] | None = None,
-    only_main_content: bool | None = None,
-    mobile: bool | None = None,
-    mobile_device: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    cookies: Mapping[str, str] | None = None,
-    extract: Mapping[str, Any] | None = None,
-    webhook_url: str | None = None,
-    webhook_secret: str | None = None,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-) -> Job:
+@with_options(SearchJobOptions)
+async def asearch_job(query: str, **options: Unpack[SearchJobOptions]) -> Job:
     """Start a search and return at once, with the job in hand.
 
     `asearch_job` is the same for async code.
 
     Parameters
     ----------
-    query, num_results, engine, language, country, safe_search
-        What to search for, as in `search_df`; one query.
-    formats, format_options, only_main_content, mobile, mobile_device, headers, cookies, extract
-        How result pages are visited, as in `search_df`.
-    webhook_url, webhook_secret
-        Where the service tells of the job's end, and what it signs that with, such as `url` and
-        `secret` of `receive_webhooks()`. They are kept in no file.
-    session
-        What `connect()` returned; the default session when None.
+    query
+        The search terms of one search.
     timeout
-        Seconds to wait for the start to be answered.
+        Seconds to wait for the answer to the start.
 
     Returns
     -------
@@ -89,68 +73,25 @@ async def asearch_job(
     >>> len(job.df())
     3
     """
-    spec = JobSpec.search(
-        query=query,
-        num_results=num_results,
-        engine=engine,
-        language=language,
-        country=country,
-        safe_search=safe_search,
-        formats=formats,
-        format_options=format_options,
-        only_main_content=only_main_content,
-        mobile=mobile,
-        mobile_device=mobile_device,
-        headers=headers,
-        cookies=cookies,
-        extract=extract,
-        **arguments.hook(webhook_url, webhook_secret),
-    )
-    return await _started(spec, CallOptions.of(session=session, timeout=timeout, cache=True))
+    spec = JobSpec.search(query, **request_values(options, SearchRequestOptions))
+    return await _start(spec, options)
 
 
 search_job = synced(asearch_job)
 
 
-async def acrawl_job(
-    url: str,
-    *,
-    max_pages: int | None = None,
-    max_depth: int | None = None,
-    concurrency: int | None = None,
-    crawl_strategy: Strategy | None = None,
-    allow_external_links: bool | None = None,
-    respect_robots_txt: bool | None = None,
-    include_paths: Sequence[str] | None = None,
-    exclude_paths: Sequence[str] | None = None,
-    scrape_options: Mapping[str, Any] | None = None,
-    filter_faceted_urls: bool | None = None,
-    sitemap: bool | None = None,
-    respect_nofollow: bool | None = None,
-    webhook_url: str | None = None,
-    webhook_secret: str | None = None,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-) -> Job:
+@with_options(CrawlJobOptions)
+async def acrawl_job(url: str, **options: Unpack[CrawlJobOptions]) -> Job:
     """Start a crawl and return at once, with the job in hand.
 
     `acrawl_job` is the same for async code.
 
     Parameters
     ----------
-    url, max_pages, max_depth, concurrency, crawl_strategy, allow_external_links
-        Where to crawl, as in `crawl_df`; one start URL.
-    respect_robots_txt, include_paths, exclude_paths, filter_faceted_urls, sitemap, respect_nofollow
-        What to leave out and to add, as in `crawl_df`.
-    scrape_options
-        How each page is read, as in `crawl_df`.
-    webhook_url, webhook_secret
-        Where the service tells of the job's end, and what it signs that with, such as `url` and
-        `secret` of `receive_webhooks()`. They are kept in no file.
-    session
-        What `connect()` returned; the default session when None.
+    url
+        Where to start: an absolute http or https URL.
     timeout
-        Seconds to wait for the start to be answered.
+        Seconds to wait for the answer to the start.
 
     Returns
     -------
@@ -170,29 +111,21 @@ async def acrawl_job(
     >>> len(job.df())
     5
     """
-    spec = JobSpec.crawl(
-        url=url,
-        max_pages=max_pages,
-        max_depth=max_depth,
-        concurrency=concurrency,
-        crawl_strategy=crawl_strategy,
-        allow_external_links=allow_external_links,
-        respect_robots_txt=respect_robots_txt,
-        include_paths=include_paths,
-        exclude_paths=exclude_paths,
-        scrape_options=scrape_options,
-        filter_faceted_urls=filter_faceted_urls,
-        sitemap=sitemap,
-        respect_nofollow=respect_nofollow,
-        **arguments.hook(webhook_url, webhook_secret),
-    )
-    return await _started(spec, CallOptions.of(session=session, timeout=timeout, cache=True))
+    spec = JobSpec.crawl(url, **request_values(options, CrawlRequestOptions))
+    return await _start(spec, options)
 
 
 crawl_job = synced(acrawl_job)
 
 
-async def _started(spec: JobSpec, call: CallOptions) -> Job:
+class _JobOptions(ConnectionOptions, WebhookOptions, total=False):
+    """The options of a job's start that are no part of what it fetches."""
+
+
+async def _start(spec: JobSpec, options: _JobOptions) -> Job:
+    if options["webhook_url"] is None:
+        arguments.only_with("webhook_secret", options["webhook_secret"], "webhook_url")
+    call = CallOptions.of(session=options["session"], timeout=options["timeout"], cache=True)
     memory, played = ResultCache.of_spec(spec, call), call.settings.replay
     if played is not None:
         job_id = await recorded_jobs.replay_start(played, spec)

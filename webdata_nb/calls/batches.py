@@ -17,7 +17,7 @@ from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
 from webdata_nb.calls.cached_call import PASSING, stale
 from webdata_nb.calls.combined_progress import CombinedProgress
-from webdata_nb.calls.multi_input import MAX_CONCURRENT_INPUTS, FanOutOptions
+from webdata_nb.calls.multi_input import MAX_CONCURRENT_INPUTS
 from webdata_nb.contract import limits
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -33,8 +33,8 @@ from webdata_nb.frames.stacked import Part
 from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.inputs import Input, combined
+from webdata_nb.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.requests.inputs import Input
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.stream import Stream, merged
 from webdata_nb.streams import creatives_listing, job_stream
@@ -109,32 +109,28 @@ class FrameStream(Stream["pd.DataFrame"]):
 
 
 async def streamed(
-    make: Callable[..., JobSpec],
-    given: Mapping[str, Any],
-    multiplying: Mapping[str, str],
-    *,
+    inputs: Sequence[Input],
     call: CallOptions,
     fan_out: FanOutOptions,
+    *,
     out: str | Path | None,
     size: int | None,
 ) -> FrameStream:
-    """Return the stream of one input, or of every combination of what was given in lists.
+    """Return the stream of a single input without labels, or of all inputs of a list.
 
     Raises
     ------
     InvalidArgument
-        An argument that is not allowed, or that has no meaning for a stream; nothing was sent.
+        An option that is not allowed, or that has no meaning for a stream; nothing was sent.
     OverBudget
-        It may cost more than the call allows.
+        The inputs may cost more than the call allows.
     """
     arguments.only_with("executor", fan_out.executor, "stream=False")
-    several = combined(make, given, multiplying)
-    inputs = several or [Input({}, make(**given))]
     most = BATCH_ROWS if size is None else arguments.whole("batch_rows", size, least=1)
     arguments.at_most("batch_rows", most, limits.PER_PAGE[1])
     target = arguments.folder_path(out)
     await budget.check([each.spec for each in inputs], call, fan_out.budget)
-    labelled = several is not None
+    labelled = bool(inputs[0].labels)
     return FrameStream(inputs, Streaming(call, fan_out, most, labelled, target))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import Result, delivered
@@ -21,7 +20,6 @@ from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
     AuthError,
     IncompleteResult,
-    InvalidArgument,
     JobCancelled,
     LocalServiceError,
     WebdataError,
@@ -29,16 +27,14 @@ from webdata_nb.errors import (
 from webdata_nb.frames import receipt, stacked
 from webdata_nb.frames.stacked import Part
 from webdata_nb.jobs.progress_scope import shown
-from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import salvage
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.inputs import Input, combined
+from webdata_nb.requests.call_options import CallOptions, FanOutOptions
+from webdata_nb.requests.inputs import Input
 from webdata_nb.requests.job_spec import JobSpec
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OnError = Literal["row", "raise"]
 # Inputs under way at a time; the service's own cap is the limiter's matter.
 MAX_CONCURRENT_INPUTS: Final = 16
 # A service that dies is started again by the next input that looks for it.
@@ -46,45 +42,13 @@ _SEEN_S: Final = 1.0
 _ABSENT: Final = "(none)"
 
 
-@dataclass(frozen=True, slots=True)
-class FanOutOptions:
-    """How several inputs are carried out; `row_each`: an input without rows gets one as well."""
-
-    on_error: OnError = "row"
-    executor: Executor | None = None
-    budget: float | None = None
-    row_each: bool = False
-
-    @classmethod
-    def of(
-        cls, *, on_error: object = "row", executor: object = None, budget: float | None = None
-    ) -> FanOutOptions:
-        """Check the arguments as a user gave them."""
-        arguments.one_of("on_error", on_error, get_args(OnError))
-        if executor is not None and not isinstance(executor, Executor):
-            raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
-        chosen: Any = on_error
-        return cls(chosen, executor, arguments.amount("budget", budget))
-
-
 async def answers(
-    make: Callable[..., JobSpec],
-    given: Mapping[str, Any],
-    multiplying: Mapping[str, str],
-    *,
-    call: CallOptions,
-    fan_out: FanOutOptions,
+    inputs: Sequence[Input], call: CallOptions, fan_out: FanOutOptions
 ) -> pd.DataFrame:
-    """Return the frame of one input, or of every combination of what was given in lists.
-
-    `multiplying` maps each argument that may be a list to the column that tells it apart; the
-    first one is always shown.
-    """
-    inputs = combined(make, given, multiplying)
-    specs = [make(**given)] if inputs is None else [each.spec for each in inputs]
-    await budget.check(specs, call, fan_out.budget)
-    if inputs is None:
-        return await answer(specs[0], call)
+    """Return the frame of a single input without labels, or of all inputs of a list."""
+    await budget.check([each.spec for each in inputs], call, fan_out.budget)
+    if not inputs[0].labels:
+        return await answer(inputs[0].spec, call)
     return await together(inputs, call, fan_out)
 
 

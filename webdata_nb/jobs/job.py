@@ -31,7 +31,8 @@ from webdata_nb.jobs.progress_scope import shown
 from webdata_nb.recording import recorded_jobs
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions, OnCancel, OnIncomplete
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.options import OnCancel, OnIncomplete
 from webdata_nb.session import Connection
 from webdata_nb.stream import Stream
 

@@ -38,23 +38,23 @@ _PLAIN_WORDS: Final = {
 }
 
 
-def request(model: type[R], **given: Any) -> R:
-    """Return the request that the given arguments make; None stands for "not given".
+def request(model: type[R], values: Mapping[str, object]) -> R:
+    """Return the request with these values; None stands for an omitted argument.
 
     Raises
     ------
     InvalidArgument
-        A value that the contract does not allow.
+        The contract does not allow a value.
     """
     try:
-        plain = {name: _plain(value) for name, value in given.items() if value is not None}
-        sent = model.model_validate(plain)
-        orjson.dumps(body(sent))
+        plain = {name: _plain(value) for name, value in values.items() if value is not None}
+        built = model.model_validate(plain)
+        orjson.dumps(body(built))
     except ValidationError as error:
         raise InvalidArgument(_message(error, model)) from None
     except (TypeError, PydanticSerializationError, RecursionError) as error:
         raise InvalidArgument(f"the arguments cannot be written as JSON: {error}") from None
-    return sent
+    return built
 
 
 def body(sent: Strict) -> dict[str, Any]:
@@ -223,13 +223,6 @@ def at_most(name: str, value: int, most: int) -> None:
     """Refuse a number that is too large."""
     if value > most:
         raise InvalidArgument(f"{name} must be {most} or less")
-
-
-def hook(webhook_url: str | None, webhook_secret: str | None) -> dict[str, str | None]:
-    """Return where the end of a job is told, and with what that is signed."""
-    if webhook_url is None:
-        only_with("webhook_secret", webhook_secret, "webhook_url")
-    return {"webhook_url": webhook_url, "webhook_secret": webhook_secret}
 
 
 def only_with(name: str, value: object, needed: str) -> None:

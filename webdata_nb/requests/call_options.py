@@ -1,33 +1,38 @@
-"""The arguments that every table function takes besides its request, checked once."""
+"""Checks the options of a call that are no part of its request."""
 
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Unpack, get_args
 
 from webdata_nb import session as sessions
 from webdata_nb.display import progress as display
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.requests import arguments
+from webdata_nb.requests.options import (
+    CallArguments,
+    InputListOptions,
+    OnCancel,
+    OnError,
+    OnIncomplete,
+)
 from webdata_nb.session import Connection
 from webdata_nb.settings import Settings
 
 if TYPE_CHECKING:
     from webdata_nb.frames.frame import DtypeBackend
 
-OnIncomplete = Literal["raise", "warn", "ignore"]
-OnCancel = Literal["raise", "partial"]
-
-# How long a cached answer is fresh, in seconds, where nothing else is said.
+# Seconds for which a cached answer is fresh, unless the call or the settings say otherwise.
 TTL_S: Final = {"search": 86_400.0, "creatives": 86_400.0, "crawl": 7 * 86_400.0}
 _BACKENDS: Final = ("pandas", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """How one call is carried out."""
+    """The checked options of one call."""
 
     connection: Connection
     settings: Settings
@@ -39,54 +44,48 @@ class CallOptions:
     on_incomplete: OnIncomplete = "raise"
     on_cancel: OnCancel = "raise"
     out: Path | str | None = None
-    # Of several inputs: for how long one of them having found the service will do for the others,
-    # and who adds up what each of them shows.
+    # Of several inputs: seconds for which a local service that one of them saw alive is not looked
+    # for again, and the listener that adds up their progress.
     seen_s: float = 0.0
     also: display.Seen | None = None
 
     @classmethod
     def of(
-        cls,
-        *,
-        session: Connection | None,
-        progress: bool | str | None = None,
-        cache: bool = False,
-        ttl: float | None = None,
-        refresh: bool = False,
-        offline: bool | None = None,
-        stale_if_error: bool | float = False,
-        timeout: float | None = None,
-        on_incomplete: OnIncomplete = "raise",
-        on_cancel: OnCancel = "raise",
-        dtype_backend: DtypeBackend = "pandas",
-        out: str | Path | None = None,
+        cls, *, on_incomplete: OnIncomplete = "raise", **options: Unpack[CallArguments]
     ) -> CallOptions:
-        """Check the arguments as a user gave them.
+        """Check options; see `check`."""
+        return cls.check(options, on_incomplete)
+
+    @classmethod
+    def check(cls, options: CallArguments, on_incomplete: OnIncomplete = "raise") -> CallOptions:
+        """Check the options that a user passed; a call without `cache` does not use the cache.
 
         Raises
         ------
         InvalidArgument
-            One that cannot be right; nothing was sent.
+            An option has a value that is not allowed; nothing was sent.
         """
+        on_cancel = options.get("on_cancel", "raise")
+        dtype_backend = options.get("dtype_backend", "pandas")
         arguments.one_of("on_incomplete", on_incomplete, get_args(OnIncomplete))
         arguments.one_of("on_cancel", on_cancel, get_args(OnCancel))
         arguments.one_of("dtype_backend", dtype_backend, _BACKENDS)
-        connection = _connection(session)
+        connection = _connection(options.get("session"))
         return cls(
             connection,
-            _settings(connection, progress, ttl, offline),
-            timeout_s=_timeout(timeout),
+            _settings(connection, options),
+            timeout_s=_timeout(options.get("timeout")),
             dtype_backend=dtype_backend,
-            cache=arguments.flag("cache", cache),
-            refresh=arguments.flag("refresh", refresh),
-            stale_if_error=_stale(stale_if_error),
+            cache=arguments.flag("cache", options.get("cache", False)),
+            refresh=arguments.flag("refresh", options.get("refresh", False)),
+            stale_if_error=_stale(options.get("stale_if_error", False)),
             on_incomplete=on_incomplete,
             on_cancel=on_cancel,
-            out=arguments.out_path(out),
+            out=arguments.out_path(options.get("out")),
         )
 
     def ttl_s(self, op: str) -> float | None:
-        """Return for how many seconds a cached answer of `op` is fresh; None offline: any age."""
+        """Return the seconds for which an answer of `op` is fresh; None offline, for any age."""
         if self.settings.offline:
             return None
         return TTL_S[op] if self.settings.ttl is None else self.settings.ttl
@@ -100,16 +99,15 @@ def _connection(session: object) -> Connection:
     return session
 
 
-def _settings(
-    connection: Connection, progress: bool | str | None, ttl: float | None, offline: bool | None
-) -> Settings:
+def _settings(connection: Connection, options: CallArguments) -> Settings:
+    progress, offline = options.get("progress"), options.get("offline")
     if offline is not None:
         arguments.flag("offline", offline)
     display.check(progress)
-    seconds = arguments.seconds("ttl", ttl)
-    chosen = connection.settings(progress=progress, ttl=seconds, offline=offline)
-    display.check(chosen.progress)
-    return chosen
+    ttl_s = arguments.seconds("ttl", options.get("ttl"))
+    settings = connection.settings(progress=progress, ttl=ttl_s, offline=offline)
+    display.check(settings.progress)
+    return settings
 
 
 def _timeout(value: float | None) -> float | None:
@@ -120,7 +118,32 @@ def _timeout(value: float | None) -> float | None:
 
 
 def _stale(value: bool | float) -> float | None:
-    """Return how old an answer may be that stands in for an error; None: no such answer."""
+    """Return the greatest age of an answer that may replace an error; None allows none."""
     if isinstance(value, bool):
         return math.inf if value else None
     return arguments.seconds("stale_if_error", value)
+
+
+@dataclass(frozen=True, slots=True)
+class FanOutOptions:
+    """How several inputs are run; with `row_each`, an input without rows gets one as well."""
+
+    on_error: OnError = "row"
+    executor: Executor | None = None
+    budget: float | None = None
+    row_each: bool = False
+
+    @classmethod
+    def check(cls, options: InputListOptions) -> FanOutOptions:
+        """Check the options that a user passed.
+
+        Raises
+        ------
+        InvalidArgument
+            An option has a value that is not allowed.
+        """
+        on_error, executor = options.get("on_error", "row"), options.get("executor")
+        arguments.one_of("on_error", on_error, get_args(OnError))
+        if executor is not None and not isinstance(executor, Executor):
+            raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
+        return cls(on_error, executor, arguments.amount("budget", options.get("budget")))

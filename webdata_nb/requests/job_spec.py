@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.frames import schemas
 from webdata_nb.requests import arguments
+from webdata_nb.requests.options import (
+    CrawlRequestOptions,
+    CreativesOptions,
+    ResultPageOptions,
+    SearchRequestOptions,
+)
 
 if TYPE_CHECKING:
     from webdata_nb.frames.schemas import TableName
-
-# Options of a search that say how result pages are visited.
-FOR_PAGES: Final = (
-    "format_options",
-    "only_main_content",
-    "mobile",
-    "mobile_device",
-    "headers",
-    "cookies",
-    "extract",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +45,15 @@ class JobSpec:
         return isinstance(self.request, SearchRequest) and not self.request.formats
 
     @classmethod
-    def search(cls, **given: Any) -> Self:
-        """Return the search that these arguments make; raises as `arguments.request`."""
-        request = arguments.request(SearchRequest, **given)
+    def search(cls, query: str, **options: Unpack[SearchRequestOptions]) -> Self:
+        """Build a search.
+
+        Raises
+        ------
+        InvalidArgument
+            The contract does not allow an option; nothing was sent.
+        """
+        request = arguments.request(SearchRequest, {"query": query, **options})
         _warn_without_effect(request)
         visits = bool(request.formats)
         columns = schemas.shown(
@@ -61,82 +62,81 @@ class JobSpec:
             extract=visits and request.extract is not None,
             metadata=visits,
         )
-        # The contract states every default of a search, so they hold wherever it runs.
+        # The contract defines every default of a search, so every service has them.
         return cls("search", request, request.query, columns, request.num_results, assumed=True)
 
     @classmethod
-    def crawl(cls, **given: Any) -> Self:
-        """Return the crawl that these arguments make; raises as `arguments.request`."""
-        request = arguments.request(CrawlRequest, **given)
+    def crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
+        """Build a crawl; raises as `search`."""
+        request = arguments.request(CrawlRequest, {"url": url, **options})
         scraped = request.scrape_options
         columns = schemas.shown(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
         )
-        # How many pages there are is for the site to say; a start page is always a row.
+        # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.max_pages == 1 else None
         return cls("crawl", request, arguments.unlocked(request.url), columns, total)
 
     @classmethod
-    def creatives(
-        cls,
-        advertiser: object,
-        max_rows: int | None = None,
-        *,
-        only_new: bool = False,
-        **given: Any,
-    ) -> Self:
-        """Return the listing that these arguments make; raises as `arguments.request`."""
-        request = arguments.request(CreativesRequest, **_named(advertiser), **given)
-        most = None if max_rows is None else arguments.whole("max_rows", max_rows, least=1)
-        columns = schemas.shown_creatives(_enrichment(request))
+    def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
+        """Build a listing of an advertiser's creatives; raises as `search`."""
+        max_rows, only_new = options.pop("max_rows", None), options.pop("only_new", False)
+        request = arguments.request(CreativesRequest, {**_advertiser(advertiser), **options})
+        if max_rows is not None:
+            max_rows = arguments.whole("max_rows", max_rows, least=1)
         return cls(
             "creatives",
             request,
             request.advertiser,
-            columns,
-            most,
-            max_rows=most,
+            schemas.shown_creatives(_enrichment(request)),
+            max_rows,
+            max_rows=max_rows,
             only_new=arguments.flag("only_new", only_new),
         )
 
     @property
     def body(self) -> dict[str, Any]:
-        """What goes over the wire."""
+        """The body of the HTTP request."""
         return arguments.body(self.request)
 
     @property
     def public(self) -> dict[str, Any]:
-        """What receipts and files may tell of it."""
-        told = arguments.public(self.request)
-        return told if self.max_rows is None else {**told, "max_rows": self.max_rows}
+        """The request without secrets, for receipts and files."""
+        return self._with_max_rows(arguments.public(self.request))
 
     def params(self, *, local: bool) -> dict[str, Any]:
-        """Return what decides the answer, secret parts included."""
-        whole = self.assumed or local
-        params = arguments.deciding(arguments.resolved(self.request) if whole else self.body)
+        """Return the parameters that decide the answer, secrets included."""
+        has_defaults = self.assumed or local
+        params = arguments.resolved(self.request) if has_defaults else self.body
+        return self._with_max_rows(arguments.deciding(params))
+
+    def _with_max_rows(self, params: dict[str, Any]) -> dict[str, Any]:
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
 
 
-def _named(advertiser: object) -> dict[str, object]:
-    """Return the contract's field for what names the advertiser."""
+def _advertiser(advertiser: object) -> dict[str, object]:
+    """Return the request field that names the advertiser."""
     is_url = isinstance(advertiser, str) and "://" in advertiser
     return {"url": advertiser} if is_url else {"advertiser_id": advertiser}
 
 
 def _enrichment(request: CreativesRequest) -> set[str]:
-    """Return the kinds of enrichment that a request asks for; assets need the details."""
-    kinds = {
+    """Return the requested kinds of enrichment; assets need the details."""
+    requested = {
         "details": not request.skip_details or request.should_download_assets,
         "assets": request.should_download_assets,
         "previews": request.should_download_previews,
         "ocr": request.ocr,
     }
-    return {kind for kind, wanted in kinds.items() if wanted}
+    return {kind for kind, is_requested in requested.items() if is_requested}
 
 
 def _warn_without_effect(request: SearchRequest) -> None:
-    idle = [name for name in FOR_PAGES if name in request.model_fields_set]
-    if idle and not request.formats:
+    if request.formats:
+        return
+    page_options = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
+    unused = [name for name in page_options if name in request.model_fields_set]
+    if unused:
         warnings.warn(
-            f"{', '.join(idle)} without effect: formats=[] visits no result page", stacklevel=2
+            f"{', '.join(unused)} without effect: formats=[] visits no result page", stacklevel=2
         )

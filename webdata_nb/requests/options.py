@@ -1,0 +1,382 @@
+"""Defines each option of the public functions once: its name, type, default and description.
+
+A function takes a group of options as `**options: Unpack[...]`, and
+`webdata_nb.requests.signatures` derives its signature and docstring from the group. The docstring
+of a group describes its options in numpydoc form. An option without an entry in `DEFAULTS` is None
+by default. The module imports nothing heavy, so that a command line can read it quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from webdata_nb.contract.fields import Engine, Format, Strategy
+    from webdata_nb.frames.frame import DtypeBackend
+    from webdata_nb.session import Connection
+
+OnIncomplete = Literal["raise", "warn", "ignore"]
+OnCancel = Literal["raise", "partial"]
+OnError = Literal["row", "raise"]
+
+DEFAULTS: Final[Mapping[str, object]] = {
+    "cache": True,
+    "refresh": False,
+    "stale_if_error": False,
+    "on_incomplete": "raise",
+    "on_cancel": "raise",
+    "on_error": "row",
+    "dtype_backend": "pandas",
+    "only_new": False,
+}
+
+
+# Requests
+
+
+class SearchInputOptions(TypedDict, total=False):
+    """Select results and engines; lists of engines, languages and countries are combined.
+
+    num_results
+        Unique results wanted, 1 to 50 (default 10); fewer come where fewer exist.
+    engine
+        `"engine_one"` (default), `"engine_two"` or `"engine_three"`; another one steps in where
+        it gives nothing.
+    language
+        Preferred language of the results, such as `"en"` (default) or `"pt-BR"`.
+    country
+        Two-letter country code.
+    safe_search
+        Request filtered results (default False).
+    """
+
+    num_results: int | None
+    engine: Engine | Sequence[Engine] | None
+    language: str | Sequence[str] | None
+    country: str | Sequence[str] | None
+    safe_search: bool | None
+
+
+class SingleSearchInputOptions(TypedDict, total=False):
+    """The options of `SearchInputOptions`, without lists."""
+
+    num_results: int | None
+    engine: Engine | None
+    language: str | None
+    country: str | None
+    safe_search: bool | None
+
+
+class ResultPageOptions(TypedDict, total=False):
+    """Choose what a search reads from the pages of its results.
+
+    formats
+        What to scrape from each result page: any of `"markdown"`, `"html"`, `"raw_html"`,
+        `"links"`, `"images"`, `"headings"`, `"structured_data"`, `"screenshot"` (default
+        `["markdown"]`). `[]` finds results without visiting them.
+    format_options
+        `{"markdown": {"mode": ...}, "screenshot": {"capture", "full_page", "width", "height"}}`;
+        sizes in CSS pixels.
+    only_main_content
+        Leave out navigation, footers and the like (default True).
+    mobile, mobile_device
+        Visit pages as a phone does, or as the named device.
+    headers, cookies
+        Sent to result pages only, never to search engines. No file stores them.
+    extract
+        `{"prompt": ..., "schema": ..., "provider": ..., "model": ...}`, each of them optional: what
+        to extract from each page, into `extract`. Without a language model it is filled from
+        what pages declare.
+    """
+
+    formats: Sequence[Format] | None
+    format_options: Mapping[str, Any] | None
+    only_main_content: bool | None
+    mobile: bool | None
+    mobile_device: str | None
+    headers: Mapping[str, str] | None
+    cookies: Mapping[str, str] | None
+    extract: Mapping[str, Any] | None
+
+
+class SearchOptions(SearchInputOptions, ResultPageOptions, total=False):
+    """The request options of a search."""
+
+
+class CrawlOptions(TypedDict, total=False):
+    """The request options of a crawl.
+
+    max_pages
+        Pages at most, 1 to 1000 (default 100); pages that failed count.
+    max_depth
+        Links away from the start at most, 1 to 10 (default 10).
+    concurrency
+        Pages fetched at a time, 1 to 10 (default 5).
+    crawl_strategy
+        `"bfs"` (breadth first, default), `"dfs"` (depth first) or `"bff"` (best first: the page
+        that most links lead to, as far as the crawl can tell; `metadata["crawl_score"]` says how
+        much).
+    allow_external_links
+        Follow links to other sites (default False).
+    respect_robots_txt
+        Obey the site's robots.txt (default True).
+    include_paths, exclude_paths
+        Glob patterns of URL paths to keep to, and to leave out, such as `"/docs/**"`.
+    scrape_options
+        How each page is read, as a dict: `formats` (as in `search_df`, default `["markdown"]`),
+        `only_main_content`, `wait_for` and `timeout` (milliseconds; `wait_for` may be a CSS
+        selector), `mobile`, `include_tags`, `exclude_tags`, `extract`; the local service also
+        knows `format_options`, `mobile_device`, `headers`, `cookies` and `render`. No file stores
+        headers and cookies.
+    filter_faceted_urls
+        Visit only one of many URLs that show one page under sort, filter, session or tracking
+        parameters (default False).
+    sitemap
+        Start from the site's sitemaps as well (default False; not every service offers it).
+    respect_nofollow
+        Leave out links that say `rel=nofollow`, and all links of a page whose robots directives
+        do (default False: such a link says what its author vouches for, robots.txt what may be
+        read; not every service offers it).
+    """
+
+    max_pages: int | None
+    max_depth: int | None
+    concurrency: int | None
+    crawl_strategy: Strategy | None
+    allow_external_links: bool | None
+    respect_robots_txt: bool | None
+    include_paths: Sequence[str] | None
+    exclude_paths: Sequence[str] | None
+    scrape_options: Mapping[str, Any] | None
+    filter_faceted_urls: bool | None
+    sitemap: bool | None
+    respect_nofollow: bool | None
+
+
+class SinglePageOptions(TypedDict, total=False):
+    """The request options of single pages.
+
+    scrape_options
+        How each page is read, as in `crawl_df`.
+    respect_robots_txt
+        Obey each site's robots.txt (default True).
+    """
+
+    scrape_options: Mapping[str, Any] | None
+    respect_robots_txt: bool | None
+
+
+class CreativesOptions(TypedDict, total=False):
+    """The request options of a listing of creatives.
+
+    region
+        Where the ads were shown (default `"anywhere"`).
+    date_range
+        `"yesterday"`, `"last_7_days"`, `"last_30_days"` or `"YYYY-MM-DD..YYYY-MM-DD"`.
+    max_rows
+        Rows at most; all of them when None.
+    only_new
+        Send a new request, and leave out the creatives of the last cached answer to the same
+        call; without such an answer, everything is new.
+    limit
+        Rows per request, 1 to 40 (default 40).
+    skip_details
+        Leave out the details of each creative (default True).
+    should_download_assets, should_download_previews, ocr
+        Enrichment of each creative (default False).
+    timeout_ms
+        Milliseconds that the service waits for the source, 5000 to 90000 (default 30000).
+    """
+
+    region: str | Sequence[str] | None
+    date_range: str | Sequence[str] | None
+    max_rows: int | None
+    only_new: bool
+    limit: int | None
+    skip_details: bool | None
+    should_download_assets: bool | None
+    should_download_previews: bool | None
+    ocr: bool | None
+    timeout_ms: int | None
+
+
+class WebhookOptions(TypedDict, total=False):
+    """Where the service reports the end of a job.
+
+    webhook_url, webhook_secret
+        Where the service reports the job's end, and the key that it signs the report with, such as
+        `url` and `secret` of `receive_webhooks()`. No file stores them.
+    """
+
+    webhook_url: str | None
+    webhook_secret: str | None
+
+
+# Calls
+
+
+class ConnectionOptions(TypedDict, total=False):
+    """Which service a call talks to, and how long it waits.
+
+    session
+        What `connect()` returned; the default session when None.
+    timeout
+        Seconds to wait for the answer.
+    """
+
+    session: Connection | None
+    timeout: float | None
+
+
+class CacheOptions(TypedDict, total=False):
+    """Which service a call talks to, what it displays, and how it uses the cache.
+
+    session
+        What `connect()` returned; the default session when None.
+    progress
+        None chooses by place (or as `options.progress` and WEBDATA_PROGRESS say): a panel in a
+        notebook, HTML where nobody can click, marimo's bar, a bar in a terminal, the log
+        elsewhere. False for silence, True for a bar in any place; `"panel"`, `"html"`,
+        `"marimo"`, `"bar"` or `"log"` for that one.
+    cache
+        Whether to answer from the cache and to store the answer there.
+    ttl
+        Seconds for which a cached answer is fresh (default 24 hours, 7 days for crawls).
+    refresh
+        Send a new request, whatever the cache holds, and store the new answer.
+    offline
+        Answer from the cache only, however old its answer is.
+    stale_if_error
+        Answer with an older result, and a warning, where the service cannot: True for one of
+        any age, or its greatest age in seconds.
+    timeout
+        Seconds to wait for the job's end; then JobTimeout, and the job goes on.
+    """
+
+    session: Connection | None
+    progress: bool | str | None
+    cache: bool
+    ttl: float | None
+    refresh: bool
+    offline: bool | None
+    stale_if_error: bool | float
+    timeout: float | None
+
+
+class IncompleteOptions(TypedDict, total=False):
+    """What happens to an incomplete answer.
+
+    on_incomplete
+        Where fewer rows arrive than the service counts: `"raise"`, `"warn"` or `"ignore"`.
+    """
+
+    on_incomplete: OnIncomplete
+
+
+class CancelOptions(TypedDict, total=False):
+    """What happens to the rows of a cancelled job.
+
+    on_cancel
+        When the job is cancelled or the call interrupted: `"raise"`, or `"partial"` for the rows
+        so far.
+    """
+
+    on_cancel: OnCancel
+
+
+class InputListOptions(TypedDict, total=False):
+    """How several inputs of one call are run.
+
+    on_error
+        With several inputs: `"row"` makes an input that failed a row with `success` False and
+        its `error`; `"raise"` ends the call with it.
+    executor
+        With several inputs: a `concurrent.futures.Executor` that runs them, such as a process
+        pool; by default up to 16 run side by side here.
+    budget
+        Credits that this call may cost at most, by the service's catalog; where it may cost
+        more, OverBudget, and nothing was started.
+    """
+
+    on_error: OnError
+    executor: Executor | None
+    budget: float | None
+
+
+class OutputOptions(TypedDict, total=False):
+    """The form of the frame, and where its rows are also written.
+
+    dtype_backend
+        `"pandas"` or `"pyarrow"` (Arrow types throughout; JSON columns are then JSON text).
+    out
+        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well.
+    """
+
+    dtype_backend: DtypeBackend
+    out: str | Path | None
+
+
+class CallArguments(CacheOptions, CancelOptions, OutputOptions, total=False):
+    """The options that `CallOptions` checks, besides `on_incomplete`."""
+
+
+class TableOptions(
+    CacheOptions, IncompleteOptions, CancelOptions, InputListOptions, OutputOptions, total=False
+):
+    """The options of a call that are no part of its request.
+
+    out
+        A `.parquet` or `.jsonl` file, or fsspec URL, to write the rows to as well; with `stream`,
+        a directory, here or at such a URL, that gets a Parquet dataset, partitioned by job (by
+        listing for creatives), for more rows than memory holds.
+    """
+
+
+# Functions
+
+
+class SearchRequestOptions(SearchOptions, WebhookOptions, total=False):
+    """The options that a search request is built from."""
+
+
+class CrawlRequestOptions(CrawlOptions, WebhookOptions, total=False):
+    """The options that a crawl request is built from."""
+
+
+class SearchDfOptions(SearchOptions, TableOptions, total=False):
+    """The options of `search_df`."""
+
+
+class CrawlDfOptions(CrawlOptions, TableOptions, total=False):
+    """The options of `crawl_df`."""
+
+
+class CreativesDfOptions(CreativesOptions, TableOptions, total=False):
+    """The options of `creatives_df`."""
+
+
+class ScrapeDfOptions(
+    SinglePageOptions, CacheOptions, CancelOptions, InputListOptions, OutputOptions, total=False
+):
+    """The options of `scrape_df`."""
+
+
+class SearchJobOptions(
+    SingleSearchInputOptions, ResultPageOptions, WebhookOptions, ConnectionOptions, total=False
+):
+    """The options of `search_job`."""
+
+
+class CrawlJobOptions(CrawlOptions, WebhookOptions, ConnectionOptions, total=False):
+    """The options of `crawl_job`."""
+
+
+class ListingOptions(ConnectionOptions, total=False):
+    """The options of a listing that the service answers at once."""
+
+    dtype_backend: DtypeBackend

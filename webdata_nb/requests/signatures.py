@@ -1,0 +1,149 @@
+"""Derives the signatures and docstrings of public functions from their groups of options."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast, is_typeddict
+
+from webdata_nb.requests import options as definitions
+
+F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+_PARAMETERS: Final = re.compile(r"(?m)^( *)Parameters\n +-+\n((?:.*\n)*?)(?=\n|\Z)")
+_NAMES: Final = re.compile(r"\w+(, \w+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a group; `annotation` is the source text of its type."""
+
+    name: str
+    annotation: str
+    default: object
+    description: str
+
+
+def option_list(group: type) -> list[Option]:
+    """Return the options of a group from `webdata_nb.requests.options`, in their order."""
+    descriptions = _descriptions(group)
+    return [
+        Option(name, hint.__forward_arg__, definitions.DEFAULTS.get(name), descriptions[name])
+        for name, hint in group.__annotations__.items()
+    ]
+
+
+def with_options(group: type) -> Callable[[F], F]:
+    """Decorate an async function that takes the options of `group` as `**options`.
+
+    The result has an explicit signature, in which the options follow the positional arguments, and
+    a docstring that describes every option. It refuses unknown options and passes all of them on,
+    defaults included. A leading underscore of the name is dropped.
+    """
+
+    def decorate(function: F) -> F:
+        signature = _signature(function, group)
+        defaults = {name: definitions.DEFAULTS.get(name) for name in group.__annotations__}
+        function.__name__ = function.__qualname__ = function.__name__.removeprefix("_")
+
+        @functools.wraps(function)
+        async def complete(*args: Any, **given: Any) -> Any:
+            if unknown := [name for name in given if name not in signature.parameters]:
+                raise TypeError(
+                    f"{complete.__qualname__}() got an unexpected keyword argument {unknown[0]!r}"
+                )
+            return await function(*args, **{**defaults, **given})
+
+        del complete.__wrapped__  # inspect would follow it to the shorter signature
+        vars(complete)["__signature__"] = signature
+        complete.__doc__ = _docstring(function.__doc__, signature, _descriptions(group))
+        return cast("F", complete)
+
+    return decorate
+
+
+def _signature(function: Callable[..., object], group: type) -> inspect.Signature:
+    """Return the signature with the options between the positional and the other arguments."""
+    kinds = inspect.Parameter
+    signature = inspect.signature(function)
+    own = [each for each in signature.parameters.values() if each.kind is not kinds.VAR_KEYWORD]
+    keywords = [
+        kinds(
+            name,
+            kinds.KEYWORD_ONLY,
+            default=definitions.DEFAULTS.get(name),
+            annotation=hint.__forward_arg__,
+        )
+        for name, hint in group.__annotations__.items()
+    ]
+    positional = [each for each in own if each.kind is not kinds.KEYWORD_ONLY]
+    rest = [each for each in own if each.kind is kinds.KEYWORD_ONLY]
+    return signature.replace(parameters=[*positional, *keywords, *rest])
+
+
+def _descriptions(group: type) -> dict[str, str]:
+    """Return the description of each option of a group.
+
+    A TypedDict does not know its bases: the parts of a group are the groups whose options it has.
+    The largest part that describes an option wins, then any other group.
+    """
+    names = group.__annotations__.keys()
+
+    def rank(each: type) -> tuple[bool, int]:
+        return each.__annotations__.keys() <= names, len(each.__annotations__)
+
+    groups = sorted(filter(is_typeddict, vars(definitions).values()), key=rank)
+    found: dict[str, str] = {}
+    for each in groups:
+        found |= {
+            name: text
+            for name, text in _entries(inspect.cleandoc(each.__doc__ or "")).items()
+            if name in names
+        }
+    return found
+
+
+@functools.cache
+def _entries(text: str) -> Mapping[str, str]:
+    """Return the text of each name in numpydoc entries: a line of names, then indented text."""
+    entries: dict[str, str] = {}
+    names: list[str] = []
+    for line in text.splitlines():
+        if _NAMES.fullmatch(line):
+            names = line.split(", ")
+            entries |= dict.fromkeys(names, "")
+        elif line.startswith(" "):
+            entries |= {name: f"{entries[name]}{line}\n" for name in names}
+        else:
+            names = []
+    return entries
+
+
+def _docstring(
+    doc: str | None, signature: inspect.Signature, descriptions: Mapping[str, str]
+) -> str | None:
+    """Return a docstring whose section "Parameters" describes every parameter, in their order.
+
+    What the docstring itself says of a parameter replaces the description of the option.
+    """
+    if doc is None:  # the interpreter runs with -OO
+        return None
+    section = _PARAMETERS.search(doc)
+    if section is None:
+        raise ValueError("the docstring needs a section Parameters")
+    texts = {**descriptions, **_entries(textwrap.dedent(section[2]))}
+    lines: list[str] = []
+    previous = ""
+    for name in signature.parameters:
+        if texts[name] == previous:
+            lines[-2] += f", {name}"
+            continue
+        previous = texts[name]
+        lines += [name, previous.rstrip("\n")]
+    indented = "\n".join(lines).replace("\n", f"\n{section[1]}")
+    start, end = section.span(2)
+    return f"{doc[:start]}{section[1]}{indented}\n{doc[end:]}"
