@@ -24,6 +24,7 @@ MEANINGS: Final[dict[str, str]] = {
     "sitemap": "it is a sitemap that could not be read, or not to its end",
     "over_budget": "it is known, but max_pages was reached",
     "over_requests": "it is known, but the crawl reached its limit of requests, 3 x max_pages + 50",
+    "over_urls": "it was found when the crawl kept track of 100 x max_pages + 50,000 URLs already",
 }
 
 

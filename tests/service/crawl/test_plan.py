@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -10,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.service.crawl.driving import drive
+from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import decode_entry, encode_entry
 from webdata_nb.service.crawl.plan import (
     MAX_REQUESTS_PER_PAGE,
+    URLS_PER_STEP,
     CrawlLimits,
     CrawlPlan,
     CrawlResult,
@@ -218,6 +222,38 @@ def test_redirect_hops_count_as_requests_and_robots_refusals_do_not() -> None:
     elsewhere = {"/": page(*foreign), **dict.fromkeys(foreign, CrawlResult("robots", ""))}
     done = crawl(elsewhere, max_pages=10, external=True)
     assert len(done.fetched) == 3 * 10 + 50 - 10
+
+
+@pytest.mark.parametrize("frontier", STRATEGIES)
+def test_the_crawl_keeps_track_of_a_bounded_number_of_urls(
+    frontier: Callable[[], Frontier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "KNOWN_URLS_PER_ROW", 0)
+    monkeypatch.setattr(plan_module, "EXTRA_KNOWN_URLS", 500)
+
+    def read(url: str) -> CrawlResult:
+        inside = [f"{url}/{n}" for n in range(150)]
+        outside = [f"http://other.test/{url[7:]}/{n}" for n in range(150)]
+        return replace(page(*inside, *outside), final_url=url, content_hash=url)
+
+    driven = [
+        drive(
+            read,
+            f"{BASE}/s",
+            frontier=frontier,
+            limits=CrawlLimits(20, 50),
+            concurrency=concurrency,
+        )
+        for concurrency in (1, 8)
+    ]
+    assert driven[0].rows == driven[1].rows
+    assert len(driven[0].rows) == 20
+    for done in driven:
+        counts = Counter(done.receipt.values())
+        assert sum(counts.values()) == 1 + 20 * 300
+        assert counts["over_urls"] > 4_000
+        assert sum(counts.values()) - counts["over_urls"] < 500 + 2 * URLS_PER_STEP
+        assert all(done.receipt[url] == "fetched" for url in done.rows)
 
 
 @settings(max_examples=150, deadline=None)

@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.server import Answer, Site
+from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.sitemaps import MAX_FILES
 from webdata_nb.service.crawl.speculation import PREFETCHED_PER_FETCH
 from webdata_nb.service.pages.page_pipeline import ATTEMPTS
@@ -100,6 +101,16 @@ async def test_what_the_limit_left_out_is_named_and_costs_nothing(api: Api, site
     assert told["total_results"] == 301 - fetched
     assert all(site.at("/copy/") in each["url"] for each in told["data"])
     assert reply["credits"] == 2
+
+
+async def test_urls_left_over_are_stored_in_batches(
+    api: Api, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "OUTCOMES_PER_BATCH", 7)
+    site.page("/", document("Front", links=[f"/page/{n}" for n in range(100)]))
+    site.under("/page/", lambda request: document(request.path))
+    reply = await api.done("crawl", url=site.url, max_pages=2)
+    assert reply["receipt"]["counts"] == {"fetched": 2, "over_budget": 99}
 
 
 async def test_a_site_of_pages_gives_them_all(api: Api, site: Site) -> None:

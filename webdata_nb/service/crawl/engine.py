@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from webdata_nb.contract.requests import CrawlRequest
@@ -50,6 +51,8 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
 MAX_INDEXED_CHARACTERS: Final = 100_000
 # URLs left over that are accounted for in one step.
 URLS_PER_STEP: Final = 1000
+# URLs left over that one transaction stores.
+OUTCOMES_PER_BATCH: Final = 5000
 # Pages of a crawl that came and are not stored, beyond those that its workers hold.
 MAX_UNSTORED_PAGES: Final = 32
 
@@ -82,7 +85,17 @@ async def run(context: JobContext, request: CrawlRequest, tools: CrawlResources)
     crawl.seeds = SitemapSeeds.thawed(snapshots)
     await crawl.replay()
     await crawl.work()
-    return await in_turns(crawl.closing())
+    await crawl.account_for_leftovers()
+    return crawl.last_batch()
+
+
+def _next_outcomes(outcomes: Iterator[UrlOutcome]) -> Steps[tuple[UrlOutcome, ...]]:
+    batch: list[UrlOutcome] = []
+    for outcome in islice(outcomes, OUTCOMES_PER_BATCH):
+        if len(batch) % URLS_PER_STEP == 0:
+            yield
+        batch.append(outcome)
+    return tuple(batch)
 
 
 def _user_agent(request: CrawlRequest, tools: CrawlResources) -> str:
@@ -150,14 +163,18 @@ class _CrawlRun:
         if self._failure is not None:
             raise JobFailed(self._failure)
 
-    def closing(self) -> Steps[Batch]:
-        """Account for what the crawl knows of and left."""
-        seen: list[UrlOutcome] = []
-        for number, each in enumerate(self._plan.leftovers()):
-            if number % URLS_PER_STEP == 0:
-                yield
-            seen.append(each)
-        return Batch(seen=tuple(seen), total=self._plan.rows)
+    async def account_for_leftovers(self) -> None:
+        """Store the outcome of each known URL that was not requested, in batches.
+
+        Each batch is a transaction of its own, so that other jobs' writes run in between.
+        """
+        outcomes = self._plan.leftovers()
+        while batch := await in_turns(_next_outcomes(outcomes)):
+            await self._context.commit(Batch(seen=batch, total=self._plan.rows))
+
+    def last_batch(self) -> Batch:
+        """Return the batch that ends the crawl."""
+        return Batch(total=self._plan.rows)
 
     async def _worker(self, group: asyncio.TaskGroup) -> None:
         """Fetch, page after page; each worker is one of the fetches that `concurrency` allows."""

@@ -33,6 +33,9 @@ MAX_REQUESTS_PER_PAGE: Final = 11
 # URLs that robots.txt keeps out take no request; this bounds them.
 TARGETS_PER_ROW: Final = 10
 EXTRA_TARGETS: Final = 100
+# URLs that a crawl keeps in memory; those that it finds later are in the receipt alone.
+KNOWN_URLS_PER_ROW: Final = 100
+EXTRA_KNOWN_URLS: Final = 50_000
 
 ResultKind = Literal["page", "failed", "robots", "stopped"]
 
@@ -53,6 +56,11 @@ class CrawlLimits:
     def max_targets(self) -> int:
         """How many URLs may be taken from the frontier, those that robots.txt forbids included."""
         return TARGETS_PER_ROW * self.max_pages + EXTRA_TARGETS
+
+    @property
+    def max_known_urls(self) -> int:
+        """How many URLs the crawl keeps track of."""
+        return KNOWN_URLS_PER_ROW * self.max_pages + EXTRA_KNOWN_URLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,8 @@ class CrawlPlan:
         # Left out for now: a shorter way, or a link that may be followed, can yet turn up.
         self._too_deep: dict[str, str] = {}
         self._unfollowed: dict[str, tuple[str, str]] = {}
+        # Whether the crawl keeps track of as many URLs as it may.
+        self._full = False
         self._outstanding: dict[int, CrawlTarget] = {}
         self._results: dict[int, CrawlResult] = {}
         self._drawn: deque[CrawlTarget] = deque()
@@ -311,6 +321,8 @@ class CrawlPlan:
         fresh: list[Candidate] = []
         if result is not None:
             links = self._followed(target, result)
+            if self._full:
+                yield from self._unfollowed_when_full(target, result)
             if self._facets is not None:
                 keys: list[str] = []
                 for number, url in enumerate(self._unmet(links)):
@@ -387,14 +399,42 @@ class CrawlPlan:
         """Return the links that may be followed; note those that ask not to be."""
         if not self._obey_nofollow or not (result.sealed or result.nofollow):
             return result.links
-        how = "robots directive" if result.sealed else "rel"
-        shunned = range(len(result.links)) if result.sealed else result.nofollow
-        for index in shunned:
-            url = result.links[index]
-            if (key := self._key(url)) not in self._known:
-                self._unfollowed.setdefault(key, (url, f"{how} of {target.url}"))
-        left = frozenset(shunned)
+        if not self._full:
+            for url in self._nofollow_links(result):
+                if (key := self._key(url)) not in self._known:
+                    self._unfollowed.setdefault(key, (url, self._nofollow_detail(target, result)))
+        left = frozenset(range(len(result.links)) if result.sealed else result.nofollow)
         return [url for index, url in enumerate(result.links) if index not in left]
+
+    def _unfollowed_when_full(
+        self, target: CrawlTarget, result: CrawlResult
+    ) -> Iterator[UrlOutcome]:
+        """Account at once for nofollow links that the crawl does not keep track of."""
+        if self._obey_nofollow:
+            for url in self._nofollow_links(result):
+                if not self._is_tracked(self._key(url)):
+                    yield UrlOutcome(url, "nofollow", self._nofollow_detail(target, result))
+
+    @staticmethod
+    def _nofollow_links(result: CrawlResult) -> Iterable[str]:
+        return result.links if result.sealed else (result.links[n] for n in result.nofollow)
+
+    @staticmethod
+    def _nofollow_detail(target: CrawlTarget, result: CrawlResult) -> str:
+        return f"{'robots directive' if result.sealed else 'rel'} of {target.url}"
+
+    def _is_tracked(self, key: str) -> bool:
+        return (
+            key in self._known
+            or key in self._held
+            or key in self._too_deep
+            or key in self._unfollowed
+        )
+
+    def _note_size(self) -> None:
+        """Stop keeping track of new URLs for good when the limit is reached."""
+        tracked = len(self._known) + len(self._held) + len(self._too_deep) + len(self._unfollowed)
+        self._full = self._full or tracked >= self._limits.max_known_urls
 
     def _cited(self, result: CrawlResult) -> list[tuple[str, float]]:
         """Return the pages of the crawl that a page links to; a nofollow link vouches for none."""
@@ -417,6 +457,7 @@ class CrawlPlan:
         unmet = links if promotes else [link for link in links if link not in met]
         for number, url in enumerate(unmet):
             if number % URLS_PER_STEP == 0:
+                self._note_size()
                 yield None
             key = met.get(url) or self._key(url)
             if key in self._known:
@@ -424,6 +465,9 @@ class CrawlPlan:
                 if self._frontier.movable(key):
                     fresh.append(Candidate(url, source.depth + 1, key))
                     moved += 1
+                continue
+            if self._full and not self._is_tracked(key):
+                yield UrlOutcome(url, "over_urls")
                 continue
             candidate = Candidate(url, source.depth + 1, key)
             if (reason := self._scope.verdict(url)) is not None:
