@@ -19,7 +19,7 @@ from webdata_nb.service.browser import tab
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.forward_proxy import Allowance
+from webdata_nb.service.web.forward_proxy import TrafficLimits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -239,7 +239,7 @@ async def test_a_page_may_cost_so_much_and_no_more(
         fetch("/large").then(answer => answer.text()).then(text => text.length, () => "cut")
           .then(outcome => said.textContent = JSON.stringify({outcome}))</script>""",
     )
-    small = Allowance(wire_bytes=1_000_000)
+    small = TrafficLimits(wire_bytes=1_000_000)
     async with Browser(POLICY, fetcher, lookup=look_up, allowance=small) as browser:
         rendered = await browser.render(RenderRequest(url, wait_for=SAID))
     assert said(rendered.html) == {"outcome": "cut"}

@@ -11,7 +11,6 @@ from webdata_nb.pacing import host_pacing
 from webdata_nb.service import settings
 from webdata_nb.service.browser import renderer, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
-from webdata_nb.service.pages import page_pipeline
 from webdata_nb.service.search.providers import endpoint
 from webdata_nb.service.web import polite_fetcher, resolver, suspension
 from webdata_nb.service.workers import pool, retries
@@ -24,14 +23,14 @@ BREAKER = host_pacing.BREAKER
     "said",
     [
         f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s unless given",
-        f"| {page_pipeline.ATTEMPTS}, within its `timeout`",
-        f"| {page_pipeline.ATTEMPTS_WITH_RETRY_AFTER}, within its `timeout`",
+        f"| {polite_fetcher.ATTEMPTS}, within its `timeout`",
+        f"| {polite_fetcher.ATTEMPTS_WITH_RETRY_AFTER}, within its `timeout`",
         f"| {host_pacing.QUEUE_LIMIT_S:g} s (the page's `timeout` where that is longer)",
         f"a line of {host_pacing.MAX_QUEUE_S:,.0f} s",
         f"failed {BREAKER.threshold} times in a row | {BREAKER.open_period.first_delay_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
-        f"the name of a host | {resolver.PATIENCE_S:g} s",
+        f"the name of a host | {resolver.LOOKUP_TIMEOUT_S:g} s",
         f"| {endpoint.REQUEST_TIMEOUT_S:g} s, and {endpoint.QUEUE_TIMEOUT_S:g} s in its line",
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {pool.STUCK_S:g} s; {pool.STEP_S:g} s where a signal stopped it",
@@ -40,7 +39,7 @@ BREAKER = host_pacing.BREAKER
         f"| {settings.STALL_S:g} s, and what the operations under way may take",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {host_pacing.SLOWDOWN.max_delay_s:g} s)",
-        f"for more than {suspension.STANDSTILL_S:g} seconds",
+        f"for more than {suspension.SUSPENDED_AFTER_S:g} seconds",
         f"over which {retries.CRASHES} workers crash, or {retries.KILLS} are killed",
     ],
 )

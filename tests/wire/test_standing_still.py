@@ -9,7 +9,7 @@ from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
 from tests.wire.waiting import processes_on
-from webdata_nb.service.web.suspension import STANDSTILL_S
+from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S
 from webdata_nb.settings import Settings
 
 
@@ -40,7 +40,7 @@ async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
                 await asyncio.to_thread(site.wait_for, path, timeout=30)
             for workers in (False, True):
                 send(chosen, signal.SIGSTOP, workers=workers)
-                await asyncio.sleep(4.0 + STANDSTILL_S)
+                await asyncio.sleep(4.0 + SUSPENDED_AFTER_S)
                 send(chosen, signal.SIGCONT, workers=workers)
                 for path in paths[5:11]:
                     await asyncio.to_thread(site.wait_for, path, 2 + workers, timeout=30)

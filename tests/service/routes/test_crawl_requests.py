@@ -14,7 +14,7 @@ from tests.site.server import Answer, Site
 from webdata_nb.service.crawl import engine
 from webdata_nb.service.crawl.sitemaps import MAX_FILES
 from webdata_nb.service.crawl.speculation import PREFETCHED_PER_FETCH
-from webdata_nb.service.pages.page_pipeline import ATTEMPTS
+from webdata_nb.service.web.polite_fetcher import ATTEMPTS
 
 PAGES = 20
 MOST = 3 * PAGES + 50

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.service.conftest import Api
 from tests.site import faults
 from tests.site.server import Answer, Handler, Site
-from webdata_nb.service.pages.page_pipeline import ATTEMPTS
+from webdata_nb.service.web.polite_fetcher import ATTEMPTS
 
 PAGES = 400
 RATE = 0.3
@@ -121,4 +121,4 @@ async def test_a_site_that_dies_fails_fast_and_says_so(api: Api, site: Site) -> 
     assert reply["total_results"] == 61
     assert len(site.paths) < 100  # not three tries for each of sixty pages
     last = reply["data"][-1]
-    assert "in a row; it is left alone for another" in last["error"]
+    assert "in a row; no request is sent to it for another" in last["error"]

@@ -16,7 +16,6 @@ from webdata_nb.service.pages.page_pipeline import (
     Visit,
     Visitor,
     _base64,
-    wait_before_retry,
 )
 from webdata_nb.service.runtime.steps import at_once
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -41,38 +40,6 @@ async def visitor() -> AsyncIterator[Visitor]:
 
 async def visit(visitor: Visitor, url: str, timeout_s: float = 20.0) -> Visit:
     return await visitor.visit(Errand(url, ScrapeOptions(only_main_content=False), timeout_s))
-
-
-@pytest.mark.parametrize(
-    ("attempt", "status", "kind", "retry_after_s", "left_s", "expected"),
-    [
-        (1, 503, "", None, 30, 0.25),
-        (2, 503, "", None, 30, 0.5),
-        (3, 503, "", None, 30, None),
-        (1, 429, "", 7, 30, 7),
-        (1, 429, "", 31, 30, None),
-        (1, 503, "", None, 0.1, None),
-        (1, 404, "", None, 30, None),
-        (1, 200, "", None, 30, None),
-        (1, None, "reset", None, 30, 0.25),
-        (1, None, "dns", None, 30, None),
-        (1, None, "timeout", None, 30, None),
-        (1, None, "refused", None, 30, None),
-    ],
-)
-def test_what_is_tried_again(
-    *,
-    attempt: int,
-    status: int | None,
-    kind: str,
-    retry_after_s: float | None,
-    left_s: float,
-    expected: float | None,
-) -> None:
-    wait = wait_before_retry(
-        attempt, status=status, kind=kind, retry_after_s=retry_after_s, left_s=left_s
-    )
-    assert wait == expected
 
 
 async def test_a_passing_fault_is_passed(visitor: Visitor) -> None:

@@ -14,7 +14,7 @@ import zstandard
 
 from tests.service.web.bombs import BOMBS, MIB
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.content_codings import Decoder, content_codings
+from webdata_nb.service.web.content_codings import ContentDecoder, content_codings
 
 SLACK = 64 * 1024
 
@@ -53,13 +53,13 @@ def text_of(size: int) -> bytes:
 
 
 def decode(codings: Iterable[str], body: bytes, *, step: int = 16_384, ceiling: int = MIB) -> bytes:
-    decoder = Decoder(codings, ceiling)
+    decoder = ContentDecoder(codings, ceiling)
     for start in range(0, len(body), step):
         decoder.feed(body[start : start + step])
     return decoder.finish()
 
 
-def feed_all(decoder: Decoder, pieces: Iterable[bytes]) -> None:
+def feed_all(decoder: ContentDecoder, pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         decoder.feed(piece)
 
@@ -114,7 +114,7 @@ def test_the_ceiling_is_exact(packer: str) -> None:
 def test_a_bomb_unpacks_no_further_than_the_ceiling(name: str, ceiling: int) -> None:
     coding, pieces = BOMBS[name]
     bomb = pieces()
-    decoder = Decoder([coding], ceiling)
+    decoder = ContentDecoder([coding], ceiling)
     tracemalloc.start()
     try:
         with pytest.raises(FetchError) as caught:
@@ -230,7 +230,7 @@ def test_codings_that_cannot_be_undone(lines: list[str]) -> None:
 
 
 def test_a_decoder_without_codings_changes_nothing() -> None:
-    decoder = Decoder([], 10)
+    decoder = ContentDecoder([], 10)
     decoder.feed(b"pa")
     decoder.feed(b"ge")
     assert decoder.decoded_bytes == 4

@@ -16,7 +16,7 @@ from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.forward_proxy import Allowance, ForwardProxy, Pass
+from webdata_nb.service.web.forward_proxy import ForwardProxy, ProxySession, TrafficLimits
 
 NAMES = {
     "site.test": ["127.0.0.1"],
@@ -43,7 +43,7 @@ async def proxy() -> AsyncIterator[ForwardProxy]:
         yield running
 
 
-def credential(granted: Pass) -> str:
+def credential(granted: ProxySession) -> str:
     pair = f"{granted.username}:{granted.password}".encode()
     return f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"
 
@@ -68,7 +68,7 @@ def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
-async def get(proxy: ForwardProxy, granted: Pass, url: str, *lines: str) -> bytes:
+async def get(proxy: ForwardProxy, granted: ProxySession, url: str, *lines: str) -> bytes:
     return await ask(proxy, f"GET {url} HTTP/1.1", credential(granted), *lines)
 
 
@@ -276,14 +276,14 @@ async def test_who_is_not_there_is_a_bad_gateway(proxy: ForwardProxy) -> None:
 
 async def test_a_page_has_so_many_bytes(proxy: ForwardProxy, server: WireServer) -> None:
     server.page("/", b"x" * 500_000)
-    with proxy.admit(Allowance(wire_bytes=600_000)) as granted:
+    with proxy.admit(TrafficLimits(wire_bytes=600_000)) as granted:
         assert len(await get(proxy, granted, server.url())) > 500_000
         assert len(await get(proxy, granted, server.url())) < 200_000
 
 
 async def test_a_page_has_so_many_connections(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = then_hang(page(b"")[:-2])
-    with proxy.admit(Allowance(connections=1)) as granted:
+    with proxy.admit(TrafficLimits(connections=1)) as granted:
         reader, writer = await connect(proxy)
         head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
         writer.write(head.encode())
@@ -297,7 +297,7 @@ async def test_a_page_has_so_many_connections(proxy: ForwardProxy, server: WireS
 
 async def test_a_page_has_so_many_requests(proxy: ForwardProxy, server: WireServer) -> None:
     server.page("/", b"fine")
-    with proxy.admit(Allowance(requests=3)) as granted:
+    with proxy.admit(TrafficLimits(requests=3)) as granted:
         answers = [status(await get(proxy, granted, server.url())) for _ in range(5)]
         assert answers == [200, 200, 200, 429, 429]
         with proxy.admit() as neighbour:
@@ -306,7 +306,7 @@ async def test_a_page_has_so_many_requests(proxy: ForwardProxy, server: WireServ
 
 async def test_silence_ends_a_connection(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = then_hang(b"HTTP/1.1 200 OK\r\n\r\npart")
-    with proxy.admit(Allowance(idle_s=0.2)) as granted:
+    with proxy.admit(TrafficLimits(idle_s=0.2)) as granted:
         answer = await get(proxy, granted, server.url())
     assert answer.endswith(b"part")
 

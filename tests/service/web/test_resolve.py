@@ -105,7 +105,7 @@ async def test_a_name_is_looked_up_once_a_minute(
     for port in (80, 443):
         await resolver.addresses("site", port)
     assert names.asked == ["site"]
-    clock.now += resolver_module.KEPT_S
+    clock.now += resolver_module.CACHE_S
     await resolver.addresses("site", 80)
     assert names.asked == ["site", "site"]
 
@@ -140,7 +140,7 @@ async def test_those_who_ask_at_once_share_one_lookup(names: Names, resolver: Re
 async def test_a_silent_name_server(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolver_module, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(resolver_module, "LOOKUP_TIMEOUT_S", 0.01)
     names.may_answer.clear()
     with pytest.raises(FetchError, match="gave no answer for 'site'") as caught:
         await resolver.addresses("site", 80)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.wire.waiting import until
-from webdata_nb.service.web.polite_fetcher import RESTARTS, Allowance
-from webdata_nb.service.web.suspension import STANDSTILL_S, Suspensions
+from webdata_nb.service.web.polite_fetcher import RESTARTS, PageDeadline
+from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S, SuspensionDetector
 
 
 class Clock:
@@ -15,26 +15,26 @@ class Clock:
         return self.now
 
 
-async def test_a_gap_between_two_looks_is_a_standstill() -> None:
+async def test_gap_between_heartbeats_counts_as_suspension() -> None:
     clock = Clock()
-    suspensions = Suspensions(clock=clock)
-    clock.now += 3600.0  # nobody watched
+    suspensions = SuspensionDetector(clock=clock)
+    clock.now += 3600.0  # not watched
     with suspensions.watch() as watch:
         assert not watch.interrupted
-        clock.now += STANDSTILL_S
+        clock.now += SUSPENDED_AFTER_S
         assert not watch.interrupted
         clock.now += 35.0
         assert watch.interrupted
         assert watch.interrupted
         with suspensions.watch() as later:
             assert not later.interrupted
-            watch.renew()
+            watch.reset()
             assert not watch.interrupted
 
 
-async def test_the_event_loop_looks_by_itself_while_somebody_watches() -> None:
+async def test_event_loop_detects_suspension_only_while_watched() -> None:
     clock = Clock()
-    suspensions = Suspensions(clock=clock)
+    suspensions = SuspensionDetector(clock=clock)
     with suspensions.watch():
         clock.now += 35.0
         await until(lambda: suspensions.count == 1)
@@ -43,18 +43,18 @@ async def test_the_event_loop_looks_by_itself_while_somebody_watches() -> None:
     assert suspensions.count == 1
 
 
-async def test_a_page_has_its_whole_time_again_after_a_standstill_a_few_times() -> None:
+async def test_page_restarts_with_full_timeout_after_suspension_a_few_times() -> None:
     clock = Clock()
-    suspensions = Suspensions(clock=clock)
+    suspensions = SuspensionDetector(clock=clock)
     with suspensions.watch() as watch:
-        allowance = Allowance(30.0, clock=clock, watch=watch)
-        allowance.waited_s = 2.0
-        assert not allowance.restart_if_interrupted()
+        deadline = PageDeadline(30.0, clock=clock, watch=watch)
+        deadline.queued_s = 2.0
+        assert not deadline.restart_if_interrupted()
         for _ in range(RESTARTS):
             clock.now += 35.0
-            assert allowance.left_s == 0.0
-            assert allowance.restart_if_interrupted()
-            assert allowance.left_s == 30.0
-            assert not allowance.restart_if_interrupted()
+            assert deadline.remaining_s == 0.0
+            assert deadline.restart_if_interrupted()
+            assert deadline.remaining_s == 30.0
+            assert not deadline.restart_if_interrupted()
         clock.now += 35.0
-        assert not allowance.restart_if_interrupted()
+        assert not deadline.restart_if_interrupted()

@@ -18,7 +18,7 @@ from webdata_nb.service.web.urls import host_and_port, url_origin
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route
 
-    from webdata_nb.service.web.forward_proxy import Pass
+    from webdata_nb.service.web.forward_proxy import ProxySession
 
 _NOT_PASSED_ON: Final = frozenset(
     {
@@ -58,7 +58,7 @@ class OwnOrigin:
         *,
         headers: Mapping[str, str],
         cookies: Mapping[str, str],
-        granted: Pass,
+        granted: ProxySession,
     ) -> None:
         self._document = document
         self._fetcher = fetcher

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.forward_proxy import SAID_HERE
-from webdata_nb.service.web.subresource_throttle import Courtesy
+from webdata_nb.service.web.forward_proxy import PROXY_REPLY_HEADER
+from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
 from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Complaints:
         How its files are asked for.
     """
 
-    def __init__(self, context: BrowserContext, courtesy: Courtesy) -> None:
+    def __init__(self, context: BrowserContext, courtesy: SubresourceThrottle) -> None:
         self._context, self._courtesy = context, courtesy
         self._held: set[str] = set()
 
@@ -40,7 +40,7 @@ class Complaints:
         page.on("response", self._answered)
 
     async def _answered(self, response: Response) -> None:
-        name, value = SAID_HERE
+        name, value = PROXY_REPLY_HEADER
         if response.headers.get(name.lower()) == value:
             return
         try:

@@ -41,10 +41,10 @@ from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
-from webdata_nb.service.web.forward_proxy import Allowance, ForwardProxy
+from webdata_nb.service.web.forward_proxy import ForwardProxy, TrafficLimits
 from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
-from webdata_nb.service.web.subresource_throttle import Courtesy
+from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
 from webdata_nb.service.web.throttle import Throttle
 from webdata_nb.service.web.urls import host_and_port
 
@@ -111,7 +111,7 @@ class Browser:
         program: Path | None = None,
         at_once: int | None = None,
         pages_a_life: int = PAGES_A_LIFE,
-        allowance: Allowance = Allowance(),  # noqa: B008 - frozen, so one default serves all
+        allowance: TrafficLimits = TrafficLimits(),  # noqa: B008 - frozen, so one default serves all
         lookup: Lookup | None = None,
         upstream: str | None = None,
         ca_bundle: Path | None = None,
@@ -260,10 +260,12 @@ class Browser:
                 tab = Tab(context, request, document, granted, progress.say)
                 return await tab.render(self._fetcher)
 
-    def _courtesy(self, request: RenderRequest, document: FetchedResponse) -> Courtesy | None:
+    def _courtesy(
+        self, request: RenderRequest, document: FetchedResponse
+    ) -> SubresourceThrottle | None:
         if self._throttle is None:
             return None
-        return Courtesy(
+        return SubresourceThrottle(
             self._throttle,
             host_and_port(document.final_url),
             delay_s=request.delay_s,

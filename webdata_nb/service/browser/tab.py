@@ -20,7 +20,7 @@ from webdata_nb.service.browser.render_request import (
 from webdata_nb.service.browser.shutdown import CLOSE_S, detach
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
-from webdata_nb.service.web.forward_proxy import HERE, Pass
+from webdata_nb.service.web.forward_proxy import PROBE_URL, ProxySession
 from webdata_nb.service.web.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChan
 """
 # Chromium answers no proxy's challenge for a picture of another host, or for a WebSocket: they
 # come only once it knows the credential, which it is asked for here.
-_SHOW_CREDENTIAL: Final = f"fetch({HERE!r}).then(() => true)"
+_SHOW_CREDENTIAL: Final = f"fetch({PROBE_URL!r}).then(() => true)"
 # Shadow roots are written as templates, as a page would declare them; closed ones nobody sees.
 _TREE: Final = """(() => {
   const roots = [];
@@ -110,7 +110,7 @@ class Tab:
         context: BrowserContext,
         request: RenderRequest,
         document: FetchedResponse,
-        granted: Pass,
+        granted: ProxySession,
         say: Callable[[str], None],
     ) -> None:
         self._context, self._request = context, request
@@ -273,7 +273,7 @@ class _Landing:
         page.on("request", lambda request: self._asked(page, request))
         page.on("response", lambda response: self._answered(page, response))
 
-    def refused_by(self, granted: Pass) -> FetchError | None:
+    def refused_by(self, granted: ProxySession) -> FetchError | None:
         """Return why nothing answered there that may: the policy, or a name without an address."""
         try:
             there = split_url(self.url)

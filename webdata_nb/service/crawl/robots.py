@@ -14,11 +14,10 @@ import orjson
 
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.pages.page_pipeline import wait_before_retry
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.web.charset import Charset, decode_text
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
+from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
 from webdata_nb.service.web.urls import url_origin
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
@@ -131,31 +130,31 @@ class RobotsCache:
 
     async def _ask(self, site: str) -> tuple[RobotsReply, float]:
         """Ask, again where that may help; return the answer and how long to keep it."""
-        with self._fetcher.allowance(TIMEOUT_S) as allowance:
-            return await self._ask_within(site, allowance)
+        with self._fetcher.deadline(TIMEOUT_S) as deadline:
+            return await self._ask_within(site, deadline)
 
-    async def _ask_within(self, site: str, allowance: Allowance) -> tuple[RobotsReply, float]:
+    async def _ask_within(self, site: str, deadline: PageDeadline) -> tuple[RobotsReply, float]:
         attempt = 0
         while True:
             attempt += 1
-            asked = await self._attempt(site, allowance)
-            wait = wait_before_retry(
+            asked = await self._attempt(site, deadline)
+            wait = retry_delay_s(
                 attempt,
                 status=asked.answer.status or None,
                 kind=asked.kind,
                 retry_after_s=asked.retry_after_s,
-                left_s=allowance.left_s,
+                remaining_s=deadline.remaining_s,
             )
             if wait is None:
                 return asked.answer, asked.fresh_s
             await asyncio.sleep(wait)
-            allowance.restart_if_interrupted()
+            deadline.restart_if_interrupted()
 
-    async def _attempt(self, site: str, allowance: Allowance) -> RobotsAttempt:
+    async def _attempt(self, site: str, deadline: PageDeadline) -> RobotsAttempt:
         try:
             request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
             # Pages wait for this while they hold their turn at the host.
-            fetched = await self._fetcher.fetch(request, allowance, in_line=False)
+            fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
             # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0

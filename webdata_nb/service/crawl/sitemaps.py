@@ -15,9 +15,8 @@ from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.documents import sitemap
 from webdata_nb.service.documents.sitemap import Listing
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.pages.page_pipeline import wait_before_retry
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import Allowance, PoliteFetcher
+from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
 from webdata_nb.service.web.urls import join_url, url_origin
 
 # An index lists files, and those may be indexes; files and time are bounded over all of them.
@@ -85,7 +84,7 @@ class SitemapReader:
         return list(dict.fromkeys(found))
 
     async def _read_all(self, queue: deque[str], silent: set[str], home: str) -> SitemapSeeds:
-        whole = Allowance(TOTAL_TIMEOUT_S)
+        whole = PageDeadline(TOTAL_TIMEOUT_S)
         known, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
@@ -113,7 +112,7 @@ class SitemapReader:
             queue.extend(fresh)
         return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
 
-    async def _read(self, url: str, whole: Allowance, *, own: bool) -> Listing:
+    async def _read(self, url: str, whole: PageDeadline, *, own: bool) -> Listing:
         request = FetchRequest(
             url,
             headers=self.headers if own else {},
@@ -121,9 +120,9 @@ class SitemapReader:
             limits=LIMITS,
         )
         delay_s = await self.robots.delay_s(url) if self.polite else 0.0
-        with self.fetcher.allowance(min(FILE_TIMEOUT_S, whole.left_s)) as allowance:
-            fetched, problem = await _fetched(self.fetcher, request, allowance, delay_s)
-        whole.waited_s += allowance.waited_s
+        with self.fetcher.deadline(min(FILE_TIMEOUT_S, whole.remaining_s)) as deadline:
+            fetched, problem = await _fetched(self.fetcher, request, deadline, delay_s)
+        whole.queued_s += deadline.queued_s
         return Listing(problem=problem) if fetched is None else await self.read(fetched)
 
 
@@ -131,7 +130,7 @@ _ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
 
 
 async def _fetched(
-    fetcher: PoliteFetcher, request: FetchRequest, allowance: Allowance, delay_s: float
+    fetcher: PoliteFetcher, request: FetchRequest, deadline: PageDeadline, delay_s: float
 ) -> tuple[FetchedResponse | None, str]:
     """Return a file, or why there is none; passing faults are tried again."""
     attempt = 0
@@ -139,7 +138,7 @@ async def _fetched(
         attempt += 1
         status, kind, after_s = None, "", None
         try:
-            fetched = await fetcher.fetch(request, allowance, delay_s=delay_s)
+            fetched = await fetcher.fetch(request, deadline, delay_s=delay_s)
         except FetchError as error:
             kind, problem = error.kind, str(error)
         else:
@@ -147,14 +146,14 @@ async def _fetched(
             after_s = fetched.retry_after_s
             if status == HTTPStatus.OK:
                 return fetched, ""
-        wait = wait_before_retry(
+        wait = retry_delay_s(
             attempt,
             status=status,
             kind=kind,
             retry_after_s=after_s,
-            left_s=allowance.left_s,
+            remaining_s=deadline.remaining_s,
         )
         if wait is None:
             return None, problem
         await asyncio.sleep(wait)
-        allowance.restart_if_interrupted()
+        deadline.restart_if_interrupted()

@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from math import inf
 from time import monotonic
 from typing import Final, Protocol
 
-from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, Rendered, RenderRequest
 from webdata_nb.service.content.source import ScrapeOptions, Source
@@ -26,18 +24,12 @@ from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import (
-    TRANSIENT_KINDS,
-    TRANSIENT_STATUS,
-    Allowance,
+    PageDeadline,
     PoliteFetcher,
+    retry_delay_s,
 )
 from webdata_nb.service.web.urls import split_url
 
-ATTEMPTS: Final = 3
-# For a page whose server sends Retry-After: the page's deadline usually ends the attempts first.
-ATTEMPTS_WITH_RETRY_AFTER: Final = 30
-_RETRY_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS)
-_RETRY_AFTER_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS_WITH_RETRY_AFTER)
 # Bytes; a multiple of three, so that the pieces together are the Base64 of the whole.
 BASE64_A_STEP: Final = 3 * 256 * 1024
 AllowHop = Callable[[str], Awaitable[str | None]]
@@ -88,23 +80,6 @@ class Visit:
     hops: int = 0
 
 
-def wait_before_retry(
-    attempt: int, *, status: int | None, kind: str, retry_after_s: float | None, left_s: float
-) -> float | None:
-    """Return the seconds to wait before the next attempt, or None to give up.
-
-    A page whose server sends Retry-After is retried until its deadline, any other page twice.
-    A wait beyond the deadline is not begun.
-    """
-    transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
-    if not transient:
-        return None
-    policy = _RETRY_POLICY if retry_after_s is None else _RETRY_AFTER_POLICY
-    # "Retry-After: 0" must not become a loop without a pause.
-    wait = policy.next_delay_s(attempt, retry_after_s=retry_after_s or None)
-    return wait if wait is not None and wait < left_s else None
-
-
 def http_error(status: int) -> PageError:
     """Return the failure that an HTTP error status means for a row."""
     try:
@@ -144,57 +119,57 @@ class Visitor:
 
     async def arrive(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Arrived | Visit:
         """Do what needs the network: return the page as it came, or why there is none."""
-        with self._fetcher.allowance(errand.timeout_s) as allowance:
-            return await self._arrive_within(errand, allowance, allow_hop)
+        with self._fetcher.deadline(errand.timeout_s) as deadline:
+            return await self._arrive_within(errand, deadline, allow_hop)
 
     async def _arrive_within(
-        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+        self, errand: Errand, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> Arrived | Visit:
         try:
             errand = await self._as_device(errand)
-            fetched = await self._fetch(errand, allowance, allow_hop)
+            fetched = await self._fetch(errand, deadline, allow_hop)
         except PageError as error:
-            at, took_s = datetime.now(UTC), allowance.elapsed_s
+            at, took_s = datetime.now(UTC), deadline.elapsed_s
             hops = error.hops if isinstance(error, FetchError) else 0
             return Visit(errand.url, errand.url, None, took_s, at, error=error, hops=hops)
         at = datetime.now(UTC)
         if fetched.stopped is not None:
-            return _visit(errand, fetched, allowance, at, stopped=fetched.stopped)
+            return _visit(errand, fetched, deadline, at, stopped=fetched.stopped)
         if fetched.status >= HTTPStatus.BAD_REQUEST:
-            return _visit(errand, fetched, allowance, at, error=http_error(fetched.status))
-        came = Arrived(errand.url, _source(fetched, at), allowance.elapsed_s)
+            return _visit(errand, fetched, deadline, at, error=http_error(fetched.status))
+        came = Arrived(errand.url, _source(fetched, at), deadline.elapsed_s)
         try:
-            return await self._rendered(errand, fetched, came, allowance, allow_hop)
+            return await self._rendered(errand, fetched, came, deadline, allow_hop)
         except PageError as error:
-            return _visit(errand, fetched, allowance, at, error=error)
+            return _visit(errand, fetched, deadline, at, error=error)
 
     async def _rendered(
         self,
         errand: Errand,
         fetched: FetchedResponse,
         came: Arrived,
-        allowance: Allowance,
+        deadline: PageDeadline,
         allow_hop: AllowHop | None,
     ) -> Arrived | Visit:
         """Return a page as the browser leaves it, where it is to be rendered."""
-        rendered = await self._render(errand, fetched, allowance)
+        rendered = await self._render(errand, fetched, deadline)
         if rendered is None:
             return came
         if not _is_html(fetched):
             # Drawn for its picture: how a browser lays text out is no part of the document.
             return replace(
                 came,
-                elapsed_s=allowance.elapsed_s,
+                elapsed_s=deadline.elapsed_s,
                 rendered=True,
                 screenshot=rendered.screenshot,
                 page_height=rendered.page_height,
             )
         if rendered.final_url != fetched.final_url:
             fetched = replace(fetched, final_url=rendered.final_url)
-            stopped = await _stopped(rendered.final_url, allowance, allow_hop)
+            stopped = await _stopped(rendered.final_url, deadline, allow_hop)
             if stopped is not None:
                 at = came.source.fetched_at
-                return _visit(errand, fetched, allowance, at, stopped=stopped)
+                return _visit(errand, fetched, deadline, at, stopped=stopped)
         # The document as scripts left it, and in UTF-8 whatever the server's headers say.
         source = replace(
             came.source,
@@ -205,7 +180,7 @@ class Visitor:
         return Arrived(
             errand.url,
             source,
-            allowance.elapsed_s,
+            deadline.elapsed_s,
             rendered=True,
             screenshot=rendered.screenshot,
             page_height=rendered.page_height,
@@ -259,7 +234,7 @@ class Visitor:
         return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
 
     async def _render(
-        self, errand: Errand, fetched: FetchedResponse, allowance: Allowance
+        self, errand: Errand, fetched: FetchedResponse, deadline: PageDeadline
     ) -> Rendered | None:
         """Have the browser load the page that was fetched, where that is needed."""
         look = errand.look
@@ -282,27 +257,27 @@ class Visitor:
         )
         while True:
             try:
-                timeout_s = max(0.001, allowance.left_s)
+                timeout_s = max(0.001, deadline.remaining_s)
                 return await self._browser.render(replace(request, timeout_s=timeout_s))
             except ScrapeError as error:
-                if error.kind != "render" or not allowance.restart_if_interrupted():
+                if error.kind != "render" or not deadline.restart_if_interrupted():
                     raise
 
     async def _fetch(
-        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+        self, errand: Errand, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> FetchedResponse:
         """Fetch, again where that may help, within what the page is allowed."""
         attempt = 0
         while True:
             attempt += 1
-            fetched, failure = await self._attempt(errand, allowance, allow_hop)
+            fetched, failure = await self._attempt(errand, deadline, allow_hop)
             after = None if fetched is None else fetched.retry_after_s
-            wait = wait_before_retry(
+            wait = retry_delay_s(
                 attempt,
                 status=None if fetched is None else fetched.status,
                 kind="" if failure is None else failure.kind,
                 retry_after_s=after,
-                left_s=allowance.left_s,
+                remaining_s=deadline.remaining_s,
             )
             if wait is None:
                 if fetched is None:
@@ -311,15 +286,15 @@ class Visitor:
             cause = f"http_{fetched.status}" if fetched else failure.kind if failure else ""
             self._retries.event("page_retried", host=split_url(errand.url).host, cause=cause)
             await sleep(wait)
-            allowance.restart_if_interrupted()
+            deadline.restart_if_interrupted()
 
     async def _attempt(
-        self, errand: Errand, allowance: Allowance, allow_hop: AllowHop | None
+        self, errand: Errand, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> tuple[FetchedResponse | None, FetchError | None]:
         request = FetchRequest(errand.url, headers=errand.headers, cookies=errand.cookies)
         try:
             fetched = await self._fetcher.fetch(
-                request, allowance, delay_s=errand.delay_s, allow_hop=allow_hop
+                request, deadline, delay_s=errand.delay_s, allow_hop=allow_hop
             )
         except FetchError as failure:
             return None, failure
@@ -338,12 +313,12 @@ def _with_screenshot(scraped: Scraped, picture: str, page_height: int | None) ->
     return replace(scraped, formats=formats, metadata={**scraped.metadata, **shown})
 
 
-async def _stopped(url: str, allowance: Allowance, allow_hop: AllowHop | None) -> str | None:
+async def _stopped(url: str, deadline: PageDeadline, allow_hop: AllowHop | None) -> str | None:
     """Return why a page that scripts led to is left; None where it may be read."""
     if allow_hop is None:
         return None
     try:
-        async with asyncio.timeout(max(0.001, allowance.left_s)):
+        async with asyncio.timeout(max(0.001, deadline.remaining_s)):
             return await allow_hop(url)
     except TimeoutError:
         raise FetchError("timeout", f"robots.txt for {url!r} did not come in time.") from None
@@ -393,7 +368,7 @@ def _base64(data: bytes) -> Steps[str]:
 def _visit(
     errand: Errand,
     fetched: FetchedResponse,
-    allowance: Allowance,
+    deadline: PageDeadline,
     at: datetime,
     *,
     error: PageError | None = None,
@@ -403,7 +378,7 @@ def _visit(
         errand.url,
         fetched.final_url,
         fetched.status,
-        allowance.elapsed_s,
+        deadline.elapsed_s,
         at,
         error=error,
         stopped=stopped,

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.content_codings import Decoder, content_codings
+from webdata_nb.service.web.content_codings import ContentDecoder, content_codings
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -15,7 +15,7 @@ _SLICE: Final = 16 * 1024
 _DECODED_PER_PAUSE: Final = 1024 * 1024
 
 
-class WireBody:
+class ResponseBody:
     """The body of one response as it crosses the wire.
 
     Parameters
@@ -76,7 +76,7 @@ class WireBody:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def _read_coded(self, codings: tuple[str, ...]) -> bytes:
-        decoder = Decoder(codings, self._decoded_limit)
+        decoder = ContentDecoder(codings, self._decoded_limit)
         pause_at = _DECODED_PER_PAUSE
         while chunk := await self._chunk():
             for start in range(0, len(chunk), _SLICE):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.decompress import DAMAGE, STAGES, Outlet, Stage
+from webdata_nb.service.web.decompress import DAMAGE, STAGES, BoundedOutput, DecompressionStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ _ALIASES: Final = {"x-gzip": "gzip"}
 _NO_CODING: Final = frozenset(("", "identity"))
 
 
-class Decoder:
+class ContentDecoder:
     """Undoes the content codings of one body while it arrives.
 
     Parameters
@@ -32,10 +32,10 @@ class Decoder:
 
     def __init__(self, codings: Iterable[str], ceiling: int) -> None:
         self._pieces: list[bytes] = []
-        self._stages: list[Stage] = []
+        self._stages: list[DecompressionStage] = []
         sink: Callable[[bytes], None] = self._pieces.append
         for coding in codings:
-            stage = STAGES[coding](Outlet(sink, ceiling))
+            stage = STAGES[coding](BoundedOutput(sink, ceiling))
             self._stages.append(stage)
             sink = stage.feed
         self._feed = sink

@@ -23,7 +23,7 @@ _MAX_GZIP_MEMBERS: Final = 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-class Outlet:
+class BoundedOutput:
     """Where a stage's output goes: in pieces, counted against the ceiling."""
 
     def __init__(self, sink: Callable[[bytes], None], ceiling: int) -> None:
@@ -43,10 +43,10 @@ class Outlet:
         self._sink(piece)
 
 
-class Stage(Protocol):
+class DecompressionStage(Protocol):
     """One coding: takes bytes by `feed` and hands decoded pieces to its outlet."""
 
-    outlet: Outlet
+    outlet: BoundedOutput
 
     def feed(self, data: bytes) -> None:
         """Decode the next bytes; raise one of `DAMAGE` when they are not of this coding."""
@@ -68,7 +68,7 @@ class _Inflater(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-def _inflate(stream: _Inflater, data: bytes, outlet: Outlet) -> bytes:
+def _inflate(stream: _Inflater, data: bytes, outlet: BoundedOutput) -> bytes:
     """Decode as far as the stream goes; give what follows its end."""
     while True:
         room = outlet.room()
@@ -85,7 +85,7 @@ def _inflate(stream: _Inflater, data: bytes, outlet: Outlet) -> bytes:
 class _Gzip:
     """Gzip, of one member or several; what follows the last member is ignored, as gzip does."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: BoundedOutput) -> None:
         self.outlet = outlet
         self._stream: _Inflater | None = None
         self._members = 0
@@ -121,7 +121,7 @@ class _Gzip:
 class _Deflate:
     """Deflate, with the zlib header that the standard asks for or without, as many send it."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: BoundedOutput) -> None:
         self.outlet = outlet
         self._stream: _Inflater | None = None
         self._held = b""
@@ -160,7 +160,7 @@ class _Brotli:
     # 32 KiB, a piece is never larger than that.
     _LIMIT: Final = 32_000
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: BoundedOutput) -> None:
         self.outlet = outlet
         self._stream: _BrotliStream = brotli.Decompressor()
 
@@ -179,7 +179,7 @@ class _Zstd:
 
     _WINDOW: Final = 8 * 1024 * 1024
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: BoundedOutput) -> None:
         self.outlet = outlet
         self._file = _ZstdFile(outlet)
         decompressor = zstandard.ZstdDecompressor(max_window_size=self._WINDOW)
@@ -209,7 +209,7 @@ class _Zstd:
 class _ZstdFile:
     """What the decompressor writes to; keeps its output back once there is something to keep."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: BoundedOutput) -> None:
         self._outlet = outlet
         self.kept: bytearray | None = None
 
@@ -226,7 +226,7 @@ class _ZstdFile:
 _PROBE: Final = secrets.token_bytes(4) * 64
 _PROBE_FRAMES: Final = zstandard.ZstdCompressor().compress(_PROBE) + b"\x50\x2a\x4d\x18" + bytes(4)
 
-STAGES: Final[dict[str, Callable[[Outlet], Stage]]] = {
+STAGES: Final[dict[str, Callable[[BoundedOutput], DecompressionStage]]] = {
     "gzip": _Gzip,
     "deflate": _Deflate,
     "br": _Brotli,

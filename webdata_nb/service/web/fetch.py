@@ -19,7 +19,7 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.content_codings import ACCEPTED
-from webdata_nb.service.web.redirects import Visit
+from webdata_nb.service.web.redirects import RedirectFollower
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     AllowHop,
@@ -140,7 +140,9 @@ class Fetcher:
         """
         limits = request.limits or self._limits
         timeout_s = limits.timeout_s if request.timeout_s is None else request.timeout_s
-        visit = Visit(request, session=self._opened(), check_hop=self._check_hop, limits=limits)
+        visit = RedirectFollower(
+            request, session=self._opened(), check_hop=self._check_hop, limits=limits
+        )
         try:
             async with asyncio.timeout(timeout_s) as deadline:
                 return await visit.run(allow_hop)

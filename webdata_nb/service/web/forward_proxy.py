@@ -25,10 +25,10 @@ from webdata_nb.service.errors import FetchError, Refused
 from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.ca_bundle import tls_context
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.http_heads import Head, HeadError, read_head
+from webdata_nb.service.web.http_heads import HttpHead, HttpHeadError, read_head
 from webdata_nb.service.web.resolver import Lookup, Resolver
-from webdata_nb.service.web.subresource_throttle import Courtesy
-from webdata_nb.service.web.tls_interceptor import Voucher
+from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
+from webdata_nb.service.web.tls_interceptor import TlsInterceptor
 from webdata_nb.service.web.urls import UrlParts, canonical_url, split_url
 
 _MIB: Final = 1024 * 1024
@@ -38,15 +38,15 @@ _HEAD_S: Final = 10.0
 _DIAL_S: Final = 10.0
 _MOST_CONNECTIONS: Final = 1024
 _MOST_REMEMBERED: Final = 1000
-HERE: Final = "http://webdata.invalid/"
+PROBE_URL: Final = "http://webdata.invalid/"
 """What the proxy answers itself, so that a browser may show its credential before it needs it."""
-SAID_HERE: Final = ("Proxy-Status", "webdata")
+PROXY_REPLY_HEADER: Final = ("Proxy-Status", "webdata")
 """The header of what the proxy answers in the place of a host."""
 _STREAMS = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class TrafficLimits:
     """What the traffic of one rendered page may cost.
 
     Attributes
@@ -67,7 +67,7 @@ class Allowance:
     idle_s: float = 30.0
 
 
-class Pass:
+class ProxySession:
     """One page's credential, and what was done with it; the proxy knows it for that page's time.
 
     Attributes
@@ -82,7 +82,9 @@ class Pass:
         How the page's files are asked for; without one, at once.
     """
 
-    def __init__(self, allowance: Allowance, courtesy: Courtesy | None = None) -> None:
+    def __init__(
+        self, allowance: TrafficLimits, courtesy: SubresourceThrottle | None = None
+    ) -> None:
         self.courtesy = courtesy
         self.username = secrets.token_hex(8)
         self.password = secrets.token_urlsafe(32)
@@ -136,7 +138,7 @@ class ForwardProxy:
     It opens tunnels (``CONNECT``) and forwards plain requests (``GET http://...``), one request a
     connection. Without the credential of a running page it answers nothing but 407; what the
     policy forbids is answered with 403 and no word more, and in ``team`` mode a name that leads
-    there with 502, as an unknown one. `HERE` is empty, and leads nowhere.
+    there with 502, as an unknown one. `PROBE_URL` is empty, and leads nowhere.
 
     Parameters
     ----------
@@ -172,14 +174,14 @@ class ForwardProxy:
         self._resolver = Resolver(policy, lookup=lookup)
         self._upstream = None if upstream is None else _Upstream(upstream, ca_bundle)
         self._ca_bundle = ca_bundle
-        self._voucher: Voucher | None = None
-        self._passes: dict[str, Pass] = {}
+        self._voucher: TlsInterceptor | None = None
+        self._passes: dict[str, ProxySession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
         if self._ca_bundle is not None:
-            self._voucher = await Voucher.trusting(self._ca_bundle)
+            self._voucher = await TlsInterceptor.trusting(self._ca_bundle)
         self._server = await asyncio.start_server(
             self._accept, "127.0.0.1", 0, limit=_HEAD_BYTES, backlog=256
         )
@@ -215,10 +217,12 @@ class ForwardProxy:
 
     @contextlib.contextmanager
     def admit(
-        self, allowance: Allowance = Allowance(), courtesy: Courtesy | None = None
-    ) -> Iterator[Pass]:
+        self,
+        allowance: TrafficLimits = TrafficLimits(),
+        courtesy: SubresourceThrottle | None = None,
+    ) -> Iterator[ProxySession]:
         """Give a page its credential; it ends, with the page's connections, on leaving."""
-        granted = Pass(allowance, courtesy)
+        granted = ProxySession(allowance, courtesy)
         self._passes[granted.username] = granted
         try:
             yield granted
@@ -237,7 +241,7 @@ class ForwardProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._answer(reader, writer)
-        except (HeadError, OSError, EOFError):
+        except (HttpHeadError, OSError, EOFError):
             pass
         except asyncio.CancelledError:
             writer.transport.abort()
@@ -249,19 +253,19 @@ class ForwardProxy:
         try:
             async with asyncio.timeout(_HEAD_S):
                 head = await read_head(reader)
-        except HeadError:
+        except HttpHeadError:
             return _say(writer, 400)
         granted = self._pass_of(head)
         if granted is None:
             return _say(writer, 407, 'Proxy-Authenticate: Basic realm="webdata"')
-        if head.target == HERE:
+        if head.target == PROBE_URL:
             return _say(writer, 200, "Access-Control-Allow-Origin: *")
         with granted.connection() as counted:
             if not counted:
                 return _say(writer, 429)
             return await self._forward(head, granted, (reader, writer))
 
-    def _pass_of(self, head: Head) -> Pass | None:
+    def _pass_of(self, head: HttpHead) -> ProxySession | None:
         """Find whose credential a request carries."""
         scheme, _, sent = (head.value("proxy-authorization") or "").partition(" ")
         try:
@@ -273,12 +277,12 @@ class ForwardProxy:
             return None
         return granted if hmac.compare_digest(granted.password, password) else None
 
-    async def _forward(self, head: Head, granted: Pass, browser: _STREAMS) -> None:
+    async def _forward(self, head: HttpHead, granted: ProxySession, browser: _STREAMS) -> None:
         tunnel = head.method == "CONNECT"
         try:
             there = _target(head, tunnel=tunnel)
             length = 0 if tunnel else head.body_length()
-        except (FetchError, HeadError):
+        except (FetchError, HttpHeadError):
             return _say(browser[1], 400)
         try:
             far, checked = await self._far_end(there, granted, tunnel=tunnel)
@@ -288,7 +292,7 @@ class ForwardProxy:
             return _say(browser[1], 403 if isinstance(failure, Refused) else 502)
         except TimeoutError:
             return _say(browser[1], 504)
-        except (OSError, EOFError, HeadError):
+        except (OSError, EOFError, HttpHeadError):
             return _say(browser[1], 502)
         relay = _Relay(granted, browser, far)
         try:
@@ -303,8 +307,8 @@ class ForwardProxy:
             far[1].transport.abort()
 
     async def _far_end(
-        self, there: UrlParts, granted: Pass, *, tunnel: bool
-    ) -> tuple[_STREAMS, Voucher | None]:
+        self, there: UrlParts, granted: ProxySession, *, tunnel: bool
+    ) -> tuple[_STREAMS, TlsInterceptor | None]:
         """Connect to where a request goes, in its host's time; and who vouches for the site."""
         self._policy.check_parts(there)
         if granted.courtesy is not None:
@@ -342,7 +346,7 @@ class ForwardProxy:
         else:
             await self._resolver.check_known(there.host, there.port)
 
-    def _request(self, head: Head, there: UrlParts) -> bytes:
+    def _request(self, head: HttpHead, there: UrlParts) -> bytes:
         path = there.path if there.query is None else f"{there.path}?{there.query}"
         extra = [("Host", there.authority), ("Connection", "close")]
         if self._upstream is None:
@@ -398,7 +402,7 @@ class _Upstream:
 class _Relay:
     """Carries bytes between the browser and a server, within the page's allowance."""
 
-    def __init__(self, granted: Pass, browser: _STREAMS, far: _STREAMS) -> None:
+    def __init__(self, granted: ProxySession, browser: _STREAMS, far: _STREAMS) -> None:
         self._granted = granted
         self._browser, self._far = browser, far
         self._clock = asyncio.get_running_loop().time
@@ -489,7 +493,7 @@ async def _dial(addresses: tuple[str, ...], port: int) -> _STREAMS:
     raise problem or ConnectionError("no address")
 
 
-def _target(head: Head, *, tunnel: bool) -> UrlParts:
+def _target(head: HttpHead, *, tunnel: bool) -> UrlParts:
     """Read where a request goes; what is no such place is a `FetchError`."""
     if not tunnel:
         there = split_url(canonical_url(head.target))
@@ -506,6 +510,6 @@ def _say(writer: asyncio.StreamWriter, status: int, *lines: str) -> None:
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "Content-Length: 0",
         "Connection: close",
-        ": ".join(SAID_HERE),
+        ": ".join(PROXY_REPLY_HEADER),
     )
     writer.write("\r\n".join((*head, *lines, "", "")).encode("ascii"))

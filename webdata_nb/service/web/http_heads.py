@@ -26,12 +26,12 @@ _HOP_BY_HOP: Final = frozenset(
 _REQUEST_PARTS: Final = 3
 
 
-class HeadError(ValueError):
+class HttpHeadError(ValueError):
     """The head of a message is not one that a proxy may pass on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HttpHead:
     """The first line and the headers of a message.
 
     Attributes
@@ -57,9 +57,9 @@ class Head:
 
     @property
     def status(self) -> int:
-        """An answer's status; raises `HeadError` where there is none."""
+        """An answer's status; raises `HttpHeadError` where there is none."""
         if not self.first[0].startswith("HTTP/1.") or not re.fullmatch(r"\d{3}", self.first[1]):
-            raise HeadError("no HTTP/1 answer")
+            raise HttpHeadError("no HTTP/1 answer")
         return int(self.first[1])
 
     def value(self, name: str) -> str | None:
@@ -67,9 +67,9 @@ class Head:
         return next((value for key, value in self.lines if key.lower() == name), None)
 
     def body_length(self) -> int:
-        """Give the length of a request's body; raises `HeadError` where it is not plain."""
+        """Give the length of a request's body; raises `HttpHeadError` where it is not plain."""
         if self.value("transfer-encoding") is not None:
-            raise HeadError("a request body without a length")
+            raise HttpHeadError("a request body without a length")
         return self._length() or 0
 
     def answer_length(self, method: str) -> int | None:
@@ -84,7 +84,7 @@ class Head:
             return None
         length = lengths.pop()
         if lengths or not re.fullmatch(r"[0-9]{1,15}", length):
-            raise HeadError("no clear length")
+            raise HttpHeadError("no clear length")
         return int(length)
 
     def request(self, target: str, extra: list[tuple[str, str]]) -> bytes:
@@ -108,7 +108,7 @@ class Head:
         return [line for line in self.lines if line[0].lower() not in gone]
 
 
-async def read_head(reader: asyncio.StreamReader) -> Head:
+async def read_head(reader: asyncio.StreamReader) -> HttpHead:
     """Read a head, at most as large as the reader's limit.
 
     Raises
@@ -121,22 +121,22 @@ async def read_head(reader: asyncio.StreamReader) -> Head:
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise HeadError("the head is too large") from None
+        raise HttpHeadError("the head is too large") from None
     first, *lines = raw[:-4].decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
     if len(words) == _REQUEST_PARTS - 1 and first.startswith("HTTP/"):
         words.append("")  # an answer may come without a reason phrase
     if len(words) != _REQUEST_PARTS or _LINE_BREAKING.search(first) or not words[1]:
-        raise HeadError("no first line")
+        raise HttpHeadError("no first line")
     if len(lines) > _MAX_LINES:
-        raise HeadError("too many headers")
-    return Head((words[0], words[1], words[2]), tuple(map(_header, lines)))
+        raise HttpHeadError("too many headers")
+    return HttpHead((words[0], words[1], words[2]), tuple(map(_header, lines)))
 
 
 def _header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon or not _TOKEN.fullmatch(name) or _LINE_BREAKING.search(value):
-        raise HeadError("a malformed header")
+        raise HttpHeadError("a malformed header")
     return name, value.strip(" \t")
 
 

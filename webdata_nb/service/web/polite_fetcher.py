@@ -1,4 +1,4 @@
-"""Requests that keep a host's manners: wait for a turn, fetch, report how the host did."""
+"""Fetches pages at the pace that their hosts allow, and reports the outcome to the throttle."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from math import inf
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.web.suspension import Suspensions, Watch
+from webdata_nb.service.web.suspension import SuspensionDetector, SuspensionWatch
 from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
@@ -19,97 +21,128 @@ if TYPE_CHECKING:
     from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
     from webdata_nb.service.web.throttle import Throttle
 
-# A host that is given less time than this is not to blame when it does not answer within it.
+# A timeout shorter than this is not a failure of the host.
 FAIR_TIMEOUT_S: Final = 5.0
-_ANY_DISTANCE_S: Final = 1e-6
+# Any delay makes the throttle record the start of a request.
+_SMALLEST_DELAY_S: Final = 1e-6
 TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-# What a host says when it is asked too much; a page that fails on its own slows nobody else.
+# Replies of an overloaded host. Other errors of one page do not slow down other pages.
 OVERLOAD_STATUS: Final = frozenset({429, 503})
 TRANSIENT_KINDS: Final = frozenset({"connect", "reset", "protocol"})
-# How a request ends during which the process stood still.
+# Kinds of failure that a suspension of the process causes.
 _INTERRUPTED_KINDS: Final = TRANSIENT_KINDS | {"timeout", "dns", "host_unavailable"}
 RESTARTS: Final = 3
-"""How often a page may begin anew because the process or the machine stood still."""
+"""How often a page starts again with its full timeout after a suspension of the process."""
+
+ATTEMPTS: Final = 3
+# For a page whose server sends Retry-After: the page's deadline usually ends the attempts first.
+ATTEMPTS_WITH_RETRY_AFTER: Final = 30
+_RETRY_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS)
+_RETRY_AFTER_POLICY: Final = BackoffPolicy(0.25, inf, max_attempts=ATTEMPTS_WITH_RETRY_AFTER)
+
+
+def retry_delay_s(
+    attempt: int, *, status: int | None, kind: str, retry_after_s: float | None, remaining_s: float
+) -> float | None:
+    """Return the seconds to wait before the next attempt, or None to give up.
+
+    A page whose server sends Retry-After is retried until its deadline, any other page twice.
+    A wait beyond the deadline is not begun.
+    """
+    transient = kind in TRANSIENT_KINDS if status is None else status in TRANSIENT_STATUS
+    if not transient:
+        return None
+    policy = _RETRY_POLICY if retry_after_s is None else _RETRY_AFTER_POLICY
+    # "Retry-After: 0" must not become a loop without a pause.
+    delay_s = policy.next_delay_s(attempt, retry_after_s=retry_after_s or None)
+    return delay_s if delay_s is not None and delay_s < remaining_s else None
 
 
 @dataclass(slots=True)
-class Allowance:
-    """The seconds that a page may take, its retries included; waiting in line does not count.
+class PageDeadline:
+    """The time that is left for a page, including its retries.
 
-    A host that asks for a distance between requests makes its pages wait for each other. That is
-    its wish and no fault of the page, whose deadline would otherwise pass before it is asked for.
-    Nor is it one that the machine slept, or that this process was stopped: the page then has its
-    whole time again, a few times.
+    Time in a host's queue does not count: a host that asks for a delay between requests makes its
+    pages wait for each other. A suspension of the machine or the process does not count either:
+    the page then starts again with its full timeout, a few times.
     """
 
     timeout_s: float
     clock: Callable[[], float] = time.monotonic
-    waited_s: float = 0.0
-    watch: Watch | None = None
+    queued_s: float = 0.0
+    watch: SuspensionWatch | None = None
     restarts: int = 0
-    _began: float = field(init=False)
+    _started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._began = self.clock()
+        self._started = self.clock()
 
     @property
     def interrupted(self) -> bool:
-        """Whether the process stood still since the beginning."""
+        """Whether the process was suspended since the start."""
         return self.watch is not None and self.watch.interrupted
 
     def restart_if_interrupted(self) -> bool:
-        """Give the whole time again where the process stood still; tell whether it did."""
+        """Start again if the process was suspended; return whether it was."""
         if self.watch is None or self.restarts >= RESTARTS or not self.interrupted:
             return False
-        self.watch.renew()
+        self.watch.reset()
         self.restarts += 1
-        self.waited_s, self._began = 0.0, self.clock()
+        self.queued_s, self._started = 0.0, self.clock()
         return True
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning, those in line left out."""
-        return self.clock() - self._began - self.waited_s
+        """Seconds since the start, without those in queues."""
+        return self.clock() - self._started - self.queued_s
 
     @property
-    def left_s(self) -> float:
-        """Seconds that are left, never below 0."""
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, at least 0."""
         return max(0.0, self.timeout_s - self.elapsed_s)
 
 
 class PoliteFetcher:
-    """A fetcher whose requests wait for their host's turn; one for all jobs that go one way."""
+    """A fetcher whose requests wait for their host's slot; shared by the jobs of one egress."""
 
     def __init__(
-        self, fetcher: Fetcher, throttle: Throttle, suspensions: Suspensions | None = None
+        self, fetcher: Fetcher, throttle: Throttle, suspensions: SuspensionDetector | None = None
     ) -> None:
         self._fetcher, self._throttle = fetcher, throttle
-        self._suspensions = suspensions or Suspensions()
+        self._suspensions = suspensions or SuspensionDetector()
 
     @contextmanager
-    def allowance(self, timeout_s: float) -> Iterator[Allowance]:
-        """Give what a page may take, while standstills of this process are watched for."""
+    def deadline(self, timeout_s: float) -> Iterator[PageDeadline]:
+        """Start a page's deadline, and watch for suspensions inside the block."""
         with self._suspensions.watch() as watch:
-            yield Allowance(timeout_s, watch=watch)
+            yield PageDeadline(timeout_s, watch=watch)
 
     async def fetch(
         self,
         request: FetchRequest,
-        allowance: Allowance,
+        deadline: PageDeadline,
         *,
         delay_s: float = 0.0,
         allow_hop: AllowHop | None = None,
-        in_line: bool = True,
+        queued: bool = True,
     ) -> FetchedResponse:
-        """Fetch once, when the host may be asked; the allowance is the request's deadline.
+        """Fetch once, as soon as the host allows it.
 
-        A request that fails while this process stood still is sent again, with its whole time.
+        A request that fails during a suspension of the process is sent again.
 
         Parameters
         ----------
-        in_line : bool
-            False for what others wait for while they hold their turn, as for robots.txt: it waits
-            for the host's pauses, and behind nobody.
+        request : FetchRequest
+            The request; `deadline` replaces its timeout.
+        deadline : PageDeadline
+            The page's deadline.
+        delay_s : float
+            Least seconds between the starts of two requests to the host.
+        allow_hop : callable, optional
+            Decides on redirects, as in `Fetcher.fetch`.
+        queued : bool
+            False for requests that others wait for while they hold their slot, as for robots.txt:
+            they wait for the host's pauses, but not in its queue.
 
         Raises
         ------
@@ -118,57 +151,67 @@ class PoliteFetcher:
         """
         while True:
             try:
-                if in_line:
-                    return await self._in_turn(request, allowance, delay_s, allow_hop)
-                return await self._alongside(request, allowance, delay_s, allow_hop)
+                if queued:
+                    return await self._fetch_queued(request, deadline, delay_s, allow_hop)
+                return await self._fetch_unqueued(request, deadline, delay_s, allow_hop)
             except FetchError as failure:
-                again = failure.kind in _INTERRUPTED_KINDS and allowance.restart_if_interrupted()
-                if not again:
+                interrupted = failure.kind in _INTERRUPTED_KINDS
+                if not interrupted or not deadline.restart_if_interrupted():
                     raise
 
-    async def _in_turn(
-        self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
+    async def _fetch_queued(
+        self,
+        request: FetchRequest,
+        deadline: PageDeadline,
+        delay_s: float,
+        allow_hop: AllowHop | None,
     ) -> FetchedResponse:
-        name = host_and_port(request.url)
-        slot = self._throttle.slot(name, delay_s=delay_s, max_wait_s=allowance.left_s)
-        async with slot as waited_s:
-            allowance.waited_s += waited_s
-            # Noted before the turn ends: where it was a host's trial, the others wait for it.
-            return await self._noted(name, request, allowance, hop)
+        host = host_and_port(request.url)
+        slot = self._throttle.slot(host, delay_s=delay_s, max_wait_s=deadline.remaining_s)
+        async with slot as queued_s:
+            deadline.queued_s += queued_s
+            # Reported inside the slot: the queue waits for the outcome of a host's trial.
+            return await self._fetch_and_report(host, request, deadline, allow_hop)
 
-    async def _alongside(
-        self, request: FetchRequest, allowance: Allowance, delay_s: float, hop: AllowHop | None
+    async def _fetch_unqueued(
+        self,
+        request: FetchRequest,
+        deadline: PageDeadline,
+        delay_s: float,
+        allow_hop: AllowHop | None,
     ) -> FetchedResponse:
-        name = host_and_port(request.url)
-        # Any distance makes the throttle note the start, which the next page keeps away from.
-        noted_s = delay_s or _ANY_DISTANCE_S
-        await self._throttle.wait_unqueued(name, delay_s=noted_s, max_wait_s=allowance.left_s)
-        return await self._noted(name, request, allowance, hop)
+        host = host_and_port(request.url)
+        await self._throttle.wait_unqueued(
+            host, delay_s=delay_s or _SMALLEST_DELAY_S, max_wait_s=deadline.remaining_s
+        )
+        return await self._fetch_and_report(host, request, deadline, allow_hop)
 
-    async def _noted(
-        self, name: str, request: FetchRequest, allowance: Allowance, hop: AllowHop | None
+    async def _fetch_and_report(
+        self, host: str, request: FetchRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> FetchedResponse:
-        """Fetch, and report to the throttle how the host did."""
-        timed = replace(request, timeout_s=max(0.001, allowance.left_s))
-        limit_s = timed.timeout_s or 0.0
+        timeout_s = max(0.001, deadline.remaining_s)
         try:
-            with waiting_for(f"the answer of {name}", limit_s):
-                fetched = await self._fetcher.fetch(timed, allow_hop=hop)
+            with waiting_for(f"the answer of {host}", timeout_s):
+                fetched = await self._fetcher.fetch(
+                    replace(request, timeout_s=timeout_s), allow_hop=allow_hop
+                )
         except FetchError as failure:
-            if allowance.interrupted:
-                raise  # it was no fault of the host's
-            # A refused connection is an outage and no overload: to ask less often helps nobody.
-            if failure.kind == "timeout" and limit_s < FAIR_TIMEOUT_S:
-                raise  # the caller's own haste, which must not rest the host for other accounts
-            if failure.kind in {"connect", "timeout"}:
-                await self._throttle.report_failure(name)
-            elif failure.kind in TRANSIENT_KINDS:
-                await self._throttle.report_overload(name)
+            if not deadline.interrupted:
+                await self._report_failure(host, failure, timeout_s)
             raise
         if fetched.status in OVERLOAD_STATUS:
-            await self._throttle.report_overload(name, fetched.retry_after_s)
+            await self._throttle.report_overload(host, fetched.retry_after_s)
         elif fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            await self._throttle.report_failure(name)
+            await self._throttle.report_failure(host)
         elif fetched.status not in TRANSIENT_STATUS:
-            await self._throttle.report_success(name)
+            await self._throttle.report_success(host)
         return fetched
+
+    async def _report_failure(self, host: str, failure: FetchError, timeout_s: float) -> None:
+        if failure.kind == "timeout" and timeout_s < FAIR_TIMEOUT_S:
+            return  # A short timeout of one caller must not pause the host for other accounts.
+        # A refused connection is an outage, not an overload: slower requests would not help.
+        if failure.kind in {"connect", "timeout"}:
+            await self._throttle.report_failure(host)
+        elif failure.kind in TRANSIENT_KINDS:
+            await self._throttle.report_overload(host)

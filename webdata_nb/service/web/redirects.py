@@ -10,9 +10,9 @@ import aiohttp
 from yarl import URL
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.body import WireBody
+from webdata_nb.service.web.body import ResponseBody
 from webdata_nb.service.web.credentials import Credentials
-from webdata_nb.service.web.failures import explain
+from webdata_nb.service.web.failures import to_fetch_error
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     FetchedResponse,
@@ -35,7 +35,7 @@ _KEEP_METHOD: Final = frozenset((307, 308))
 _MAX_HEADER_LINES: Final = 256
 
 
-class Visit:
+class RedirectFollower:
     """Fetches one page.
 
     Parameters
@@ -73,7 +73,7 @@ class Visit:
         self._asked = self._url = canonical_url(request.url)
         self._hops: list[Redirect] = []
         self._been_at: set[tuple[str, str | None]] = set()
-        self._body: WireBody | None = None
+        self._body: ResponseBody | None = None
         self._started = time.perf_counter()
 
     async def run(self, allow_hop: AllowHop | None) -> FetchedResponse:
@@ -100,11 +100,11 @@ class Visit:
         came = f"{self._body.received:,} bytes of the body came"
         return f"{host} did not send the whole page within {format_seconds(timeout_s)} s ({came})."
 
-    async def _exchange(self) -> FetchedResponse | _Turn:
+    async def _exchange(self) -> FetchedResponse | _RedirectReply:
         """Send one request; read its answer, unless it only points elsewhere."""
         there = split_url(self._url)
         await self._check_hop(there)
-        address = _address(there)
+        address = _request_url(there)
         headers = self._headers(address)
         try:
             async with self._session.request(
@@ -119,17 +119,17 @@ class Visit:
             ) as response:
                 return await self._read(response)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            raise explain(exc, there.host) from exc
+            raise to_fetch_error(exc, there.host) from exc
 
-    async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _Turn:
+    async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
         headers = _header_lines(response.raw_headers, self._limits.header_bytes)
         target = self._target(response)
         if target is not None:
             self._credentials.remember(response.headers.getall("Set-Cookie", ()), response.url)
-            return _Turn(response.status, headers, target)
+            return _RedirectReply(response.status, headers, target)
         if not self._request.read_body:
             return self._fetched(response.status, headers)
-        self._body = WireBody(response, self._limits.wire_bytes, self._limits.decoded_bytes)
+        self._body = ResponseBody(response, self._limits.wire_bytes, self._limits.decoded_bytes)
         body = await self._body.read()
         return self._fetched(response.status, headers, body)
 
@@ -139,7 +139,7 @@ class Visit:
         if mark in self._been_at:
             raise FetchError("redirects", f"The page redirects in a circle, to {self._url!r}.")
         self._been_at.add(mark)
-        if self._request.accept != ACCEPT_PAGES and not _names(headers, "accept"):
+        if self._request.accept != ACCEPT_PAGES and not _has_header(headers, "accept"):
             headers["Accept"] = self._request.accept
         return headers or None
 
@@ -155,7 +155,7 @@ class Visit:
             raise FetchError("bad_url", f"The page redirects to {shown!r}, which is no web page.")
         return target
 
-    def _go_on_to(self, turn: _Turn) -> None:
+    def _go_on_to(self, turn: _RedirectReply) -> None:
         self._hops.append(Redirect(self._url, turn.status))
         if len(self._hops) > self._limits.redirects:
             most = self._limits.redirects
@@ -193,7 +193,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _RedirectReply:
     """An answer that points elsewhere."""
 
     status: int
@@ -201,7 +201,7 @@ class _Turn:
     target: str
 
 
-def _address(there: UrlParts) -> URL:
+def _request_url(there: UrlParts) -> URL:
     # Built from its parts and marked as encoded, so that no second parser reads the URL anew.
     return URL.build(
         scheme=there.scheme,
@@ -212,7 +212,7 @@ def _address(there: UrlParts) -> URL:
     )
 
 
-def _names(headers: Mapping[str, str], wanted: str) -> bool:
+def _has_header(headers: Mapping[str, str], wanted: str) -> bool:
     return any(name.lower() == wanted for name in headers)
 
 
@@ -221,10 +221,10 @@ def _header_lines(
 ) -> tuple[tuple[str, str], ...]:
     if sum(len(name) + len(value) for name, value in raw) > most_bytes:
         raise FetchError("protocol", f"The response headers are larger than {most_bytes:,} bytes.")
-    return tuple((name.decode("latin-1").lower(), _text(value)) for name, value in raw)
+    return tuple((name.decode("latin-1").lower(), _decode_header(value)) for name, value in raw)
 
 
-def _text(value: bytes) -> str:
+def _decode_header(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:

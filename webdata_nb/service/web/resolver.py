@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Lookup = Callable[[str], Awaitable[Sequence[str]]]
 """Gives a host's addresses, or raises OSError (or UnicodeError) when it has none."""
 
-KEPT_S: Final = 60.0
+CACHE_S: Final = 60.0
 """How long an answer is used again, a failure too."""
-PATIENCE_S: Final = 10.0
+LOOKUP_TIMEOUT_S: Final = 10.0
 """How long one lookup may take."""
 _MAX_KEPT: Final = 10_000
 _THREADS: Final = 16
@@ -34,7 +34,7 @@ _SPARE_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _LookupResult:
     until: float
     addresses: tuple[str, ...] = ()
     problem: str | None = None
@@ -64,8 +64,8 @@ class Resolver(AbstractResolver):
         self._policy = policy
         self._lookup: Lookup = _SystemLookup() if lookup is None else lookup
         self._clock = clock
-        self._kept: dict[str, _Answer] = {}
-        self._asking: dict[str, asyncio.Task[_Answer]] = {}
+        self._kept: dict[str, _LookupResult] = {}
+        self._asking: dict[str, asyncio.Task[_LookupResult]] = {}
 
     async def addresses(self, host: str, port: int) -> tuple[str, ...]:
         """Give the addresses of a host, all of them allowed for this port.
@@ -109,7 +109,7 @@ class Resolver(AbstractResolver):
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
-    def _check(self, host: str, answer: _Answer, port: int) -> None:
+    def _check(self, host: str, answer: _LookupResult, port: int) -> None:
         try:
             for address in answer.addresses:
                 self._policy.check_address(address, port)
@@ -119,7 +119,7 @@ class Resolver(AbstractResolver):
             # Otherwise anybody could learn which names an inner network knows.
             raise FetchError("dns", _no_address(host)) from None
 
-    async def _answer(self, host: str) -> _Answer:
+    async def _answer(self, host: str) -> _LookupResult:
         kept = self._kept.get(host)
         if kept is not None and self._clock() < kept.until:
             return kept
@@ -129,7 +129,7 @@ class Resolver(AbstractResolver):
         # Others may be waiting for the same name, so one caller's cancellation must not end it.
         return await asyncio.shield(task)
 
-    async def _ask(self, host: str) -> _Answer:
+    async def _ask(self, host: str) -> _LookupResult:
         try:
             answer = await self._look_up(host)
             self._kept.pop(host, None)
@@ -140,22 +140,22 @@ class Resolver(AbstractResolver):
         finally:
             del self._asking[host]
 
-    async def _look_up(self, host: str) -> _Answer:
+    async def _look_up(self, host: str) -> _LookupResult:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(LOOKUP_TIMEOUT_S):
                 found = tuple(dict.fromkeys(await self._lookup(host)))
         except TimeoutError:
-            said = f"The name server gave no answer for {host!r} within {PATIENCE_S:g} s."
-            return _Answer(self._until(), problem=said, silent=True)
+            said = f"The name server gave no answer for {host!r} within {LOOKUP_TIMEOUT_S:g} s."
+            return _LookupResult(self._until(), problem=said, silent=True)
         except (OSError, UnicodeError) as exc:
             why = self._unknown(host, f"could not be found ({_reason(exc)})")
-            return _Answer(self._until(), problem=why)
+            return _LookupResult(self._until(), problem=why)
         if not found:
-            return _Answer(self._until(), problem=self._unknown(host, "has no address"))
-        return _Answer(self._until(), found)
+            return _LookupResult(self._until(), problem=self._unknown(host, "has no address"))
+        return _LookupResult(self._until(), found)
 
     def _until(self) -> float:
-        return self._clock() + KEPT_S
+        return self._clock() + CACHE_S
 
     def _unknown(self, host: str, problem: str) -> str:
         """Say that a name leads nowhere: why, is told to the owner of a local service alone."""

@@ -14,12 +14,12 @@ from typing import Final
 from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS
 from webdata_nb.service.web.throttle import Throttle
 
-PACE_S: Final = 0.2
+MAX_SPACING_S: Final = 0.2
 """The most seconds between two files of a page whose host wants a distance between requests."""
 
 
 @dataclass(frozen=True, slots=True)
-class Courtesy:
+class SubresourceThrottle:
     """What one page's files owe to the hosts they come from.
 
     Attributes
@@ -47,7 +47,7 @@ class Courtesy:
         FetchError
             At once, when that would take too long.
         """
-        pace_s = min(self.delay_s, PACE_S) if host == self.host else 0.0
+        pace_s = min(self.delay_s, MAX_SPACING_S) if host == self.host else 0.0
         await self.throttle.wait_unqueued(host, delay_s=pace_s, max_wait_s=self.patience_s)
 
     async def note(self, host: str, status: int, retry_after_s: float | None) -> bool:

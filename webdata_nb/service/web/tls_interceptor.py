@@ -28,7 +28,7 @@ _NAME: Final = "webdata.invalid"
 _LIFE: Final = timedelta(days=3650)
 
 
-class Voucher:
+class TlsInterceptor:
     """Speaks for sites whose certificate the service has checked.
 
     Attributes
