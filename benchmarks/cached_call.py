@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from webdata_nb import crawl_df, options
+from webdata_nb.cache.result import CallResult
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.frames import receipt, rows
 from webdata_nb.requests.call_options import CallOptions
@@ -49,16 +50,20 @@ def page(number: int) -> dict[str, object]:
     }
 
 
-def keep(count: int) -> Path:
-    """Put a crawl of so many rows into the cache, as the call would."""
+def cache_crawl(count: int) -> Path:
+    """Store a crawl of so many rows in the cache, as the call would."""
     spec = JobSpec.crawl(url=URL, max_pages=count)
-    memory = ResultCache.of_spec(spec, CallOptions.of(session=None, cache=True))
+    cache = ResultCache.of_spec(spec, CallOptions.of(session=None, cache=True))
     now = datetime.now(UTC)
     outcome = receipt.JobOutcome("crawl", URL, "completed", "job", count, 0, count)
-    attrs = receipt.build(
-        outcome, request=spec.public, service="local", started_at=now, finished_at=now
+    batch = rows.batch("crawl", [page(n) for n in range(count)])
+    result = cache.store(
+        CallResult.fetched(batch, outcome),
+        columns=spec.columns,
+        request=spec.public,
+        started_at=now,
     )
-    path = memory.keep(rows.to_table("crawl", [page(n) for n in range(count)]), attrs, now)
+    path = result.cache_file
     assert path is not None
     return path
 
@@ -76,7 +81,7 @@ def main() -> None:
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 25
     with tempfile.TemporaryDirectory() as folder:
         options.cache_dir = folder
-        path = keep(count)
+        path = cache_crawl(count)
 
         def ours() -> pd.DataFrame:
             return crawl_df(URL, max_pages=count, offline=True)

@@ -302,7 +302,7 @@ def test_a_second_interrupt_stops_the_waiting() -> None:
     script = """
         import asyncio, os, signal, threading
         from webdata_nb import bridge
-        bridge.SETTLE_S = 60.0
+        bridge.CLEANUP_S = 60.0
         async def ajob():
             os.kill(os.getpid(), signal.SIGINT)
             try:

@@ -1,9 +1,8 @@
-"""Where sync code meets async code: one portal thread, and the sync twin of an async function.
+"""Runs async functions from sync code: a portal thread with an event loop, and sync twins.
 
-Every call of a sync name runs as a task on the portal's own event loop, in a daemon thread. The
-caller's thread only waits, in ticks of 50 ms: it paints progress and listens for an interrupt.
-So the same call works in a script, inside a running loop of any kind, in a thread and after a
-fork, and an interrupt always finds somebody listening.
+Every call of a sync name runs as a task on the portal's event loop, in a daemon thread. The
+caller's thread waits in ticks of 50 ms: it paints progress and handles interrupts. So the same
+call works in a script, inside a running loop of any kind, in a thread and after a fork.
 """
 
 from __future__ import annotations
@@ -28,49 +27,49 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 TICK_S: Final = 0.05
-SETTLE_S: Final = 3.0
+CLEANUP_S: Final = 3.0
 
 log = logging.getLogger("webdata_nb")
 
 
-class Ticks:
-    """Callbacks of one call; the thread that waits for the call runs them.
+class TickCallbacks:
+    """Callbacks of one call, run on each tick by the thread that waits for the call.
 
     Attributes
     ----------
-    begun : threading.Event
-        Whether there has been a callback.
+    registered : threading.Event
+        Set by the first callback.
     """
 
     def __init__(self) -> None:
-        self.begun = threading.Event()
-        self._live: dict[object, Callable[[], object]] = {}
-        self._last: deque[Callable[[], object]] = deque()
+        self.registered = threading.Event()
+        self._active: dict[object, Callable[[], object]] = {}
+        self._final: deque[Callable[[], object]] = deque()
 
     def add(self, callback: Callable[[], object]) -> object:
-        """Register `callback`; return what `end` takes."""
+        """Register `callback`; return its key for `remove`."""
         key = object()
-        self._live[key] = callback
-        self.begun.set()
+        self._active[key] = callback
+        self.registered.set()
         return key
 
-    def end(self, key: object) -> None:
-        """Unregister; the callback still runs once more, to show the state it ended in."""
-        callback = self._live.pop(key, None)
+    def remove(self, key: object) -> None:
+        """Unregister a callback; it runs once more, to show the final state."""
+        callback = self._active.pop(key, None)
         if callback is not None:
-            self._last.append(callback)
+            self._final.append(callback)
 
     def run(self) -> None:
-        """Run every callback once; one that raises is dropped, its call goes on."""
-        for key, callback in list(self._live.items()):
-            if not _ran(callback):
-                self._live.pop(key, None)
-        while self._last:
-            _ran(self._last.popleft())
+        """Run every callback once; one that raises is removed, and its call continues."""
+        for key, callback in list(self._active.items()):
+            if not _run_callback(callback):
+                self._active.pop(key, None)
+        while self._final:
+            _run_callback(self._final.popleft())
 
 
-def _ran(callback: Callable[[], object]) -> bool:
-    """Run a callback and tell whether it came through: drawing must not end a job."""
+def _run_callback(callback: Callable[[], object]) -> bool:
+    """Return whether a callback succeeded: a drawing error must not end a job."""
     try:
         callback()
     except Exception:
@@ -79,40 +78,40 @@ def _ran(callback: Callable[[], object]) -> bool:
     return True
 
 
-class Call(concurrent.futures.Future[T]):
-    """One coroutine on the portal. It is done only when its clean-up is, also after `cancel`."""
+class PortalCall(concurrent.futures.Future[T]):
+    """One coroutine on the portal; it is done once its clean-up is, also after `cancel`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> None:
         super().__init__()
-        self.ticks = Ticks()
+        self.ticks = TickCallbacks()
         self._loop = loop
         self._coro = coro
         self._task: asyncio.Task[T] | None = None
-        self._asked_to_stop = False
+        self._cancel_requested = False
         self.set_running_or_notify_cancel()
 
     def start(self) -> None:
-        """Schedule the coroutine, in a copy of the caller's context (so output finds its cell)."""
+        """Schedule the coroutine in a copy of the caller's context, where its output belongs."""
         context = contextvars.copy_context()
         context.run(_TICKS.set, self.ticks)
-        self._loop.call_soon_threadsafe(self._begin, context)
+        self._loop.call_soon_threadsafe(self._create_task, context)
 
     def cancel(self) -> bool:
-        """Ask the task to stop, from any thread; False when the call is done already."""
+        """Request the cancellation of the task, from any thread; False when the call is done."""
         if self.done():
             return False
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            self._loop.call_soon_threadsafe(self._stop)
+            self._loop.call_soon_threadsafe(self._cancel_task)
         return True
 
-    def _begin(self, context: contextvars.Context) -> None:
+    def _create_task(self, context: contextvars.Context) -> None:
         self._task = self._loop.create_task(self._coro, context=context)
         self._task.add_done_callback(self._finish)
 
-    def _stop(self) -> None:
-        # Once only: a second click must not cut short the clean-up that the first one began.
-        if self._task is not None and not self._asked_to_stop:
-            self._asked_to_stop = True
+    def _cancel_task(self) -> None:
+        # Once only: a second click must not abort the clean-up that the first one began.
+        if self._task is not None and not self._cancel_requested:
+            self._cancel_requested = True
             self._task.cancel()
 
     def _finish(self, task: asyncio.Task[T]) -> None:
@@ -125,46 +124,48 @@ class Call(concurrent.futures.Future[T]):
             self.set_result(task.result())
 
 
-# Calls that nobody waits for, by the thread whose loop attends to them.
-_ATTENDED: Final[dict[int, set[Call[Any]]]] = defaultdict(set)
+# Calls without a waiting thread, by the thread whose event loop paints them.
+_BACKGROUND_CALLS: Final[dict[int, set[PortalCall[Any]]]] = defaultdict(set)
 
-# The ticks and not the call: connections and timers that outlive a call keep its context, and would
-# keep its result with it.
-_TICKS: contextvars.ContextVar[Ticks | None] = contextvars.ContextVar("webdata_ticks", default=None)
+# Not the call itself: connections and timers outlive a call and hold its context, which would hold
+# the call's result in memory.
+_TICKS: contextvars.ContextVar[TickCallbacks | None] = contextvars.ContextVar(
+    "webdata_ticks", default=None
+)
 
 
 @contextlib.contextmanager
 def on_tick(callback: Callable[[], object]) -> Iterator[None]:
-    """Run `callback` each 50 ms inside the block, and once after it, where painting is allowed.
+    """Run `callback` every 50 ms inside the block and once after it, on the thread that may paint.
 
-    To be used inside a coroutine. Under a sync name the thread that waits for the call runs the
-    callback; where the coroutine was awaited directly, its own loop does.
+    Use it inside a coroutine. Under a sync name, the thread that waits for the call runs the
+    callback; where the coroutine is awaited directly, its own loop does.
 
     Parameters
     ----------
     callback : Callable[[], object]
-        Takes nothing. If it raises, it is dropped with a logged warning.
+        Takes no arguments. If it raises, it is removed and a warning is logged.
     """
     ticks = _TICKS.get()
     if ticks is None:
-        with _ticking_here(callback):
+        with _tick_on_this_loop(callback):
             yield
         return
     key = ticks.add(callback)
     try:
         yield
     finally:
-        ticks.end(key)
+        ticks.remove(key)
 
 
 @contextlib.contextmanager
-def _ticking_here(callback: Callable[[], object]) -> Iterator[None]:
-    """Tick from a task of the running loop."""
+def _tick_on_this_loop(callback: Callable[[], object]) -> Iterator[None]:
+    """Run the callback from a task of the running loop."""
 
     async def tick() -> None:
         drawing = True
         while drawing:
-            drawing = _ran(callback)
+            drawing = _run_callback(callback)
             await asyncio.sleep(TICK_S)
 
     task = asyncio.create_task(tick(), name="webdata-tick")
@@ -172,11 +173,11 @@ def _ticking_here(callback: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         task.cancel()
-        _ran(callback)
+        _run_callback(callback)
 
 
-class Caller:
-    """The asyncio task that a blocking call was made from, if any."""
+class CallerTask:
+    """The asyncio task that made a blocking call, if any."""
 
     def __init__(self) -> None:
         try:
@@ -184,50 +185,50 @@ class Caller:
         except RuntimeError:
             self.loop = None
         self._task = asyncio.current_task() if self.loop is not None else None
-        self._before = self._cancels()
+        self._earlier_cancellations = self._cancellations()
 
-    def _cancels(self) -> int:
+    def _cancellations(self) -> int:
         return self._task.cancelling() if self._task is not None else 0
 
-    def check(self) -> None:
-        """Raise if the task was cancelled while it waits.
+    def raise_if_cancelled(self) -> None:
+        """Raise if the task was cancelled during the wait.
 
-        Inside `asyncio.run` this is how Ctrl-C arrives: the runner's signal handler cancels the
-        main task instead of raising KeyboardInterrupt. (Before Python 3.13 the task's next await
-        is cancelled as well: nothing outside an await can take a cancellation back.)
+        Inside `asyncio.run`, Ctrl-C arrives this way: the runner's signal handler cancels the main
+        task instead of raising KeyboardInterrupt. (Before Python 3.13 the task's next await is
+        cancelled as well: a cancellation can be taken back only inside an await.)
         """
-        if self._cancels() > self._before:
+        if self._cancellations() > self._earlier_cancellations:
             raise asyncio.CancelledError
 
 
 class Portal:
-    """One event loop on a daemon thread, for all sync calls of a process.
+    """One event loop on a daemon thread, for all sync calls of the process.
 
     Attributes
     ----------
     nest : Callable[[], bool]
-        Whether a caller's own running loop is kept alive while it waits. Asked at each call;
-        the session sets it to read `options.nest`.
+        Returns whether a caller's own running loop continues while it waits; called for each call.
+        The session sets it to read `options.nest`.
     """
 
     def __init__(self) -> None:
         self.nest: Callable[[], bool] = lambda: False
-        self._inherited: list[asyncio.AbstractEventLoop] = []
+        self._inherited_loops: list[asyncio.AbstractEventLoop] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._forget()
+        self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+            os.register_at_fork(after_in_child=self._reset)
         atexit.register(self.close)
 
-    def _forget(self) -> None:
-        """Start anew: a forked child has neither the thread nor whoever held the lock."""
+    def _reset(self) -> None:
+        """Start without loop and thread: a forked child has neither, nor the holder of the lock."""
         if self._loop is not None:
-            # Its sockets are the parent's as well, so it must never be finalised here.
-            self._inherited.append(self._loop)
+            # The parent uses its sockets as well, so it must never be finalised here.
+            self._inherited_loops.append(self._loop)
         self._lock = threading.Lock()
         self._loop = None
         self._thread: threading.Thread | None = None
-        _ATTENDED.clear()
+        _BACKGROUND_CALLS.clear()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -239,21 +240,21 @@ class Portal:
                 self._thread.start()
             return self._loop
 
-    def submit(self, coro: Coroutine[Any, Any, T]) -> Call[T]:
+    def submit(self, coro: Coroutine[Any, Any, T]) -> PortalCall[T]:
         """Start `coro` on the portal and return at once.
 
         Returns
         -------
-        Call
+        PortalCall
             A `concurrent.futures.Future`; its `cancel()` cancels the task, and it is done when
             the task has finished its clean-up.
         """
-        call = Call(self._running_loop(), coro)
+        call = PortalCall(self._running_loop(), coro)
         call.start()
         return call
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Call `callback` on the portal's loop, from any thread; returns at once."""
+        """Schedule `callback` on the portal's loop, from any thread."""
         self._running_loop().call_soon_threadsafe(callback, *args)
 
     def run(
@@ -267,19 +268,19 @@ class Portal:
         Parameters
         ----------
         coro : Coroutine
-            What to run.
+            The coroutine to run.
         tick : Callable[[Future], object], optional
-            Called each 50 ms on the waiting thread with the call's future, whose `cancel()`
+            Called every 50 ms on the waiting thread with the call's future, whose `cancel()`
             cancels the task.
 
         Raises
         ------
         RuntimeError
-            On the portal's own thread, where waiting would be for ever.
+            On the portal's own thread, where the wait would deadlock.
         concurrent.futures.CancelledError
             The task was cancelled through its future.
         BaseException
-            Whatever interrupts the wait (KeyboardInterrupt first of all) cancels the task,
+            An exception that interrupts the wait, such as KeyboardInterrupt, cancels the task,
             waits up to 3 s for its clean-up, and is raised again.
         """
         try:
@@ -287,16 +288,16 @@ class Portal:
         except RuntimeError:
             coro.close()
             raise
-        call = Call(self._running_loop(), coro)
+        call = PortalCall(self._running_loop(), coro)
         if tick is not None:
             call.ticks.add(functools.partial(tick, call))
-        # Before the start: a cancellation that comes while the call begins must count.
-        caller = Caller()
+        # Before the start, so that a cancellation during the start counts.
+        caller = CallerTask()
         try:
             call.start()
             return self._wait(call, caller)
         except BaseException:
-            settle(call)
+            cancel_and_wait(call)
             raise
         finally:
             call.ticks.run()
@@ -306,30 +307,30 @@ class Portal:
         return threading.current_thread() is self._thread
 
     def refuse_own_thread(self) -> None:
-        """Raise RuntimeError on the portal's own thread, where waiting would be for ever."""
+        """Raise RuntimeError on the portal's own thread, where a wait would deadlock."""
         if self.is_current():
             raise RuntimeError(
                 "a blocking call on webdata's own loop would wait for ever: "
                 "await the async twin instead, such as asearch_df for search_df"
             )
 
-    def _wait(self, call: Call[T], caller: Caller) -> T:
+    def _wait(self, call: PortalCall[T], caller: CallerTask) -> T:
         nested = _nestable(caller.loop) if caller.loop is not None and self.nest() else None
         if nested is None or caller.loop is None:
-            return _wait_in_ticks(call, caller)
+            return _wait_ticking(call, caller)
         nested.apply(caller.loop)
         caller.loop.run_until_complete(_until_done(call, caller))
         return call.result()
 
     def close(self) -> None:
-        """Cancel what is running, wait up to 3 s for its clean-up, and end the thread."""
+        """Cancel all calls, wait up to 3 s for their clean-up, and end the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is None or thread is None or not thread.is_alive():
             return
         loop.call_soon_threadsafe(_cancel_all, loop)
-        thread.join(SETTLE_S)
+        thread.join(CLEANUP_S)
 
 
 PORTAL: Final = Portal()
@@ -346,7 +347,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel every task of `loop`, and stop it when they have ended."""
+    """Cancel every task of `loop`, and stop the loop when they have ended."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
@@ -357,73 +358,73 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
         ended.add_done_callback(lambda _: loop.stop())
 
 
-def _wait_in_ticks(call: Call[T], caller: Caller) -> T:
+def _wait_ticking(call: PortalCall[T], caller: CallerTask) -> T:
     while True:
-        tick(call)
-        caller.check()
-        # `wait` instead of `result`: the job's own TimeoutError must not look like a tick.
+        run_ticks(call)
+        caller.raise_if_cancelled()
+        # `wait` instead of `result`: a TimeoutError of the job must not look like a tick.
         if concurrent.futures.wait([call], timeout=TICK_S).done:
             return call.result()
 
 
-async def _until_done(call: Call[Any], caller: Caller) -> None:
-    """Wait on the caller's own loop, which goes on serving its other tasks."""
+async def _until_done(call: PortalCall[Any], caller: CallerTask) -> None:
+    """Wait on the caller's own loop, which continues to serve its other tasks."""
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
     call.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
     while not call.done():
         call.ticks.run()
-        caller.check()
+        caller.raise_if_cancelled()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(done.wait(), TICK_S)
 
 
-def tick(call: Call[Any]) -> None:
-    """Run the callbacks of a call that is waited for, and of those attended on this thread.
+def run_ticks(call: PortalCall[Any]) -> None:
+    """Run the callbacks of the awaited call, and of the background calls of this thread.
 
-    The loop that attends to them stands still while its thread waits.
+    The event loop that paints background calls is blocked while its thread waits.
     """
     call.ticks.run()
-    for other in tuple(_ATTENDED.get(threading.get_ident(), ())):
+    for other in tuple(_BACKGROUND_CALLS.get(threading.get_ident(), ())):
         other.ticks.run()
 
 
-def attend(call: Call[Any]) -> asyncio.Task[None]:
-    """Run the callbacks of a call that nobody waits for, on the running loop, until its end.
+def paint_in_background(call: PortalCall[Any]) -> asyncio.Task[None]:
+    """Run the callbacks of a call without a waiting thread on the running loop, until its end.
 
     Returns
     -------
     asyncio.Task
-        Ends with the call, whatever the call's end is.
+        Ends with the call, whether it succeeds or not.
     """
-    return asyncio.get_running_loop().create_task(_attended(call), name="webdata-attend")
+    return asyncio.get_running_loop().create_task(_paint_until_done(call), name="webdata-attend")
 
 
-async def _attended(call: Call[Any]) -> None:
-    here = _ATTENDED[threading.get_ident()]
-    here.add(call)
+async def _paint_until_done(call: PortalCall[Any]) -> None:
+    calls = _BACKGROUND_CALLS[threading.get_ident()]
+    calls.add(call)
     try:
         while not call.done():
             call.ticks.run()
             await asyncio.sleep(TICK_S)
     finally:
-        here.discard(call)
+        calls.discard(call)
         call.ticks.run()
     if not call.cancelled() and (error := call.exception()) is not None:
-        log.info("a call that nobody waits for failed: %s", error)
+        log.info("a background call failed: %s", error)
 
 
-def settle(call: Call[Any]) -> None:
-    """Cancel the task and give its clean-up the time to reach the service."""
+def cancel_and_wait(call: PortalCall[Any]) -> None:
+    """Cancel the task, and wait for its clean-up to reach the service."""
     if call.cancel():
-        concurrent.futures.wait([call], timeout=SETTLE_S)
+        concurrent.futures.wait([call], timeout=CLEANUP_S)
 
 
 def _nestable(loop: asyncio.AbstractEventLoop) -> ModuleType | None:
-    """Return nest-asyncio2 where it can patch `loop`; uvloop and others block instead."""
+    """Return nest-asyncio2 where it can patch `loop`; None for uvloop and others, which block."""
     if not isinstance(loop, asyncio.BaseEventLoop):
         return None
-    # Imported only here: it is opt-in.
+    # Imported only here, since it is opt-in.
     return importlib.import_module("nest_asyncio2")
 
 
@@ -456,16 +457,16 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             return PORTAL.run(afunction(*args, **kwargs))
         except TypeError as error:
             # Errors about the arguments name the async function.
-            words = str(error)
-            if not words.startswith(f"{afunction.__qualname__}() "):
+            message = str(error)
+            if not message.startswith(f"{afunction.__qualname__}() "):
                 raise
-            words = words.replace(afunction.__qualname__, twin.__qualname__, 1)
-            raise TypeError(words) from None
+            message = message.replace(afunction.__qualname__, twin.__qualname__, 1)
+            raise TypeError(message) from None
 
     twin.__name__ = afunction.__name__.removeprefix("a").rstrip("_")
     head, dot, _ = afunction.__qualname__.rpartition(".")
     twin.__qualname__ = head + dot + twin.__name__
     twin.__signature__ = inspect.signature(afunction)  # type: ignore[attr-defined]
-    # Else inspect and the type checkers' runtime twins would follow it back to the coroutine.
+    # Otherwise inspect would follow it back to the coroutine function.
     del twin.__wrapped__
     return twin

@@ -1,4 +1,4 @@
-"""What arrives piece by piece: one object for `async for`, and for a plain `for` as well."""
+"""Streams of items that support both `async for` and a plain `for` loop."""
 
 from __future__ import annotations
 
@@ -9,24 +9,31 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from webdata_nb.bridge import PORTAL, TICK_S, Call, Caller, settle, tick
+from webdata_nb.bridge import (
+    PORTAL,
+    TICK_S,
+    CallerTask,
+    PortalCall,
+    cancel_and_wait,
+    run_ticks,
+)
 
 T = TypeVar("T")
 
-_Wanted = concurrent.futures.Future[T]
+_ItemFuture = concurrent.futures.Future[T]
 
 
 class Stream(Generic[T]):
-    """Items as they arrive, at most one of them ahead of its reader.
+    """Items as they arrive, at most one of them ahead of the reader.
 
-    Nothing begins before the first item is asked for, and each loop begins anew. Leaving a loop
-    early ends what is behind it, as far as it can be ended: a job is cancelled. In async code
-    the end follows shortly after a `break`; `contextlib.aclosing(aiter(stream))` waits for it.
+    Nothing starts before the first item is requested, and each loop starts anew. Leaving a loop
+    early closes its source, which cancels a job. In async code that follows shortly after a
+    `break`; `contextlib.aclosing(aiter(stream))` waits for it.
 
     Parameters
     ----------
     source : Callable[[], AsyncGenerator]
-        Makes the generator of the items, whose clean-up is what ends.
+        Returns a new generator of the items.
 
     Examples
     --------
@@ -45,44 +52,44 @@ class Stream(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         PORTAL.refuse_own_thread()
-        pump = _Pump[T]()
-        caller = Caller()
+        pump = _ItemPump[T]()
+        caller = CallerTask()
         call = PORTAL.submit(pump.run(self._source))
         try:
-            while (item := _next(pump, call, caller)) is not None:
+            while (item := _next_item(pump, call, caller)) is not None:
                 yield item.result()
         finally:
-            settle(call)
+            cancel_and_wait(call)
             call.ticks.run()
         call.result()
 
 
 async def merged(
-    sources: Sequence[Callable[[], AsyncGenerator[T, None]]], most: int
+    sources: Sequence[Callable[[], AsyncGenerator[T, None]]], max_concurrent: int
 ) -> AsyncGenerator[T, None]:
-    """Give the items of several generators as they come, while at most `most` of them run.
+    """Yield the items of several generators as they arrive; at most `max_concurrent` of them run.
 
-    One item is held at a time, so whoever does not read holds them all up. Leaving early ends
-    every generator, side by side; the first error ends the others, and is raised.
+    The queue holds one item, so a slow reader slows all generators down. Leaving early closes every
+    generator concurrently; the first error closes the others and is raised.
     """
-    held: asyncio.Queue[Callable[[], T] | None] = asyncio.Queue(1)
-    left = iter(sources)
+    queue: asyncio.Queue[Callable[[], T] | None] = asyncio.Queue(1)
+    remaining = iter(sources)
 
     async def feed() -> None:
         try:
-            for source in left:
+            for source in remaining:
                 async with aclosing(source()) as items:
                     async for item in items:
-                        await held.put(partial(_given, item))
-        except Exception as error:  # noqa: BLE001 - raised where the items are read
-            await held.put(partial(_raised, error))
-        await held.put(None)
+                        await queue.put(partial(_return, item))
+        except Exception as error:  # noqa: BLE001 - raised to the reader
+            await queue.put(partial(_raise, error))
+        await queue.put(None)
 
-    feeders = [asyncio.create_task(feed()) for _ in range(min(most, len(sources)))]
+    feeders = [asyncio.create_task(feed()) for _ in range(min(max_concurrent, len(sources)))]
     try:
         running = len(feeders)
         while running:
-            item = await held.get()
+            item = await queue.get()
             if item is None:
                 running -= 1
             else:
@@ -93,43 +100,45 @@ async def merged(
         await asyncio.gather(*feeders, return_exceptions=True)
 
 
-def _given(item: T) -> T:
+def _return(item: T) -> T:
     return item
 
 
-def _raised(error: Exception) -> Any:
+def _raise(error: Exception) -> Any:
     raise error
 
 
-class _Pump(Generic[T]):
-    """Runs a generator in one task of the portal, which hands an item to each that asks."""
+class _ItemPump(Generic[T]):
+    """Runs a generator in one task of the portal, and sets one requested future per item."""
 
     def __init__(self) -> None:
-        self._asked: asyncio.Queue[_Wanted[T]] = asyncio.Queue()
+        self._requests: asyncio.Queue[_ItemFuture[T]] = asyncio.Queue()
 
-    def ask(self) -> _Wanted[T]:
-        """Ask for the next item, from the thread that reads."""
-        wanted: _Wanted[T] = concurrent.futures.Future()
-        PORTAL.soon(self._asked.put_nowait, wanted)
-        return wanted
+    def request(self) -> _ItemFuture[T]:
+        """Request the next item, from the reading thread."""
+        item: _ItemFuture[T] = concurrent.futures.Future()
+        PORTAL.soon(self._requests.put_nowait, item)
+        return item
 
     async def run(self, source: Callable[[], AsyncGenerator[T, None]]) -> None:
         async with aclosing(source()) as items:
             async for item in items:
-                (await self._asked.get()).set_result(item)
+                (await self._requests.get()).set_result(item)
 
 
-def _next(pump: _Pump[T], call: Call[None], caller: Caller) -> _Wanted[T] | None:
-    """Wait for the next item in ticks; None at the end, whatever the end is."""
-    wanted = pump.ask()
+def _next_item(
+    pump: _ItemPump[T], call: PortalCall[None], caller: CallerTask
+) -> _ItemFuture[T] | None:
+    """Wait for the next item in ticks; None where the stream has ended or failed."""
+    item = pump.request()
     while True:
-        tick(call)
-        caller.check()
-        waited: list[concurrent.futures.Future[Any]] = [wanted, call]
+        run_ticks(call)
+        caller.raise_if_cancelled()
+        waited: list[concurrent.futures.Future[Any]] = [item, call]
         concurrent.futures.wait(
             waited, timeout=TICK_S, return_when=concurrent.futures.FIRST_COMPLETED
         )
-        if wanted.done():
-            return wanted
+        if item.done():
+            return item
         if call.done():
             return None

@@ -55,7 +55,7 @@ async def test_the_stream_tells_progress_and_the_end(service: Service, client: C
     page = event("page", 1, job_id=job_id, position=0, url="u", success=True)
     service.events.extend([progress(job_id, 1), page, b": idle\n\n", progress(job_id, 2)])
     service.events.append(done(job_id, "failed"))
-    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.FAILED
+    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.FAILED
     assert heard.counts() == [1, 2]
     assert [each.route for each in service.seen] == ["GET events"]
 
@@ -63,7 +63,7 @@ async def test_the_stream_tells_progress_and_the_end(service: Service, client: C
 async def test_a_broken_stream_goes_on_where_it_was(service: Service, client: Client) -> None:
     job_id, heard = service.job(), Listener()
     service.events.extend([progress(job_id, 1), BREAK, progress(job_id, 2), BREAK, done(job_id)])
-    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
     assert heard.counts() == [1, 2]
     opened = [each.headers.get("Last-Event-ID") for each in service.requests("GET events")]
     assert opened == [None, "1", "2"]
@@ -73,7 +73,7 @@ async def test_a_stream_that_keeps_breaking_gives_way_to_polling(
     service: Service, client: Client
 ) -> None:
     job_id, heard = service.job(3), Listener()
-    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
     assert len(service.requests("GET events")) == event_stream.REOPENED + 1
     assert heard.counts() == [3]
 
@@ -85,7 +85,7 @@ async def test_a_service_without_a_stream_is_polled_and_not_asked_again(
     service.on("GET events", *[status(code)] * 2)
     for _ in range(2):
         job_id, heard = service.job(3, "running", "completed"), Listener()
-        assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+        assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
         assert heard[-1].status is JobStatus.COMPLETED
     assert len(service.requests("GET events")) == 1
 
@@ -104,8 +104,8 @@ async def test_a_useless_stream_gives_way_to_polling(
 ) -> None:
     service.on("GET events", answer)
     assert (
-        await wait(client, "search", service.job(kind="search"), report=Listener()) == "completed"
-    )
+        await wait(client, "search", service.job(kind="search"), report=Listener())
+    ).status == "completed"
 
 
 async def test_a_job_that_does_not_exist(client: Client) -> None:
@@ -122,7 +122,7 @@ async def test_a_job_that_does_not_exist(client: Client) -> None:
 async def test_polls_ask_for_no_rows(service: Service, client: Client) -> None:
     job_id = service.job(1000, "started", "pending", "running", "completed")
     heard = Listener()
-    assert await wait(client, "crawl", job_id, report=heard) is JobStatus.COMPLETED
+    assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
     polls = service.requests("GET crawl")
     assert len(polls) >= 4
     assert {each.query["include_data"] for each in polls} == {"false"}
@@ -157,7 +157,7 @@ async def test_an_outage_is_waited_out(
     client.offers_events = False
     outage = [status(500, Retry_After="0")] * 12
     service.on("GET crawl", *outage)
-    assert await wait(client, "crawl", job_id, report=Listener()) is JobStatus.COMPLETED
+    assert (await wait(client, "crawl", job_id, report=Listener())).status is JobStatus.COMPLETED
     monkeypatch.setattr(job_wait, "OUTAGE_S", 0.0)
     service.on("GET crawl", *outage)
     with pytest.raises(errors.ServiceFault) as caught:

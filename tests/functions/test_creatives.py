@@ -208,7 +208,7 @@ def test_files_come_into_the_cache_and_into_the_gallery(service: WireService) ->
     df = creatives_df("AR1", should_download_previews=True)
     kept = Path(df["preview"][0]["file"])
     assert kept.read_bytes() == data
-    assert "not brought" in df["preview"][1]["error"]
+    assert "could not be downloaded" in df["preview"][1]["error"]
     markup = gallery(df)._repr_html_()
     assert markup.count("<img") == markup.count('src="data:image/png;base64,') == 1
     assert "remote.test" not in markup

@@ -64,7 +64,7 @@ def test_a_search_that_is_answered_in_time_is_one_exchange(
 ) -> None:
     site.under("/search", answer)
     # As long as a machine under load may take: how long is not the matter here.
-    monkeypatch.setattr(runner, "PROMPT_S", 30)
+    monkeypatch.setattr(runner, "START_WAIT_S", 30)
     wire = Wire(monkeypatch)
     one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
     assert list(one["url"]) == ["https://x.test/one/a", "https://x.test/one/b"]
@@ -88,11 +88,11 @@ def test_a_search_that_takes_longer_is_asked_for_once_more(
 
     site.under("/search", slow)
     # Longer than any machine takes to answer once it is asked again.
-    monkeypatch.setattr(runner, "_GLANCE_S", 30)
+    monkeypatch.setattr(runner, "_LONG_POLL_S", 30)
     one = search_df("one", formats=[], num_results=2, cache=False, progress=False)
     assert len(one) == 2
     [start, status] = wire.sent
-    assert start == ("POST", f"/v1/search?wait={runner.PROMPT_S}")
+    assert start == ("POST", f"/v1/search?wait={runner.START_WAIT_S}")
     assert status[0] == "GET"
     assert status[1].startswith("/v1/search/")
     assert "wait=30" in status[1]

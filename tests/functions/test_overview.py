@@ -20,7 +20,7 @@ STEPS: Final = st.lists(
 )
 
 
-def overseen(expected: list[int | None]) -> tuple[CombinedProgress, display.Listener]:
+def combined_progress(expected: list[int | None]) -> tuple[CombinedProgress, display.Listener]:
     listener = display.listener("crawl of 3 inputs", None, False, unit="pages")  # noqa: FBT003
     return CombinedProgress(listener, expected), listener
 
@@ -30,45 +30,45 @@ def view(completed: int, total: int | None, failed: int = 0, **more: Any) -> Vie
     return View("x", total, completed=completed, failed=failed, failures=failures, **more)
 
 
-def test_it_tells_totals_errors_by_kind_and_credits() -> None:
-    overview, listener = overseen([None, None, None])
-    overview.seen(0, view(10, 40, 1, credits=9.0, reserved=40.0))
+def test_sums_totals_failures_by_kind_and_credits() -> None:
+    progress, listener = combined_progress([None, None, None])
+    progress.update(0, view(10, 40, 1, credits=9.0, reserved=40.0))
     assert listener.view.total is None
-    overview.seen(1, view(5, 20, 2, credits=3.0, reserved=20.0))
-    overview.seen(2, view(20, 40, reserved=40.0))
+    progress.update(1, view(5, 20, 2, credits=3.0, reserved=20.0))
+    progress.update(2, view(20, 40, reserved=40.0))
     assert sentence(listener.view) == (
         "0/3 inputs, 35/100 pages, 3 failed (timeout), 12 of 100 credits, 0 s"
     )
-    overview.ended(0, 38)
-    overview.ended(1, None)
+    progress.finish(0, 38)
+    progress.finish(1, None)
     assert sentence(listener.view) == (
         "2/3 inputs (1 failed), 63/83 pages, 3 failed (timeout), 12 of 100 credits, 0 s"
     )
 
 
-def test_what_nobody_knows_yet_is_estimated_by_the_inputs_that_run() -> None:
-    overview, listener = overseen([None, None])
-    overview.seen(0, view(50, 100))
+def test_estimates_unknown_total_from_running_inputs() -> None:
+    progress, listener = combined_progress([None, None])
+    progress.update(0, view(50, 100))
     assert (listener.view.total, listener.view.likely) == (None, 200)
     assert listener.view.share == 0.25
     assert sentence(listener.view) == "0/2 inputs, 50 of about 200 pages, 0 s"
-    overview.ended(0, 100)
-    overview.ended(1, 4)
+    progress.finish(0, 100)
+    progress.finish(1, 4)
     assert (listener.view.total, listener.view.completed) == (104, 104)
 
 
 @given(STEPS)
-def test_the_sums_are_those_of_the_last_views(steps: list[tuple[int, int, int]]) -> None:
-    overview, listener = overseen([10, None, 30])
+def test_sums_equal_those_of_last_views(steps: list[tuple[int, int, int]]) -> None:
+    progress, listener = combined_progress([10, None, 30])
     last: dict[int, View] = {}
     for number, completed, failed in steps:
         last[number] = view(completed, 30, failed)
-        overview.seen(number, last[number])
+        progress.update(number, last[number])
     assert listener.view.completed == sum(each.completed for each in last.values())
     assert listener.view.failed == sum(each.failed for each in last.values())
     assert sum(listener.view.failures.values()) == listener.view.failed
     for number in range(3):
-        overview.ended(number, 7)
+        progress.finish(number, 7)
     assert (listener.view.completed, listener.view.total) == (21, 21)
     assert listener.view.inputs == Inputs(3, 3, 0)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from webdata_nb.contract import limits
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.jobs.listings import listed
+from webdata_nb.jobs.listings import listing_frame
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
@@ -88,7 +88,7 @@ async def aadvertisers_df(
     async def ask(client: Client) -> Sequence[Reply]:
         return (await client.advertisers(wanted, limit=most)).advertisers
 
-    return await listed("advertisers", {"query": wanted, "limit": most}, call, ask)
+    return await listing_frame("advertisers", {"query": wanted, "limit": most}, call, ask)
 
 
 advertisers_df = blocking(aadvertisers_df)

@@ -69,7 +69,7 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     50.0
     """
     inputs, call = _inputs(function, args, kwargs)
-    return PORTAL.run(budget.estimated([each.spec for each in inputs], call))
+    return PORTAL.run(budget.estimate_cost([each.spec for each in inputs], call))
 
 
 def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
@@ -130,8 +130,8 @@ def _call_arguments(options: dict[str, Any]) -> CallArguments:
 
 
 def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
-    memory = ResultCache.of_spec(each.spec, call)
-    return snapshots.history(memory.root, memory.key, columns=each.spec.columns)
+    cache = ResultCache.of_spec(each.spec, call)
+    return snapshots.history(cache.root, cache.key, columns=each.spec.columns)
 
 
 def _taken(each: Input, found: snapshots.Snapshot) -> pa.Table:

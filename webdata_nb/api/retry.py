@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.api.scrape import scrape_pages
 from webdata_nb.calls import budget as budgets
-from webdata_nb.calls.multi_input import together
+from webdata_nb.calls.multi_input import run_inputs
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, merge_retried, receipt
 from webdata_nb.requests.blocking import blocking
@@ -182,7 +182,7 @@ class _Retry:
     async def _inputs(
         self, made: pd.DataFrame, whole: Sequence[int], inputs: Sequence[Input]
     ) -> pd.DataFrame:
-        again = await together(inputs, self._call, FanOutOptions(executor=self._fan_out.executor))
+        again = await run_inputs(inputs, self._call, FanOutOptions(executor=self._fan_out.executor))
         pieces = {}
         for place, each in zip(whole, inputs, strict=True):
             pieces[place] = merge_retried.chosen(again, each.labels)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from webdata_nb.calls import budget
-from webdata_nb.calls.multi_input import together
+from webdata_nb.calls.multi_input import run_inputs
 from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import page_inputs
@@ -73,4 +73,4 @@ async def scrape_pages(
     """Return one row for each URL, in their order."""
     inputs = page_inputs(urls, options)
     await budget.check([each.spec for each in inputs], call, fan_out.budget)
-    return await together(inputs, call, replace(fan_out, row_each=True))
+    return await run_inputs(inputs, call, replace(fan_out, row_each=True))

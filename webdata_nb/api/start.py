@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from webdata_nb.bridge import synced
 from webdata_nb.cache.job_refs import JobRef
-from webdata_nb.cache.result_cache import ResultCache
+from webdata_nb.cache.result_cache import ResultCache, find_job_ref
 from webdata_nb.client import job_wait
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import NotFound
 from webdata_nb.jobs import runner
-from webdata_nb.jobs.job import Job, checked_id, started
-from webdata_nb.recording import recorded_jobs
+from webdata_nb.jobs.job import Job, checked_id, started_job
+from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
@@ -126,17 +126,16 @@ async def _start(spec: JobSpec, options: _JobOptions) -> Job:
     if options["webhook_url"] is None:
         arguments.only_with("webhook_secret", options["webhook_secret"], "webhook_url")
     call = CallOptions.of(session=options["session"], timeout=options["timeout"], cache=True)
-    memory, played = ResultCache.of_spec(spec, call), call.settings.replay
-    if played is not None:
-        job_id = await recorded_jobs.replay_start(played, spec)
+    replay = call.settings.replay
+    if replay is not None:
+        job_id = await recorder.replay_job_start(replay, spec)
     else:
         async with call.connection.client(call.settings) as client:
             job_id = (await within(call.timeout_s, runner.start(client, spec))).job_id
     if call.settings.record is not None:
-        await recorded_jobs.record_start(call.settings.record, spec, job_id)
-    public = spec.public
-    job_ref = JobRef(job_id, spec.op, spec.subject, memory.key.digest, spec.columns, public)
-    return await asyncio.to_thread(started, job_ref, call.connection, remember=played is None)
+        await recorder.record_job_start(call.settings.record, spec, job_id)
+    job_ref = ResultCache.of_spec(spec, call).job_ref_of(spec, job_id)
+    return await asyncio.to_thread(started_job, job_ref, call.connection, remember=replay is None)
 
 
 async def ajob(
@@ -182,9 +181,9 @@ async def ajob(
     named = checked_id(job_id)
     scope = call.connection.scope(call.settings)
     if call.settings.replay is not None:
-        played = await recorded_jobs.find_job(call.settings.replay, named, scope.service)
-        return started(played, call.connection, remember=False)
-    known = await asyncio.to_thread(ResultCache.remembered, named, call)
+        played = await recorder.find_job(call.settings.replay, named, scope.service)
+        return started_job(played, call.connection, remember=False)
+    known = await asyncio.to_thread(find_job_ref, named, call)
     async with call.connection.client(call.settings) as client:
         finding = _found(client, named, known)
         kind, last = await within(call.timeout_s, finding)
@@ -267,12 +266,12 @@ async def aexport_df(
         dtype_backend=dtype_backend,
         out=out,
     )
-    known = await asyncio.to_thread(ResultCache.remembered, checked_id(job_id), call)
+    known = await asyncio.to_thread(find_job_ref, checked_id(job_id), call)
     if known is None or not cache or call.settings.replay is not None:
         found = await ajob(job_id, session=session, timeout=timeout)
     else:
-        found = started(known, call.connection, remember=False)
-    return await found.collected(call)
+        found = started_job(known, call.connection, remember=False)
+    return await found.collect(call)
 
 
 export_df = blocking(aexport_df)

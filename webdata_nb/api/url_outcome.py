@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.cache import receipt_files
-from webdata_nb.cache.result_cache import ResultCache
+from webdata_nb.cache.result_cache import find_job_ref
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.replies import ReceiptEntry
@@ -166,7 +166,7 @@ def _subjects(crawl: object, call: CallOptions) -> list[_Subject]:
 
 
 def _of_id(job_id: str, call: CallOptions) -> _Subject:
-    job_ref = ResultCache.remembered(job_id, call)
+    job_ref = find_job_ref(job_id, call)
     return _Subject(job_id, None if job_ref is None else job_ref.file)
 
 

@@ -1,11 +1,11 @@
-"""What the cache knows about one call: whether it was answered before, and the new answer."""
+"""The cache of one request: looks results up, stores them, and serializes identical requests."""
 
 from __future__ import annotations
 
 import logging
 import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.cache import eviction, job_refs, receipt_files, single_flight, snapshots
 from webdata_nb.cache.job_refs import JobRef
+from webdata_nb.cache.result import CallResult
 from webdata_nb.cache.snapshots import CacheKey, Snapshot
 from webdata_nb.errors import OfflineError
+from webdata_nb.frames import receipt
 from webdata_nb.requests.deadline import within
 
 if TYPE_CHECKING:
@@ -26,183 +28,220 @@ if TYPE_CHECKING:
     from webdata_nb.requests.job_spec import JobSpec
     from webdata_nb.session import Scope
 
-# The provider that searches the pages crawled here, and the mark that a crawl leaves for it.
+# The provider that searches the local index, and the marker that a crawl of the index leaves.
 _LOCAL_INDEX: Final = "local"
-_CRAWLED: Final = "crawled"
+_CRAWL_MARKER: Final = "crawled"
 
 log = logging.getLogger("webdata_nb")
 
-_warned: Final[set[Path]] = set()
+_unwritable_roots: Final[set[Path]] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCache:
-    """The cache, as one call sees it."""
+    """The cached results of one request, within the options of one call."""
 
     root: Path
     key: CacheKey
     scope: Scope
-    call: CallOptions
+    options: CallOptions
 
     @classmethod
-    def of(cls, key: CacheKey, call: CallOptions) -> ResultCache:
-        """Return the memory of a call about a question that is known."""
-        return cls(call.settings.cache_dir, key, call.connection.scope(call.settings), call)
+    def of(cls, key: CacheKey, options: CallOptions) -> ResultCache:
+        """Return the cache of a known key."""
+        scope = options.connection.scope(options.settings)
+        return cls(options.settings.cache_dir, key, scope, options)
 
     @classmethod
-    def of_spec(cls, spec: JobSpec, call: CallOptions) -> ResultCache:
-        """Return the memory of a call that asks `spec`, secret parameters included."""
-        scope = call.connection.scope(call.settings)
+    def of_spec(cls, spec: JobSpec, options: CallOptions) -> ResultCache:
+        """Return the cache of a request; its key covers secret parameters."""
+        scope = options.connection.scope(options.settings)
         key = CacheKey.of(
             spec.op,
             base_url=scope.service,
             identity=scope.identity,
             params=spec.params(local=scope.local),
         )
-        return cls(call.settings.cache_dir, key, scope, call)
+        return cls(options.settings.cache_dir, key, scope, options)
 
-    def find(self, shown: Sequence[str], *, since: datetime | None = None) -> Snapshot | None:
-        """Return the earlier answer that may stand for this call, in the columns `shown`.
+    # ----------------------------------------------------------------------------------- look-up
 
-        An answer taken after `since` always may: somebody asked the same while this call waited.
+    def look_up(
+        self, columns: Sequence[str], *, since: datetime | None = None
+    ) -> CallResult | None:
+        """Return the cached result that answers this call, with these columns.
+
+        A result taken after `since` always does: an identical request finished meanwhile.
 
         Raises
         ------
         OfflineError
-            There is none, and asking is not allowed.
+            There is none, and offline mode is on.
         """
-        found = self._newest(shown, since)
-        if found is None and self.call.settings.offline:
-            raise OfflineError(self._why_offline())
-        return None if found is None or self._outdated(found) else found
+        snapshot = self._fresh_snapshot(columns, since)
+        if snapshot is None and self.options.settings.offline:
+            raise OfflineError(self._offline_message())
+        return None if snapshot is None else CallResult.cached(snapshot)
 
-    def _newest(self, shown: Sequence[str], since: datetime | None) -> Snapshot | None:
+    def has_fresh_result(self) -> bool:
+        """Whether the cache answers this call; reads no rows."""
+        return self._fresh_snapshot((), None) is not None
+
+    def _fresh_snapshot(self, columns: Sequence[str], since: datetime | None) -> Snapshot | None:
         now = datetime.now(UTC)
         ages = [(now - since).total_seconds()] if since is not None else []
-        if not self.call.refresh:
-            ages.append(inf if (ttl_s := self.call.ttl_s(self.key.op)) is None else ttl_s)
-        if not self.call.cache or not ages:
+        if not self.options.refresh:
+            ttl_s = self.options.ttl_s(self.key.op)
+            ages.append(inf if ttl_s is None else ttl_s)
+        if not self.options.cache or not ages:
             return None
-        return snapshots.newest(self.root, self.key, now=now, ttl_s=max(ages), columns=shown)
+        snapshot = snapshots.newest(self.root, self.key, now=now, ttl_s=max(ages), columns=columns)
+        return None if snapshot is None or self._is_outdated(snapshot) else snapshot
 
-    def has_answer(self) -> bool:
-        """Whether the cache answers this call; reads no rows."""
-        found = self._newest((), None)
-        return found is not None and not self._outdated(found)
+    def _is_outdated(self, snapshot: Snapshot) -> bool:
+        """Whether a later crawl added pages to the local index that answered this search."""
+        if self.options.settings.offline or not self.scope.local:
+            return False
+        if snapshot.attrs.get("provider_used") != _LOCAL_INDEX:
+            return False
+        crawled_at = snapshots.marker_time(self.root, _CRAWL_MARKER)
+        return crawled_at is not None and crawled_at >= snapshot.at
 
-    def last(self, shown: Sequence[str]) -> Snapshot | None:
-        """Return the last answer of any age, for comparison; none where the cache is off.
+    def _offline_message(self) -> str:
+        mode = "offline mode is on (offline=, WEBDATA_OFFLINE)"
+        if not self.options.cache or self.options.refresh:
+            return f"{mode}, and cache=False or refresh=True rule the cache out"
+        return f"{mode}, and the cache has no answer for this call: run it online once"
+
+    def newest_snapshot(self, columns: Sequence[str]) -> Snapshot | None:
+        """Return the newest snapshot of any age, for comparison; None where the cache is off.
 
         Raises
         ------
         OfflineError
-            Asking anew is not allowed.
+            Offline mode is on, and `only_new` needs the service.
         """
-        if self.call.settings.offline:
+        if self.options.settings.offline:
             raise OfflineError("offline mode is on, and only_new asks the service anew")
-        if not self.call.cache:
+        if not self.options.cache:
             return None
-        return snapshots.newest(self.root, self.key, now=datetime.now(UTC), columns=shown)
+        return snapshots.newest(self.root, self.key, now=datetime.now(UTC), columns=columns)
 
-    def stale(self, shown: Sequence[str]) -> Snapshot | None:
-        """Return an answer that is too old, where the call takes one instead of an error."""
-        if not self.call.cache or self.call.stale_if_error is None:
+    def stale_snapshot(self, columns: Sequence[str]) -> Snapshot | None:
+        """Return the snapshot that may replace an error, by `stale_if_error`."""
+        age_s = self.options.stale_if_error
+        if not self.options.cache or age_s is None:
             return None
-        age = self.call.stale_if_error
         now = datetime.now(UTC)
-        return snapshots.newest(self.root, self.key, now=now, ttl_s=age, columns=shown)
+        return snapshots.newest(self.root, self.key, now=now, ttl_s=age_s, columns=columns)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until nobody else asks the same question; hold that inside the block.
+    async def single_flight(self) -> AsyncIterator[None]:
+        """Hold the lock of this request inside the block.
 
         Raises
         ------
         ConnectionFailed
-            Somebody else asked for longer than this call may take.
+            An identical request held it for longer than the call's timeout.
         """
-        if not self.call.cache:
+        if not self.options.cache:
             yield
             return
         async with AsyncExitStack() as stack:
-            entering = stack.enter_async_context(single_flight.lock(self.root, self.key))
-            await within(self.call.timeout_s, entering)
+            acquired = stack.enter_async_context(single_flight.lock(self.root, self.key))
+            await within(self.options.timeout_s, acquired)
             yield
 
-    def _why_offline(self) -> str:
-        mode = "offline mode is on (offline=, WEBDATA_OFFLINE)"
-        if not self.call.cache or self.call.refresh:
-            return f"{mode}, and cache=False or refresh=True rule the cache out"
-        return f"{mode}, and the cache has no answer for this call: run it online once"
+    # ------------------------------------------------------------------------------------- store
 
-    def _outdated(self, found: Snapshot) -> bool:
-        """Whether a crawl has since added pages to the local index that answered this search."""
-        if self.call.settings.offline or found.attrs.get("provider_used") != _LOCAL_INDEX:
-            return False
-        crawled = snapshots.marker_time(self.root, _CRAWLED) if self.scope.local else None
-        return crawled is not None and crawled >= found.at
+    def store(
+        self,
+        result: CallResult,
+        *,
+        columns: Sequence[str],
+        request: Mapping[str, Any],
+        started_at: datetime,
+    ) -> CallResult:
+        """Add the receipt to a fetched result, cache it if it is good, and select its columns."""
+        outcome, finished_at = result.outcome, datetime.now(UTC)
+        if outcome is None:
+            return result
+        attrs = receipt.build(
+            outcome,
+            request=request,
+            service=self.scope.service,
+            started_at=started_at,
+            finished_at=finished_at,
+        )
+        if self.key.op == "crawl":
+            self._mark_crawl()
+        path = None
+        if self.options.cache and outcome.cacheable:
+            path = self._write(result.table, attrs, finished_at)
+        if path is not None:
+            if result.receipt_entries is not None:
+                _write_receipt(path, result.receipt_entries)
+            self._set_job_file(outcome.job_id, path)
+        state = {"cache": "miss" if self.options.cache else "off", "file": path and str(path)}
+        return replace(
+            result,
+            table=result.table.select(list(columns)),
+            attrs={**attrs, **state},
+            receipt_entries=None,
+        )
 
-    def started(self, spec: JobSpec, job_id: str) -> None:
-        """Remember a job that was just started, so that it can be attached to again."""
-        if self.call.cache:
-            public = spec.public
-            digest = self.key.digest
-            self.note(JobRef(job_id, spec.op, spec.subject, digest, spec.columns, public))
-
-    def job_ref(self, job_id: str) -> JobRef | None:
-        """Return what is remembered of a job."""
-        return job_refs.read(self.root, self.scope.service, self.scope.identity, job_id)
-
-    @staticmethod
-    def remembered(job_id: str, call: CallOptions) -> JobRef | None:
-        """Return what is remembered of a job that was started with the service of `call`."""
-        scope = call.connection.scope(call.settings)
-        return job_refs.read(call.settings.cache_dir, scope.service, scope.identity, job_id)
-
-    def note(self, job_ref: JobRef) -> None:
-        """Write a job_ref."""
-        job_refs.write(self.root, self.scope.service, self.scope.identity, job_ref)
-
-    def collected(self, job_id: str | None, path: Path | None) -> None:
-        """Remember where the rows of a job are."""
-        if job_id is None or path is None:
-            return
-        job_ref = self.job_ref(job_id)
-        if job_ref is not None:
-            self.note(replace(job_ref, file=str(path)))
-
-    def keep(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path | None:
-        """Store an answer; where the cache cannot be written, warn once and go on without."""
-        if not self.call.cache:
-            return None
+    def _write(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path | None:
+        """Write a snapshot; where the cache is not writable, warn once and continue."""
         try:
-            return self._put(table, attrs, at)
+            path = snapshots.put(self.root, self.key, table, attrs, now=at).path
+            eviction.shrink(self.root, self.options.settings.cache_bytes, in_use=path)
         except OSError as error:
-            if self.root not in _warned:
-                _warned.add(self.root)
+            if self.root not in _unwritable_roots:
+                _unwritable_roots.add(self.root)
                 warnings.warn(
                     f"the cache at {self.root} cannot be written ({error}): results are not "
                     "kept; WEBDATA_CACHE names another place, cache=False does without",
                     stacklevel=2,
                 )
             return None
-
-    def keep_receipt(self, path: Path, entries: Sequence[ReceiptEntry]) -> None:
-        """Store the receipt beside the rows; they are good without it."""
-        try:
-            receipt_files.write(path, entries)
-        except OSError as error:
-            log.warning("the receipt beside %s cannot be written: %s", path, error)
-
-    def _put(self, table: pa.Table, attrs: Mapping[str, Any], at: datetime) -> Path:
-        path = snapshots.put(self.root, self.key, table, attrs, now=at).path
-        eviction.shrink(self.root, self.call.settings.cache_bytes, in_use=path)
         return path
 
-    def note_crawl(self) -> None:
-        """Remember that the local index has changed; only a cache in use needs to know."""
+    def _mark_crawl(self) -> None:
+        """Mark that the local index has changed; an unused cache needs no marker."""
         if self.scope.local and self.root.is_dir():
-            try:
-                snapshots.touch_marker(self.root, _CRAWLED)
-            except OSError:  # then nothing new is cached either
-                return
+            with suppress(OSError):  # then nothing new is cached either
+                snapshots.touch_marker(self.root, _CRAWL_MARKER)
+
+    # ---------------------------------------------------------------------------- job references
+
+    def job_ref_of(self, spec: JobSpec, job_id: str) -> JobRef:
+        """Return the reference to a job of this request."""
+        return JobRef(job_id, spec.op, spec.subject, self.key.digest, spec.columns, spec.public)
+
+    def read_job_ref(self, job_id: str) -> JobRef | None:
+        """Return the stored reference to a job; None where there is none."""
+        return job_refs.read(self.root, self.scope.service, self.scope.identity, job_id)
+
+    def write_job_ref(self, job_ref: JobRef) -> None:
+        """Store the reference to a job, so that `job()` finds it."""
+        job_refs.write(self.root, self.scope.service, self.scope.identity, job_ref)
+
+    def _set_job_file(self, job_id: str | None, path: Path) -> None:
+        """Store the cache file of a job's rows in its reference."""
+        job_ref = None if job_id is None else self.read_job_ref(job_id)
+        if job_ref is not None:
+            self.write_job_ref(replace(job_ref, file=str(path)))
+
+
+def find_job_ref(job_id: str, options: CallOptions) -> JobRef | None:
+    """Return the stored reference to a job of this service and account; None if there is none."""
+    scope = options.connection.scope(options.settings)
+    return job_refs.read(options.settings.cache_dir, scope.service, scope.identity, job_id)
+
+
+def _write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> None:
+    """Write the receipt beside the rows; the rows are valid without it."""
+    try:
+        receipt_files.write(path, entries)
+    except OSError as error:
+        log.warning("the receipt beside %s cannot be written: %s", path, error)

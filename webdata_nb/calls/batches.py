@@ -1,4 +1,4 @@
-"""Rows in batches while they arrive: a frame at a time, and no more in memory."""
+"""Streams the rows of a call as frames, one batch at a time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.cache.result import Result, warn_of
+from webdata_nb.cache.result import CallResult, warn_of_shortcoming
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
-from webdata_nb.calls.cached_call import PASSING, stale
 from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.calls.multi_input import MAX_CONCURRENT_INPUTS
+from webdata_nb.calls.single_call import TRANSIENT_ERRORS, stale_result
 from webdata_nb.contract import limits
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
@@ -30,15 +30,14 @@ from webdata_nb.errors import (
 from webdata_nb.frames import dataset, frame, receipt, rows, stacked
 from webdata_nb.frames.rows import Batch
 from webdata_nb.frames.stacked import Part
-from webdata_nb.jobs.progress_scope import shown
-from webdata_nb.recording import cassette
+from webdata_nb.jobs.progress_scope import show_progress
+from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input
-from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.stream import Stream, merged
 from webdata_nb.streams import creatives_listing, job_stream
-from webdata_nb.streams.job_stream import Flow
+from webdata_nb.streams.job_stream import StreamContext
 from webdata_nb.streams.stream_stats import StreamStats
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS: Final = 20
-_LIVE: Final[Mapping[str, Callable[[Flow], AsyncGenerator[Batch, None]]]] = {
+_SOURCES: Final[Mapping[str, Callable[[StreamContext], AsyncGenerator[Batch, None]]]] = {
     "search": job_stream.search,
     "crawl": job_stream.crawl,
     "creatives": creatives_listing.stream,
@@ -54,28 +53,28 @@ _LIVE: Final[Mapping[str, Callable[[Flow], AsyncGenerator[Batch, None]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Streaming:
-    """How a stream is carried out: `labelled` where there are several inputs."""
+class StreamOptions:
+    """How a stream runs; `has_labels` where there are several inputs."""
 
     call: CallOptions
     fan_out: FanOutOptions
-    size: int
-    labelled: bool
-    target: Path | str | None
+    batch_rows: int
+    has_labels: bool
+    out: Path | str | None
 
 
 class FrameStream(Stream["pd.DataFrame"]):
     """The frames of a call with `stream=True`, as they arrive, for `for` and for `async for`.
 
-    Nothing begins before the first frame is asked for, and each loop begins anew. Leaving a loop
-    early cancels what runs. In async code that follows shortly after a `break`;
+    Nothing starts before the first frame is requested, and each loop starts anew. Leaving a loop
+    early cancels the running jobs. In async code that follows shortly after a `break`;
     `contextlib.aclosing(aiter(stream))` waits for it.
 
     Attributes
     ----------
     receipt : dict or None
-        What `df.attrs["webdata"]` tells of a whole call, as it was when the last loop ended,
-        however that was; None before.
+        The receipt of the last loop, as `df.attrs["webdata"]` of a whole call, however the loop
+        ended; None before.
 
     Examples
     --------
@@ -86,35 +85,35 @@ class FrameStream(Stream["pd.DataFrame"]):
     5
     """
 
-    def __init__(self, inputs: Sequence[Input], streaming: Streaming) -> None:
+    def __init__(self, inputs: Sequence[Input], options: StreamOptions) -> None:
         super().__init__(self._frames)
         self._inputs = inputs
-        self._streaming = streaming
+        self._options = options
         self._receipt: dict[str, Any] | None = None
 
     @property
     def receipt(self) -> dict[str, Any] | None:
-        """What `df.attrs["webdata"]` tells of a whole call; None before the end of a loop."""
+        """The receipt of the last loop; None before the end of a loop."""
         return self._receipt
 
     async def _frames(self) -> AsyncGenerator[pd.DataFrame, None]:
-        reading = _Reading(self._inputs, self._streaming)
+        loop = _StreamLoop(self._inputs, self._options)
         self._receipt = None
         try:
-            async with aclosing(reading.frames()) as frames:
-                async for framed in frames:
-                    yield framed
+            async with aclosing(loop.frames()) as frames:
+                async for batch_frame in frames:
+                    yield batch_frame
         finally:
-            self._receipt = reading.receipt()
+            self._receipt = loop.receipt()
 
 
-async def streamed(
+async def open_stream(
     inputs: Sequence[Input],
-    call: CallOptions,
+    options: CallOptions,
     fan_out: FanOutOptions,
     *,
     out: str | Path | None,
-    size: int | None,
+    batch_rows: int | None,
 ) -> FrameStream:
     """Return the stream of a single input without labels, or of all inputs of a list.
 
@@ -126,253 +125,253 @@ async def streamed(
         The inputs may cost more than the call allows.
     """
     arguments.only_with("executor", fan_out.executor, "stream=False")
-    most = BATCH_ROWS if size is None else arguments.whole("batch_rows", size, least=1)
-    arguments.at_most("batch_rows", most, limits.PER_PAGE[1])
-    target = arguments.folder_path(out)
-    await budget.check([each.spec for each in inputs], call, fan_out.budget)
-    labelled = bool(inputs[0].labels)
-    return FrameStream(inputs, Streaming(call, fan_out, most, labelled, target))
+    size = BATCH_ROWS
+    if batch_rows is not None:
+        size = arguments.whole("batch_rows", batch_rows, least=1)
+    arguments.at_most("batch_rows", size, limits.PER_PAGE[1])
+    folder = arguments.folder_path(out)
+    await budget.check([each.spec for each in inputs], options, fan_out.budget)
+    has_labels = bool(inputs[0].labels)
+    return FrameStream(inputs, StreamOptions(options, fan_out, size, has_labels, folder))
 
 
-class _Reading:
-    """One loop over a stream.
+class _StreamLoop:
+    """One loop over a stream. Crawls run one after the other, other inputs side by side."""
 
-    Crawls come one after the other, since each is long; the rest side by side.
-    """
-
-    def __init__(self, inputs: Sequence[Input], streaming: Streaming) -> None:
-        self._streaming = streaming
-        self._call = streaming.call
-        self._halt = asyncio.Event()
-        self._began = datetime.now(UTC)
-        service = self._call.connection.scope(self._call.settings).service
-        self._service = service
-        self._tallies = [StreamStats(each, service) for each in inputs]
+    def __init__(self, inputs: Sequence[Input], options: StreamOptions) -> None:
+        self._options = options
+        self._call = options.call
+        self._cancelled = asyncio.Event()
+        self._started_at = datetime.now(UTC)
+        self._service = self._call.connection.scope(self._call.settings).service
+        self._inputs = [StreamStats(each, self._service) for each in inputs]
         self._op = inputs[0].spec.op
 
     async def frames(self) -> AsyncGenerator[pd.DataFrame, None]:
-        """Give every frame.
+        """Yield every frame.
 
         Raises
         ------
         JobFailed, JobCancelled, JobTimeout, IncompleteResult
-            After the last batch: how a job ended. With several inputs and `on_error="row"` it is
-            a row of its own instead.
+            After the last batch, where a job did not succeed. With several inputs and
+            `on_error="row"`, it becomes a row instead.
         """
-        if len(self._tallies) == 1 or self._op == "crawl":
-            for tally in self._tallies:
-                async with aclosing(self._of_input(tally, self._call)) as frames:
-                    async for framed in frames:
-                        yield framed
+        if len(self._inputs) == 1 or self._op == "crawl":
+            for stats in self._inputs:
+                async with aclosing(self._frames_of(stats, self._call)) as frames:
+                    async for batch_frame in frames:
+                        yield batch_frame
             return
+        async with aclosing(self._merged_frames()) as frames:
+            async for batch_frame in frames:
+                yield batch_frame
+
+    async def _merged_frames(self) -> AsyncGenerator[pd.DataFrame, None]:
+        """Yield the frames of all inputs as they arrive, under one progress bar."""
         settings = replace(self._call.settings, progress=False)
-        quiet = replace(self._call, settings=settings)
-        what = f"{self._op} of {len(self._tallies)} inputs"
+        input_options = replace(self._call, settings=settings)
+        description = f"{self._op} of {len(self._inputs)} inputs"
         unit = UNITS[self._op]
-        async with shown(what, None, self._call, unit=unit, instead=self._stop) as listener:
-            overview = CombinedProgress(
-                listener, [tally.each.spec.total for tally in self._tallies]
-            )
+        async with show_progress(
+            description, None, self._call, unit=unit, on_cancel=self._cancel
+        ) as bar:
+            progress = CombinedProgress(bar, [each.input.spec.total for each in self._inputs])
             sources = [
-                partial(self._overseen, overview, number, quiet)
-                for number in range(len(self._tallies))
+                partial(self._frames_in_progress, progress, number, input_options)
+                for number in range(len(self._inputs))
             ]
             async with aclosing(merged(sources, MAX_CONCURRENT_INPUTS)) as frames:
-                async for framed in frames:
-                    yield framed
+                async for batch_frame in frames:
+                    yield batch_frame
 
-    async def _overseen(
-        self, overview: CombinedProgress, number: int, call: CallOptions
+    async def _frames_in_progress(
+        self, progress: CombinedProgress, number: int, options: CallOptions
     ) -> AsyncGenerator[pd.DataFrame, None]:
-        tally = self._tallies[number]
-        seen = replace(call, also=partial(overview.seen, number))
-        async with aclosing(self._of_input(tally, seen)) as frames:
-            async for framed in frames:
-                yield framed
-        overview.ended(number, tally.rows if tally.error is None else None)
+        stats = self._inputs[number]
+        reporting = replace(options, also=partial(progress.update, number))
+        async with aclosing(self._frames_of(stats, reporting)) as frames:
+            async for batch_frame in frames:
+                yield batch_frame
+        progress.finish(number, stats.rows if stats.error_message is None else None)
 
-    async def _stop(self) -> None:
-        """Do what a click on Cancel is for.
+    async def _cancel(self) -> None:
+        """Cancel every running job, after a click on Cancel.
 
-        The task may be the reader's own: it is told by the jobs' ends, not by a cancellation.
+        The reader's task is not cancelled: it ends with its jobs.
         """
-        self._halt.set()
-        ids = [tally.job_id for tally in self._tallies if tally.under_way]
-        if ids:
+        self._cancelled.set()
+        job_ids = [stats.job_id for stats in self._inputs if stats.has_running_job]
+        if job_ids:
             async with self._call.connection.client(self._call.settings) as client:
-                await asyncio.gather(*map(client.cancel_quietly, ids))
+                await asyncio.gather(*map(client.cancel_quietly, job_ids))
 
-    async def _of_input(
-        self, tally: StreamStats, call: CallOptions
+    async def _frames_of(
+        self, stats: StreamStats, options: CallOptions
     ) -> AsyncGenerator[pd.DataFrame, None]:
-        if self._halt.is_set():
+        """Yield the frames of one input; an error becomes a row or ends the loop."""
+        if self._cancelled.is_set():
             return
-        tally.begin()
+        stats.start()
         try:
-            async with aclosing(self._recorded(tally, call)) as parts:
-                async for part in parts:
-                    yield await asyncio.to_thread(self._framed, tally, part)
+            async with aclosing(self._recorded_batches(stats, options)) as batches:
+                async for batch in batches:
+                    yield await asyncio.to_thread(self._build_frame, stats, batch)
         except WebdataError as error:
-            tally.error = f"{type(error).__name__}: {error}"
-            if self._ends_all(error):
+            stats.error_message = f"{type(error).__name__}: {error}"
+            if self._ends_loop(error):
                 raise
-            yield self._failed(tally)
+            yield self._error_frame(stats)
         finally:
-            tally.end()
+            stats.finish()
 
-    def _ends_all(self, error: WebdataError) -> bool:
-        stopped = isinstance(error, JobCancelled) and self._halt.is_set()
-        fatal = stopped or isinstance(error, AuthError | LocalServiceError)
-        return fatal or not self._streaming.labelled or self._streaming.fan_out.on_error == "raise"
+    def _ends_loop(self, error: WebdataError) -> bool:
+        cancelled = isinstance(error, JobCancelled) and self._cancelled.is_set()
+        fatal = cancelled or isinstance(error, AuthError | LocalServiceError)
+        return fatal or not self._options.has_labels or self._options.fan_out.on_error == "raise"
 
-    # ----------------------------------------------------------------------------- where rows are
+    # ------------------------------------------------------------------------ where rows come from
 
-    async def _recorded(self, tally: StreamStats, call: CallOptions) -> AsyncGenerator[Batch, None]:
-        """Give the rows, from a recording or into one where there is one."""
-        spec = tally.each.spec
-        asked = cassette.recording_key(spec.op, spec.params(local=True))
-        if (folder := call.settings.replay) is not None:
-            played = await asyncio.to_thread(
-                cassette.get, folder, asked, spec.subject, spec.columns
-            )
-            for part in self._of_result(tally, Result.played(*played)):
-                yield part
-            return
-        folder = call.settings.record
-        taped: list[pa.Table] = [_empty(spec)]
-        async with aclosing(self._known_or_asked(tally, call)) as parts:
-            async for part in parts:
-                if folder is not None:
-                    taped.append(part.table)
-                yield part
-        whole = tally.ended is None or tally.ended.trouble() is None
-        if folder is not None and whole:
-            table = stacked.concat(taped)
-            told = tally.attrs() or {}
-            await asyncio.to_thread(cassette.put, folder, asked, spec.subject, table, told)
-
-    async def _known_or_asked(
-        self, tally: StreamStats, call: CallOptions
+    async def _recorded_batches(
+        self, stats: StreamStats, options: CallOptions
     ) -> AsyncGenerator[Batch, None]:
-        """Give the rows that the cache has, or what the service says."""
-        spec = tally.each.spec
-        memory = ResultCache.of_spec(spec, call)
-        known: set[object] = set()
-        if spec.only_new:
-            before = await asyncio.to_thread(memory.last, ("creative_id",))
-            known = set() if before is None else set(before.table["creative_id"].to_pylist())
-        elif (found := await asyncio.to_thread(memory.find, spec.columns)) is not None:
-            for part in self._of_result(tally, Result.kept(found)):
-                yield part
+        """Yield the rows of a recording, or record the rows, where the settings ask for it."""
+        spec = stats.input.spec
+        if options.settings.replay is not None:
+            result = await recorder.replay_call(options.settings.replay, spec)
+            for batch in self._split(stats, result):
+                yield batch
             return
+        folder = options.settings.record
+        tables: list[pa.Table] = [rows.joined(spec.op, ()).table.select(list(spec.columns))]
+        async with aclosing(self._cached_or_fetched_batches(stats, options)) as batches:
+            async for batch in batches:
+                if folder is not None:
+                    tables.append(batch.table)
+                yield batch
+        complete = stats.outcome is None or stats.outcome.error() is None
+        if folder is not None and complete:
+            result = CallResult(stacked.concat(tables), stats.receipt() or {})
+            await recorder.record_call(folder, spec, result)
+
+    async def _cached_or_fetched_batches(
+        self, stats: StreamStats, options: CallOptions
+    ) -> AsyncGenerator[Batch, None]:
+        spec = stats.input.spec
+        cache = ResultCache.of_spec(spec, options)
+        known_ids: set[object] = set()
+        if spec.only_new:
+            earlier = await asyncio.to_thread(cache.newest_snapshot, ("creative_id",))
+            if earlier is not None:
+                known_ids = set(earlier.table["creative_id"].to_pylist())
+        else:
+            cached = await asyncio.to_thread(cache.look_up, spec.columns)
+            if cached is not None:
+                for batch in self._split(stats, cached):
+                    yield batch
+                return
         try:
-            async with aclosing(self._asked(tally, call)) as parts:
-                async for part in parts:
-                    yield _without(_selected(part, spec), known)
-        except PASSING as error:
-            if tally.rows:
+            async with aclosing(self._fetch(stats, options)) as batches:
+                async for batch in batches:
+                    selected = Batch(batch.table.select(list(spec.columns)), batch.objects)
+                    yield _without_creatives(selected, known_ids)
+        except TRANSIENT_ERRORS as error:
+            if stats.rows:
                 raise
-            result = await stale(spec, memory, error)
-            for part in self._of_result(tally, result):
-                yield part
+            stale = await stale_result(spec, cache, error)
+            for batch in self._split(stats, stale):
+                yield batch
 
-    def _of_result(self, tally: StreamStats, result: Result) -> list[Batch]:
-        tally.kept = result.attrs
-        return self._slices(result.table)
+    def _split(self, stats: StreamStats, result: CallResult) -> list[Batch]:
+        """Return the rows of a cached or recorded result in batches."""
+        stats.cached_receipt = result.attrs
+        size = self._options.batch_rows
+        firsts = range(0, result.table.num_rows, size)
+        return [Batch(result.table.slice(first, size), {}) for first in firsts]
 
-    def _slices(self, table: pa.Table) -> list[Batch]:
-        firsts = range(0, table.num_rows, self._streaming.size)
-        return [Batch(table.slice(first, self._streaming.size), {}) for first in firsts]
-
-    async def _asked(self, tally: StreamStats, call: CallOptions) -> AsyncGenerator[Batch, None]:
-        spec = tally.each.spec
-        what = f"{spec.op} {receipt.shorten(spec.subject)}"
+    async def _fetch(self, stats: StreamStats, options: CallOptions) -> AsyncGenerator[Batch, None]:
+        spec, size = stats.input.spec, self._options.batch_rows
+        description = f"{spec.op} {receipt.shorten(spec.subject)}"
+        unit = UNITS[spec.op]
         async with (
-            shown(what, spec.total, call, unit=UNITS[spec.op], instead=self._stop) as listener,
-            call.connection.client(call.settings) as client,
+            show_progress(
+                description, spec.total, options, unit=unit, on_cancel=self._cancel
+            ) as listener,
+            options.connection.client(options.settings) as client,
         ):
-            size = self._streaming.size
-            made = _LIVE[spec.op](Flow(client, spec, call, size, listener, tally, self._halt))
-            async with aclosing(made) as parts:
-                async for part in parts:
-                    yield part
-            if tally.ended is not None:
-                listener.ended(tally.ended.outcome.status)
-        _judge(tally, call)
+            context = StreamContext(client, spec, options, size, listener, stats, self._cancelled)
+            async with aclosing(_SOURCES[spec.op](context)) as batches:
+                async for batch in batches:
+                    yield batch
+            if stats.outcome is not None:
+                listener.ended(stats.outcome.status)
+        _raise_or_warn(stats, options)
 
-    # ------------------------------------------------------------------------------- what is made
+    # ------------------------------------------------------------------------------------- frames
 
-    def _framed(self, tally: StreamStats, part: Batch) -> pd.DataFrame:
-        streaming, spec = self._streaming, tally.each.spec
+    def _build_frame(self, stats: StreamStats, batch: Batch) -> pd.DataFrame:
+        options, spec = self._options, stats.input.spec
+        cached_receipt = stats.cached_receipt or {}
         attrs = {
             "kind": spec.op,
-            "job_id": tally.job_id or (tally.kept or {}).get("job_id"),
+            "job_id": stats.job_id or cached_receipt.get("job_id"),
             "service": self._service,
             "request": spec.public,
-            "batch": tally.batches,
-            "first_row": tally.rows,
-            "cache": (tally.kept or {}).get("cache", "off"),
+            "batch": stats.batches,
+            "first_row": stats.rows,
+            "cache": cached_receipt.get("cache", "off"),
         }
-        table = part.table
-        if streaming.labelled:
-            labelled = Part(tally.each.labels, table, datetime.now(UTC))
-            table = stacked.stack(spec.op, spec.columns, [labelled])
-        if streaming.target is not None:
-            name, number = tally.partition, tally.batches
-            dataset.write_part(streaming.target, name, number, table, attrs)
-        tally.add(part.table)
+        table = batch.table
+        if options.has_labels:
+            part = Part(stats.input.labels, table, datetime.now(UTC))
+            table = stacked.stack(spec.op, spec.columns, [part])
+        if options.out is not None:
+            dataset.write_part(options.out, stats.partition, stats.batches, table, attrs)
+        stats.add_batch(batch.table)
         backend = self._call.dtype_backend
-        return frame.build(table, attrs=attrs, dtype_backend=backend, objects=part.objects)
+        return frame.build(table, attrs=attrs, dtype_backend=backend, objects=batch.objects)
 
-    def _failed(self, tally: StreamStats) -> pd.DataFrame:
-        spec = tally.each.spec
-        words = Part(tally.each.labels, None, datetime.now(UTC), tally.error)
-        table = stacked.stack(spec.op, spec.columns, [words])
+    def _error_frame(self, stats: StreamStats) -> pd.DataFrame:
+        spec = stats.input.spec
+        part = Part(stats.input.labels, None, datetime.now(UTC), stats.error_message)
+        table = stacked.stack(spec.op, spec.columns, [part])
         return frame.build(table, dtype_backend=self._call.dtype_backend)
 
     def receipt(self) -> dict[str, Any] | None:
-        """Return the receipt of what was read."""
-        if not self._streaming.labelled:
-            return self._tallies[0].attrs()
+        """Return the receipt of the rows so far."""
+        if not self._options.has_labels:
+            return self._inputs[0].receipt()
         return receipt.of_runs(
             self._op,
-            [tally.run() for tally in self._tallies],
-            request=self._tallies[0].each.spec.public,
+            [stats.input_run() for stats in self._inputs],
+            request=self._inputs[0].input.spec.public,
             service=self._service,
-            rows=sum(tally.rows for tally in self._tallies),
-            started_at=self._began,
+            rows=sum(stats.rows for stats in self._inputs),
+            started_at=self._started_at,
             finished_at=datetime.now(UTC),
         )
 
 
-def _selected(part: Batch, spec: JobSpec) -> Batch:
-    return Batch(part.table.select(list(spec.columns)), part.objects)
+def _without_creatives(batch: Batch, known_ids: set[object]) -> Batch:
+    """Omit the creatives of an earlier result."""
+    if not known_ids:
+        return batch
+    is_new = [each not in known_ids for each in batch.table["creative_id"].to_pylist()]
+    return Batch(batch.table.filter(is_new), {})
 
 
-def _empty(spec: JobSpec) -> pa.Table:
-    return rows.joined(spec.op, ()).table.select(list(spec.columns))
-
-
-def _without(part: Batch, known: set[object]) -> Batch:
-    """Leave out the creatives that an earlier answer had."""
-    if not known:
-        return part
-    kept = [each not in known for each in part.table["creative_id"].to_pylist()]
-    return Batch(part.table.filter(kept), {})
-
-
-def _judge(tally: StreamStats, call: CallOptions) -> None:
-    """Raise or warn where the job did not end well; its rows were handed over."""
-    if tally.ended is None or (trouble := tally.ended.trouble()) is None:
-        if tally.ended is not None and tally.rows == 0:
-            warnings.warn(receipt.empty_result_reason(tally.ended.outcome), stacklevel=2)
-        elif told := tally.attrs():
-            warn_of(told)
+def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:
+    """Raise or warn where the job did not succeed; its rows were yielded before."""
+    error = None if stats.outcome is None else stats.outcome.error()
+    if error is None:
+        if stats.outcome is not None and stats.rows == 0:
+            warnings.warn(receipt.empty_result_reason(stats.outcome), stacklevel=2)
+        elif attrs := stats.receipt():
+            warn_of_shortcoming(attrs)
         return
-    if isinstance(trouble, JobCancelled) and call.on_cancel == "partial":
+    if isinstance(error, JobCancelled) and options.on_cancel == "partial":
         return
-    if isinstance(trouble, IncompleteResult) and call.on_incomplete != "raise":
-        if call.on_incomplete == "warn":
-            warnings.warn(f"incomplete result: {trouble}", stacklevel=2)
+    if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
+        if options.on_incomplete == "warn":
+            warnings.warn(f"incomplete result: {error}", stacklevel=2)
         return
-    raise trouble
+    raise error

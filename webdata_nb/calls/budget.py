@@ -1,4 +1,4 @@
-"""What calls may cost at most, from the service's catalog of weights: before anything is sent."""
+"""Estimates the maximum cost of a call from the service's catalog, and enforces its budget."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webdata_nb.contract.requests import (
     SearchRequest,
 )
 from webdata_nb.errors import InvalidArgument, OverBudget
-from webdata_nb.jobs.listings import recorded
+from webdata_nb.jobs.listings import fetch_listing
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.job_spec import JobSpec
 
-# Files that the service downloads of one creative at most, beside its preview.
-FILES_EACH: Final = limits.CREATIVE_FILES
+# Files that the service downloads of one creative at most, in addition to its preview.
+MAX_FILES_PER_CREATIVE: Final = limits.CREATIVE_FILES
 
 Units = dict[tuple[str, str], int]
 Weights = Mapping[tuple[str, str], float]
@@ -28,16 +28,16 @@ Weights = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a call may cost at most.
+    """The maximum cost of a call.
 
     Attributes
     ----------
     credits : float or None
-        Credits, where every page succeeds; None where the request sets no bound.
+        Credits, if every page succeeds; None where the request has no upper bound.
     parts : dict
         Credits by operation, such as `{"crawl/page": 100.0}`.
     inputs, cached : int
-        Requests, and how many of them the cache answers for nothing.
+        Requests, and how many of them are cached and cost nothing.
     """
 
     credits: float | None
@@ -54,7 +54,7 @@ class Estimate:
 
 
 def units(spec: JobSpec, *, local: bool) -> Units | None:
-    """Return how many units of each operation a request may use; None without a bound."""
+    """Return the maximum units of each operation of a request; None without an upper bound."""
     request = spec.request
     if isinstance(request, SearchRequest):
         return _of_search(request)
@@ -75,7 +75,7 @@ def _of_search(request: SearchRequest) -> Units:
 
 
 def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
-    # The contract leaves the default to the service, and names the most there can be.
+    # The contract leaves the default to the service, and bounds it.
     known = local or "max_pages" in request.model_fields_set
     pages = request.max_pages if known else limits.MAX_PAGES[1]
     options = request.scrape_options
@@ -87,14 +87,16 @@ def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
 
 
 def _of_creatives(request: CreativesRequest, rows: int) -> Units:
-    """Count as the service charges: a unit a listing call, the rest by creative and by file.
+    """Count as the service charges: by listed creative and by file.
 
-    Every call works on all the rows that it lists, and the last one may list more than are
-    wanted; each brings one row at least.
+    Every listing call processes all rows that it lists, and returns at least one; the last one may
+    list more than are wanted.
     """
     listed = max(0, rows - 1) + request.limit if rows else 0
-    files = FILES_EACH * request.should_download_assets + request.should_download_previews
-    # Assets are named by the details, which are then fetched whatever was said of them.
+    files = (
+        MAX_FILES_PER_CREATIVE * request.should_download_assets + request.should_download_previews
+    )
+    # The details name the assets, so they are fetched even where `skip_details` is set.
     details = not request.skip_details or request.should_download_assets
     units = {
         "creatives": rows,
@@ -105,35 +107,35 @@ def _of_creatives(request: CreativesRequest, rows: int) -> Units:
     return {("partner_ads_transparency", name): count for name, count in units.items()}
 
 
-def priced(
+def price(
     specs: Sequence[JobSpec], weights: Weights, *, cached: int = 0, local: bool = False
 ) -> Estimate:
-    """Return what the given requests may cost together; an unknown operation costs nothing."""
-    used = [units(spec, local=local) for spec in specs]
+    """Return the maximum cost of these requests together; unknown operations cost nothing."""
+    units_of_specs = [units(spec, local=local) for spec in specs]
     parts: dict[str, float] = {}
-    for each in used:
-        for operation, count in (each or {}).items():
+    for spec_units in units_of_specs:
+        for operation, count in (spec_units or {}).items():
             cost = count * weights.get(operation, 0.0)
             if cost:
                 name = "/".join(operation)
                 parts[name] = parts.get(name, 0.0) + cost
-    bounded = all(each is not None for each in used)
+    bounded = None not in units_of_specs
     return Estimate(sum(parts.values()) if bounded else None, parts, len(specs) + cached, cached)
 
 
-async def check(specs: Sequence[JobSpec], call: CallOptions, budget: float | None) -> None:
+async def check(specs: Sequence[JobSpec], options: CallOptions, budget: float | None) -> None:
     """Stop a call that may cost more than `budget` credits.
 
     Raises
     ------
     OverBudget
-        It may; nothing was started.
+        The call may cost more; nothing was started.
     InvalidArgument
-        The request sets no bound of its own.
+        The request has no upper bound.
     """
-    if budget is None or call.settings.replay is not None:  # what is replayed costs nothing
+    if budget is None or options.settings.replay is not None:  # a replay costs nothing
         return
-    estimate = await estimated(specs, call)
+    estimate = await estimate_cost(specs, options)
     if estimate.credits is None:
         raise InvalidArgument("budget needs a bound: give max_rows as well")
     if estimate.credits > budget:
@@ -144,24 +146,25 @@ async def check(specs: Sequence[JobSpec], call: CallOptions, budget: float | Non
         )
 
 
-async def estimated(specs: Sequence[JobSpec], call: CallOptions) -> Estimate:
-    """Return what a call may cost; what the cache answers is free, and then nobody is asked."""
-    asked = await asyncio.to_thread(_unanswered, specs, call)
-    if not asked:
-        return priced([], {}, cached=len(specs))
-    catalog, _ = await recorded("weights", {}, call, lambda client: client.weights())
+async def estimate_cost(specs: Sequence[JobSpec], options: CallOptions) -> Estimate:
+    """Return the maximum cost of a call; cached requests are free and need no catalog."""
+    uncached = await asyncio.to_thread(_uncached_specs, specs, options)
+    if not uncached:
+        return price([], {}, cached=len(specs))
+    catalog, _ = await fetch_listing("weights", {}, options, lambda client: client.weights())
     names = ("platform", "operation", "weight")
-    told = zip(*(catalog[name].to_pylist() for name in names), strict=True)
-    weights = {(platform, operation): weight for platform, operation, weight in told}
-    local = call.connection.scope(call.settings).local
-    return priced(asked, weights, cached=len(specs) - len(asked), local=local)
+    rows = zip(*(catalog[name].to_pylist() for name in names), strict=True)
+    weights = {(platform, operation): weight for platform, operation, weight in rows}
+    local = options.connection.scope(options.settings).local
+    return price(uncached, weights, cached=len(specs) - len(uncached), local=local)
 
 
-def _unanswered(specs: Sequence[JobSpec], call: CallOptions) -> list[JobSpec]:
-    """Return the requests that the service would have to answer, each question once."""
-    left: dict[str, JobSpec] = {}
+def _uncached_specs(specs: Sequence[JobSpec], options: CallOptions) -> list[JobSpec]:
+    """Return the requests that the cache does not answer, without repetitions."""
+    uncached: dict[str, JobSpec] = {}
     for spec in specs:
-        memory = ResultCache.of_spec(spec, call)
-        if not memory.has_answer():
-            left.setdefault(memory.key.digest if call.cache else str(len(left)), spec)
-    return list(left.values())
+        cache = ResultCache.of_spec(spec, options)
+        if not cache.has_fresh_result():
+            name = cache.key.digest if options.cache else str(len(uncached))
+            uncached.setdefault(name, spec)
+    return list(uncached.values())

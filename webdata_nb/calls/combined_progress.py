@@ -1,53 +1,53 @@
-"""What several inputs amount to while they run: one view of all of them."""
+"""Adds the progress of several inputs up into one progress view."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from webdata_nb.display.progress import Listener
 from webdata_nb.display.progress_view import Inputs, View
 
-# A guess at the whole from less than this would jump about.
-_LEAST_SHARE = 0.05
+# An estimate of the total from a smaller share would be unstable.
+_MIN_SHARE: Final = 0.05
 
 
 class CombinedProgress:
-    """Adds up the views of several inputs, and tells the listener of them all.
+    """Sums up the views of several inputs, and reports the sums to a listener.
 
-    Everything is told on one loop, where `seen` and `ended` are called.
+    `update` and `finish` must be called on the same event loop.
     """
 
     def __init__(self, listener: Listener, expected: Sequence[int | None]) -> None:
         self._listener = listener
         self._totals = list(expected)
-        self._unknown = self._totals.count(None)
+        self._unknown_totals = self._totals.count(None)
         self._total = sum(total or 0 for total in self._totals)
         self._views: list[View | None] = [None] * len(expected)
         self._failures: Counter[str] = Counter()
-        self._completed = self._failed = self._ended = self._lost = 0
+        self._completed = self._failed = self._finished = self._failed_inputs = 0
         self._credits = self._reserved = self._share = 0.0
-        self._told_credits = self._told_reserved = False
+        self._has_credits = self._has_reserved = False
 
-    def seen(self, number: int, view: View) -> None:
-        """Take the latest view of one input."""
+    def update(self, number: int, view: View) -> None:
+        """Replace the view of one input."""
         before, self._views[number] = self._views[number], view
         self._add(before, -1)
         self._add(view, 1)
-        self._expect(number, view.total)
-        self._tell(view)
+        self._set_total(number, view.total)
+        self._report(view)
 
-    def ended(self, number: int, rows: int | None) -> None:
-        """Take the end of one input: its rows are what counts, from wherever they came."""
-        self._ended += 1
-        self._lost += rows is None
+    def finish(self, number: int, rows: int | None) -> None:
+        """Count an input as finished; `rows` is its number of rows, None where it failed."""
+        self._finished += 1
+        self._failed_inputs += rows is None
         before = self._views[number] or View("", None)
         rows = before.completed if rows is None else rows
-        self._share -= before.share
-        self._share += 1.0
+        self._share += 1.0 - before.share
         self._completed += rows - before.completed
-        self._expect(number, rows)
-        self._tell(before)
+        self._set_total(number, rows)
+        self._report(before)
 
     def _add(self, view: View | None, sign: int) -> None:
         if view is None:
@@ -59,29 +59,27 @@ class CombinedProgress:
             self._failures[kind] += sign * count
         self._credits += sign * (view.credits or 0)
         self._reserved += sign * (view.reserved or 0)
-        self._told_credits |= view.credits is not None
-        self._told_reserved |= view.reserved is not None
+        self._has_credits |= view.credits is not None
+        self._has_reserved |= view.reserved is not None
 
-    def _expect(self, number: int, total: int | None) -> None:
+    def _set_total(self, number: int, total: int | None) -> None:
         if total is None:
             return
         before, self._totals[number] = self._totals[number], total
-        self._unknown -= before is None
+        self._unknown_totals -= before is None
         self._total += total - (before or 0)
 
-    def _tell(self, view: View) -> None:
+    def _report(self, view: View) -> None:
         count = len(self._views)
+        share = self._share / count
         self._listener.note(
-            total=None if self._unknown else self._total,
-            likely=self._likely(self._share / count),
+            total=None if self._unknown_totals else self._total,
+            likely=round(self._completed / share) if share >= _MIN_SHARE else None,
             completed=self._completed,
             failed=self._failed,
             failures=dict(+self._failures),
-            credits=self._credits if self._told_credits else None,
-            reserved=self._reserved if self._told_reserved else None,
+            credits=self._credits if self._has_credits else None,
+            reserved=self._reserved if self._has_reserved else None,
             unlimited=self._listener.view.unlimited or view.unlimited,
-            inputs=Inputs(count, self._ended, self._lost),
+            inputs=Inputs(count, self._finished, self._failed_inputs),
         )
-
-    def _likely(self, share: float) -> int | None:
-        return round(self._completed / share) if share >= _LEAST_SHARE else None

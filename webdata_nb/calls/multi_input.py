@@ -1,4 +1,4 @@
-"""Several inputs in one call: run side by side, answered by one tidy frame in a fixed order."""
+"""Runs several inputs side by side, and stacks their rows in the order of the inputs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cache.cancel_token import CancelToken
-from webdata_nb.cache.result import Result, delivered
-from webdata_nb.calls import budget, executor
-from webdata_nb.calls.cached_call import answer, gained
+from webdata_nb.cache.result import CallResult, deliver
+from webdata_nb.calls import budget, single_call
 from webdata_nb.calls.combined_progress import CombinedProgress
-from webdata_nb.calls.executor import Outcome, Run
+from webdata_nb.calls.executor import InputResult, InputRunner, run_on_executor
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
     AuthError,
@@ -26,7 +25,7 @@ from webdata_nb.errors import (
 )
 from webdata_nb.frames import receipt, stacked
 from webdata_nb.frames.stacked import Part
-from webdata_nb.jobs.progress_scope import shown
+from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.requests.blocking import salvage
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input
@@ -35,211 +34,219 @@ from webdata_nb.requests.job_spec import JobSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-# Inputs under way at a time; the service's own cap is the limiter's matter.
+# The service's own limit on concurrent jobs is enforced by the client's limiter.
 MAX_CONCURRENT_INPUTS: Final = 16
-# A service that dies is started again by the next input that looks for it.
+# After this time, the next input checks that the local service is alive, and restarts it if not.
 _SEEN_S: Final = 1.0
-_ABSENT: Final = "(none)"
+_NO_SUBJECT: Final = "(none)"
 
 
-async def answers(
-    inputs: Sequence[Input], call: CallOptions, fan_out: FanOutOptions
+async def run_call(
+    inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
 ) -> pd.DataFrame:
     """Return the frame of a single input without labels, or of all inputs of a list."""
-    await budget.check([each.spec for each in inputs], call, fan_out.budget)
+    if fan_out.budget is not None:
+        await budget.check([each.spec for each in inputs], options, fan_out.budget)
     if not inputs[0].labels:
-        return await answer(inputs[0].spec, call)
-    return await together(inputs, call, fan_out)
+        return await single_call.run(inputs[0].spec, options)
+    return await run_inputs(inputs, options, fan_out)
 
 
-async def together(
-    inputs: Sequence[Input], call: CallOptions, fan_out: FanOutOptions
+async def run_inputs(
+    inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
 ) -> pd.DataFrame:
     """Run every input and return their rows as one frame."""
-    began = datetime.now(UTC)
-    outcomes, interrupted = await _outcomes(inputs, call, fan_out)
-    parts = [_part(each, got, call) for each, got in zip(inputs, outcomes, strict=True)]
+    started_at = datetime.now(UTC)
+    results, interrupted = await _run_all(inputs, options, fan_out)
+    parts = [_part(each, result, options) for each, result in zip(inputs, results, strict=True)]
     if fan_out.row_each:
-        parts = [_with_a_row(part, got) for part, got in zip(parts, outcomes, strict=True)]
-    result = await asyncio.to_thread(_stacked, inputs, parts, outcomes, call, began)
+        parts = [_with_one_row(part, result) for part, result in zip(parts, results, strict=True)]
+    combined_result = await asyncio.to_thread(_stack, inputs, parts, results, options, started_at)
     if not interrupted and not fan_out.row_each:
-        _warn_of_empty(inputs, outcomes)
-        _warn_of_little(outcomes)
-    framed = await delivered(result, call)
+        _warn_of_empty_results(inputs, results)
+        _warn_of_shortcomings(results)
+    built = await deliver(combined_result, options)
     if interrupted:
-        salvage(framed)
-    return framed
+        salvage(built)
+    return built
 
 
 # ------------------------------------------------------------------------------------- running
 
 
-async def _outcomes(
-    inputs: Sequence[Input], call: CallOptions, fan_out: FanOutOptions
-) -> tuple[list[Outcome | None], bool]:
+async def _run_all(
+    inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
+) -> tuple[list[InputResult | None], bool]:
+    """Return each input's result, and whether an interrupt left some of them None."""
     if fan_out.executor is None:
-        return await _gathered(inputs, call, _here, fan_out)
-    token = await asyncio.to_thread(CancelToken.create, call.settings.cache_dir)
+        return await _gather(inputs, options, _run_input, fan_out)
+    token = await asyncio.to_thread(CancelToken.create, options.settings.cache_dir)
     try:
-        handed = executor.fan_out(fan_out.executor, _here, token)
-        return await _gathered(inputs, call, handed, fan_out)
+        run = partial(run_on_executor, fan_out.executor, _run_input, token)
+        return await _gather(inputs, options, run, fan_out)
     finally:
         token.cancel()
 
 
-async def _gathered(
-    inputs: Sequence[Input], call: CallOptions, run: Run, fan_out: FanOutOptions
-) -> tuple[list[Outcome | None], bool]:
-    """Return each input's outcome, None where an interrupt came first."""
-    spec = inputs[0].spec
-    # Each input keeps still; the bar of the whole call adds them up.
-    settings = replace(call.settings, progress=False)
-    quiet = replace(call, out=None, settings=settings, seen_s=_SEEN_S)
-    what = f"{spec.op} of {len(inputs)} inputs"
-    places = asyncio.Semaphore(MAX_CONCURRENT_INPUTS if fan_out.executor is None else len(inputs))
+async def _gather(
+    inputs: Sequence[Input], options: CallOptions, run: InputRunner, fan_out: FanOutOptions
+) -> tuple[list[InputResult | None], bool]:
+    op = inputs[0].spec.op
+    # Inputs show no progress of their own; the bar of the whole call sums it up.
+    settings = replace(options.settings, progress=False)
+    input_options = replace(options, out=None, settings=settings, seen_s=_SEEN_S)
+    on_executor = fan_out.executor is not None
+    slots = asyncio.Semaphore(len(inputs) if on_executor else MAX_CONCURRENT_INPUTS)
 
-    async with shown(what, None, call, unit=UNITS[spec.op]) as listener:
-        overview = CombinedProgress(listener, [each.spec.total for each in inputs])
+    async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
+        progress = CombinedProgress(bar, [each.spec.total for each in inputs])
 
-        async def one(number: int, each: Input) -> Outcome:
-            # Another process could not tell, and another thread must not.
-            also = None if fan_out.executor is not None else partial(overview.seen, number)
-            async with places:
-                outcome = await run(each.spec, replace(quiet, also=also))
-            rows = outcome.table.num_rows if isinstance(outcome, Result) else None
-            overview.ended(number, rows)
-            await _raise_what_ends_all(outcome, call, fan_out)
-            return outcome
+        async def run_one(number: int, spec: JobSpec) -> InputResult:
+            # A worker cannot report to this process, and must not from another thread.
+            also = None if on_executor else partial(progress.update, number)
+            async with slots:
+                result = await run(spec, replace(input_options, also=also))
+            rows = result.table.num_rows if isinstance(result, CallResult) else None
+            progress.finish(number, rows)
+            await _raise_fatal_error(result, options, fan_out)
+            return result
 
-        tasks = [asyncio.create_task(one(*each)) for each in enumerate(inputs)]
+        tasks = [
+            asyncio.create_task(run_one(number, each.spec)) for number, each in enumerate(inputs)
+        ]
         try:
             return list(await asyncio.gather(*tasks)), False
         except BaseException as error:
-            await _ended(tasks)
-            stopped = isinstance(error, asyncio.CancelledError) and call.on_cancel == "partial"
-            if not stopped:
+            await _cancel_and_wait(tasks)
+            cancelled = isinstance(error, asyncio.CancelledError)
+            if not cancelled or options.on_cancel != "partial":
                 raise
-            listener.ended("cancelled")
+            bar.ended("cancelled")
             return [_result_of(task) for task in tasks], True
 
 
-async def _ended(tasks: Sequence[asyncio.Task[Outcome]]) -> None:
+async def _cancel_and_wait(tasks: Sequence[asyncio.Task[InputResult]]) -> None:
     for task in tasks:
-        # Once only: a second cancellation would cut short what the first one began.
+        # A second cancellation would abort the clean-up that the first one began.
         if not task.cancelling():
             task.cancel()
     await asyncio.wait(tasks)
 
 
-def _result_of(task: asyncio.Task[Outcome]) -> Outcome | None:
+def _result_of(task: asyncio.Task[InputResult]) -> InputResult | None:
     return None if task.cancelled() or task.exception() is not None else task.result()
 
 
-async def _raise_what_ends_all(outcome: Outcome, call: CallOptions, fan_out: FanOutOptions) -> None:
-    """Raise where the others need not be tried: by wish, or since they would meet the same."""
-    if isinstance(outcome, AuthError | LocalServiceError):
-        raise outcome
+async def _raise_fatal_error(
+    result: InputResult, options: CallOptions, fan_out: FanOutOptions
+) -> None:
+    """Raise an error that ends the whole call, by `on_error` or since every input would meet it."""
+    if isinstance(result, AuthError | LocalServiceError):
+        raise result
     if fan_out.on_error == "row":
         return
-    if isinstance(outcome, WebdataError):
-        raise outcome
-    await delivered(outcome, replace(call, out=None))  # raises as a single call would
+    if isinstance(result, WebdataError):
+        raise result
+    await deliver(result, replace(options, out=None))  # raises as a single call would
 
 
-async def _here(spec: JobSpec, call: CallOptions) -> Outcome:
+async def _run_input(spec: JobSpec, options: CallOptions) -> InputResult:
     try:
-        result = await gained(spec, call)
+        result = await single_call.fetch_result(spec, options)
     except WebdataError as error:
         return error
-    trouble = None if result.fetched is None else result.fetched.trouble()
-    if trouble is not None and result.table.num_rows == 0 and not isinstance(trouble, JobCancelled):
-        return trouble
-    return result
+    error_at_end = result.error()
+    if error_at_end is None or result.table.num_rows or isinstance(error_at_end, JobCancelled):
+        return result
+    return error_at_end
 
 
 # ------------------------------------------------------------------------------------- stacking
 
 
-def _part(each: Input, outcome: Outcome | None, call: CallOptions) -> Part:
-    if outcome is None:
+def _part(each: Input, result: InputResult | None, options: CallOptions) -> Part:
+    if result is None:
         return Part(each.labels, None, None)
-    if isinstance(outcome, WebdataError):
-        return Part(each.labels, None, datetime.now(UTC), _words(outcome))
-    trouble = None if outcome.fetched is None else outcome.fetched.trouble()
-    at = datetime.fromisoformat(outcome.attrs["timings"]["finished_at"])
-    return Part(each.labels, outcome.table, at, _complaint(trouble, call))
+    if isinstance(result, WebdataError):
+        return Part(each.labels, None, datetime.now(UTC), _message(result))
+    at = datetime.fromisoformat(result.attrs["timings"]["finished_at"])
+    return Part(each.labels, result.table, at, _row_error(result.error(), options))
 
 
-def _with_a_row(part: Part, outcome: Outcome | None) -> Part:
-    """Give an input that ended without a row an error that says why; one row is enough."""
-    if part.table is None or not isinstance(outcome, Result):
+def _with_one_row(part: Part, result: InputResult | None) -> Part:
+    """Limit an input to one row, or give it an error that says why it has none."""
+    if part.table is None or not isinstance(result, CallResult):
         return part
     if part.table.num_rows:
         return replace(part, table=part.table.slice(0, 1), error=None)
-    return part if part.error else replace(part, error=receipt.missing_row_reason(outcome.attrs))
+    return part if part.error else replace(part, error=receipt.missing_row_reason(result.attrs))
 
 
-def _complaint(trouble: WebdataError | None, call: CallOptions) -> str | None:
-    """Return what a row is to say about an input whose rows are not all there."""
-    if trouble is None or (isinstance(trouble, JobCancelled) and call.on_cancel == "partial"):
+def _row_error(error: WebdataError | None, options: CallOptions) -> str | None:
+    """Return the message of the row that says that rows of an input are missing."""
+    if error is None or (isinstance(error, JobCancelled) and options.on_cancel == "partial"):
         return None
-    if isinstance(trouble, IncompleteResult) and call.on_incomplete != "raise":
-        if call.on_incomplete == "warn":
-            warnings.warn(f"incomplete result: {trouble}", stacklevel=2)
+    if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
+        if options.on_incomplete == "warn":
+            warnings.warn(f"incomplete result: {error}", stacklevel=2)
         return None
-    return _words(trouble)
+    return _message(error)
 
 
-def _words(error: WebdataError) -> str:
+def _message(error: WebdataError) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _stacked(
+def _stack(
     inputs: Sequence[Input],
     parts: Sequence[Part],
-    outcomes: Sequence[Outcome | None],
-    call: CallOptions,
-    began: datetime,
-) -> Result:
+    results: Sequence[InputResult | None],
+    options: CallOptions,
+    started_at: datetime,
+) -> CallResult:
     spec = inputs[0].spec
     table = stacked.stack(spec.op, spec.columns, parts)
     runs = [
         receipt.InputRun(
             labels=dict(part.labels),
-            attrs=outcome.attrs if isinstance(outcome, Result) else None,
+            attrs=result.attrs if isinstance(result, CallResult) else None,
             error=part.error,
         )
-        for part, outcome in zip(parts, outcomes, strict=True)
+        for part, result in zip(parts, results, strict=True)
     ]
     attrs = receipt.of_runs(
         spec.op,
         runs,
         request=spec.public,
-        service=call.connection.scope(call.settings).service,
+        service=options.connection.scope(options.settings).service,
         rows=table.num_rows,
-        started_at=began,
+        started_at=started_at,
         finished_at=datetime.now(UTC),
     )
-    return Result(table, attrs)
+    return CallResult(table, attrs)
 
 
-def _warn_of_empty(inputs: Sequence[Input], outcomes: Sequence[Outcome | None]) -> None:
+def _warn_of_empty_results(inputs: Sequence[Input], results: Sequence[InputResult | None]) -> None:
     empty = [
         each.spec.subject
-        for each, got in zip(inputs, outcomes, strict=True)
-        if isinstance(got, Result) and got.table.num_rows == 0
+        for each, result in zip(inputs, results, strict=True)
+        if isinstance(result, CallResult) and result.table.num_rows == 0
     ]
     if empty:
         warnings.warn(
             f"{len(empty)} of {len(inputs)} inputs gave no rows, such as "
-            f"{receipt.shorten(empty[0]) or _ABSENT}",
+            f"{receipt.shorten(empty[0]) or _NO_SUBJECT}",
             stacklevel=2,
         )
 
 
-def _warn_of_little(outcomes: Sequence[Outcome | None]) -> None:
-    """Warn once of crawls whose rows may not be what was wanted."""
-    told = [got.attrs for got in outcomes if isinstance(got, Result) and got.attrs.get("warning")]
-    if told:
-        first = f"{told[0]['subject']}: {told[0]['warning']}"
-        warnings.warn(f"{len(told)} of {len(outcomes)} inputs, such as {first}", stacklevel=2)
+def _warn_of_shortcomings(results: Sequence[InputResult | None]) -> None:
+    """Warn once of crawls whose rows may not be the wanted ones."""
+    receipts = [
+        result.attrs
+        for result in results
+        if isinstance(result, CallResult) and result.attrs.get("warning")
+    ]
+    if receipts:
+        first = f"{receipts[0]['subject']}: {receipts[0]['warning']}"
+        warnings.warn(f"{len(receipts)} of {len(results)} inputs, such as {first}", stacklevel=2)

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.frames import extractions
 from webdata_nb.frames.rows import Row, dumps
 
@@ -25,7 +27,11 @@ _MAX_SUBJECT_CHARS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How a job or a listing ended. Times are in seconds."""
+    """How a job or a listing ended. Times are in seconds.
+
+    `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
+    job had not ended by itself where the call was `interrupted` or ran into its `timeout`.
+    """
 
     kind: str
     subject: str
@@ -43,11 +49,41 @@ class JobOutcome:
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
     asked: str = ""
     extraction: Mapping[str, Any] = field(default_factory=dict)
+    failure_reason: str = ""
+    shortfall: IncompleteResult | None = None
+    interrupted: bool = False
+    timeout: JobTimeout | None = None
 
     @property
     def ok(self) -> int:
         """The number of rows that did not fail."""
         return self.rows - self.failed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row arrived."""
+        return not self.interrupted and self.error() is None
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether later calls may get these rows: all of them, and not a transient failure.
+
+        A search without rows or a crawl without a good page may be a blocked engine or a site
+        that is down for a minute, which must not be repeated for a week.
+        """
+        completed = self.status == JobStatus.COMPLETED and self.shortfall is None
+        return completed and not self.interrupted and self.ok > 0
+
+    def error(self) -> WebdataError | None:
+        """Return the error that describes how the job ended; None where it succeeded."""
+        if self.interrupted:
+            return None
+        if self.timeout is not None:
+            return self.timeout
+        job_id = self.job_id or ""
+        if self.status == JobStatus.FAILED:
+            return JobFailed(job_id, self.failure_reason or "the service gave no reason")
+        return JobCancelled(job_id) if self.status == JobStatus.CANCELLED else self.shortfall
 
 
 def of_search(reply: SearchStatus, rows: Sequence[Row]) -> JobOutcome:
@@ -65,6 +101,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row]) -> JobOutcome:
         credits=_credits(reply),
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
+        failure_reason=reply.error or "",
         extraction=extractions.of_rows(rows),
         engines={
             "engine_requested": reply.engine_requested,
@@ -103,6 +140,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         credits=_credits(reply),
         reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
+        failure_reason=reply.error or "",
         extraction=extractions.of_table(rows),
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},

@@ -1,8 +1,7 @@
-"""Shows a job that nobody waits for: the kernel's own loop paints, while it has nothing to run.
+"""Shows the live panel of a job that no cell waits for, painted by the kernel's own event loop.
 
-The rule is that of every call: one thread paints, the one that would wait. Here it is the thread
-of the cells, whose loop is idle between two of them. While a cell computes, the panel stands
-still; while a cell waits for another of our calls, that wait paints this panel as well.
+Only the main thread paints. Its loop is idle between two cells, stands still while a cell
+computes, and is served by the waits of other calls in a cell.
 """
 
 from __future__ import annotations
@@ -16,40 +15,40 @@ from webdata_nb import bridge
 from webdata_nb.display import progress as display
 from webdata_nb.requests.call_options import CallOptions
 
-# The coroutine shows itself at once, before anything is sent.
-_PROMPT_S: Final = 1.0
-_LIVE: Final = (None, True, "panel", "html")
+# The coroutine paints itself at once, before any request is sent.
+_FIRST_PAINT_S: Final = 1.0
+_LIVE_MODES: Final = (None, True, "panel", "html")
 
 
-class Watch:
-    """The one place where a job is shown live; showing it again moves the panel there."""
+class LivePanel:
+    """The panel of one job; showing it again moves it to the current cell."""
 
     def __init__(self) -> None:
-        self._call: bridge.Call[Any] | None = None
-        self._attending: asyncio.Task[None] | None = None
+        self._call: bridge.PortalCall[Any] | None = None
+        self._painting: asyncio.Task[None] | None = None
 
-    def __reduce__(self) -> tuple[type[Watch], tuple[()]]:
-        # A job pickles; what shows it here shows nothing elsewhere.
-        return Watch, ()
+    def __reduce__(self) -> tuple[type[LivePanel], tuple[()]]:
+        # A job pickles; its panel stays in this kernel.
+        return LivePanel, ()
 
-    def show(self, follow: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Show what `follow` shows below this cell, until it has ended."""
-        self.end()
-        self._call = bridge.PORTAL.submit(follow())
-        # Painted here for the first time, so that it is this cell's output.
-        self._call.ticks.begun.wait(_PROMPT_S)
+    def show(self, follow_job: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Show the progress of `follow_job` below this cell, until the job has ended."""
+        self.close()
+        self._call = bridge.PORTAL.submit(follow_job())
+        # The first paint happens here, so that it becomes this cell's output.
+        self._call.ticks.registered.wait(_FIRST_PAINT_S)
         self._call.ticks.run()
-        self._attending = bridge.attend(self._call)
+        self._painting = bridge.paint_in_background(self._call)
 
-    def end(self) -> None:
-        """Let go of the panel; the job goes on, and what is left says so."""
+    def close(self) -> None:
+        """End the panel; the job continues."""
         if self._call is not None:
             self._call.cancel()
 
 
-def possible(call: CallOptions) -> bool:
-    """Whether a panel can live here: somebody watches, and this thread's loop can paint."""
-    if call.settings.progress not in _LIVE or display.place() != "live":
+def can_show_panel(options: CallOptions) -> bool:
+    """Whether this kernel can show a live panel, and the loop of this thread can paint it."""
+    if options.settings.progress not in _LIVE_MODES or display.place() != "live":
         return False
     if threading.current_thread() is not threading.main_thread():
         return False

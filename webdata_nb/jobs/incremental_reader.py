@@ -1,7 +1,7 @@
-"""Reads the rows of a crawl while it runs: a page of rows is final as soon as it is full.
+"""Reads the rows of a crawl while it runs: a full page of rows is final.
 
-What is left to do when the crawl ends is the last page. Rows become columns as they come, so
-that the objects of a whole crawl are never there at once.
+Only the last page is left to read when the crawl ends. Rows become columns as they arrive, so that
+the Python objects of a whole crawl never exist at once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.frames import arrow_memory, rows
 from webdata_nb.frames.rows import Batch
 
-# A page in hand is there as bytes, objects and columns; one emoji makes a text four times as wide.
+# A page takes memory as bytes, objects and columns; one emoji makes a text four times as wide.
 ROWS: Final = 50
 
 
 class CrawlRowReader:
-    """The rows of one crawl; entered while the job is waited for, complete after `rest`.
+    """The rows of one crawl: enter it while the job is waited for, then read the `rest`.
 
-    Only a service with an event stream is read early: it is ours, whose rows keep their places
-    once they are published.
+    It reads early only from a service with an event stream: ours, whose published rows keep their
+    positions.
     """
 
     def __init__(self, client: Client, job_id: str, report: job_wait.Report) -> None:
@@ -35,13 +35,13 @@ class CrawlRowReader:
         self._batches: list[Batch] = []
         self._texts: dict[str, str] = {}
         self._published = 0
-        self._told = asyncio.Event()
-        self._over = False
+        self._progressed = asyncio.Event()
+        self._ended = False
 
     async def __aenter__(self) -> Self:
-        # A frame that the caller has dropped since the last crawl.
+        # Memory of a frame that the caller has dropped since the last crawl.
         await asyncio.to_thread(arrow_memory.give_back)
-        self._reading = asyncio.create_task(self._read())
+        self._reading = asyncio.create_task(self._read_full_pages())
         return self
 
     async def __aexit__(
@@ -50,28 +50,28 @@ class CrawlRowReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A page that is on its way when the job ends is read to its end, not asked for again.
-        self._over = True
-        self._told.set()
+        # A page in flight when the job ends is read to its end, not requested again.
+        self._ended = True
+        self._progressed.set()
         if error is not None:
             self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
     def report(self, progress: Progress) -> None:
-        """Take the news of the job, and pass it on."""
+        """Note the progress of the job, and pass it on."""
         self._report(progress)
         if self._client.offers_events:
             self._published = progress.completed
-            self._told.set()
+            self._progressed.set()
 
     async def rest(self, total: int | None) -> tuple[Batch, IncompleteResult | None]:
-        """Read what is left; a page that cannot be read costs the rest, not what came before."""
+        """Read the remaining rows; an unreadable page costs the later rows only."""
         shortfall = None
         pages = paging.crawl_rows(
-            self._client, self._job_id, per_page=ROWS, total=total, first_page=self._next
+            self._client, self._job_id, per_page=ROWS, total=total, first_page=self._next_page
         )
         try:
-            await self._take(pages)
+            await self._read_all(pages)
         except IncompleteResult as error:
             shortfall = error
         except WebdataError as error:
@@ -83,31 +83,31 @@ class CrawlRowReader:
         return rows.joined("crawl", self._batches), shortfall
 
     @property
-    def _next(self) -> int:
-        """The page of rows to read next; those before it are there, and full."""
+    def _next_page(self) -> int:
         return len(self._batches) + 1
 
-    async def _take(self, pages: AsyncGenerator[paging.Rows, None]) -> None:
+    async def _read_all(self, pages: AsyncGenerator[paging.Rows, None]) -> None:
         async with aclosing(pages):
             async for page in pages:
-                self._batches.append(await self._columns(page))
+                self._batches.append(await self._to_batch(page))
 
-    async def _read(self) -> None:
-        # Whatever goes wrong here is met again by `rest`, which says so.
+    async def _read_full_pages(self) -> None:
+        # `rest` meets any error again and reports it.
         with suppress(WebdataError):
-            while not self._over:
-                await self._told.wait()
-                self._told.clear()
-                while self._published >= self._next * ROWS and await self._one():
+            while not self._ended:
+                await self._progressed.wait()
+                self._progressed.clear()
+                while self._published >= self._next_page * ROWS and await self._read_next_page():
                     pass
 
-    async def _one(self) -> bool:
-        """Read the next page, if it is full: it may have been counted before it is published."""
-        reply = await self._client.crawl_status(self._job_id, page=self._next, per_page=ROWS)
-        if len(reply.data) != ROWS or reply.page != self._next:
+    async def _read_next_page(self) -> bool:
+        """Read the next page if it is full: rows may be counted before they are published."""
+        page = self._next_page
+        reply = await self._client.crawl_status(self._job_id, page=page, per_page=ROWS)
+        if len(reply.data) != ROWS or reply.page != page:
             return False
-        self._batches.append(await self._columns(reply.data))
+        self._batches.append(await self._to_batch(reply.data))
         return True
 
-    async def _columns(self, page: paging.Rows) -> Batch:
+    async def _to_batch(self, page: paging.Rows) -> Batch:
         return await asyncio.to_thread(rows.returning, "crawl", page, texts=self._texts)

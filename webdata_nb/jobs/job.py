@@ -1,4 +1,4 @@
-"""A job that runs at the service while the notebook goes on: the object to hold it by."""
+"""The handle of a job that runs at the service while the notebook continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from webdata_nb.bridge import synced
 from webdata_nb.cache import snapshots
 from webdata_nb.cache.job_refs import JobRef
-from webdata_nb.cache.result import Result, delivered
+from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import job_wait, progress_events
 from webdata_nb.contract.events import Event, Progress
@@ -26,9 +26,9 @@ from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import exports, frame, receipt
 from webdata_nb.jobs import runner
-from webdata_nb.jobs.background_progress import Watch, possible
-from webdata_nb.jobs.progress_scope import shown
-from webdata_nb.recording import recorded_jobs
+from webdata_nb.jobs.background_progress import LivePanel, can_show_panel
+from webdata_nb.jobs.progress_scope import show_progress
+from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
 from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
@@ -44,27 +44,27 @@ if TYPE_CHECKING:
     from webdata_nb.frames.frame import DtypeBackend
 
 ExportFormat = Literal["json", "csv", "zip", "parquet", "jsonl"]
-_FROM_SERVICE: Final = ("json", "csv", "zip")
-_OWN: Final = ("parquet", "jsonl")
+_SERVICE_FORMATS: Final = ("json", "csv", "zip")
+_LOCAL_FORMATS: Final = ("parquet", "jsonl")
 
 
 class Job:
-    """A search or crawl at the service, from its start on.
+    """A search or crawl job at the service.
 
-    `search_job` and `crawl_job` start one and return at once; `job(job_id)` attaches to one that
-    runs or has run, also after the kernel was restarted. Each method that waits has an async twin
-    with an `a` in front (`await_` for `wait`), and `await job` gives the frame.
+    `search_job` and `crawl_job` start one and return at once; `job(job_id)` attaches to a running
+    or ended one, also after a restart of the kernel. Each method that waits has an async twin
+    with the prefix `a` (`await_` for `wait`), and `await job` returns the frame.
 
-    As the last expression of a cell, a job that has not ended is a live panel with its state,
-    how far it is, and a Cancel button; the panel asks nothing of the cells below it. Where
-    nobody watches, and once the job has ended, it is a line that sends nothing.
+    As the last expression of a cell, a running job is a live panel with its state, its progress
+    and a Cancel button; later cells run while it is shown. An ended job, or one outside a live
+    notebook, is shown as one line.
 
     Attributes
     ----------
     job_id : str
-        Its id at the service.
+        The id at the service.
     kind : {"search", "crawl"}
-        What it is.
+        The kind of job.
     subject : str
         The query or the start URL; empty where the job was started elsewhere.
 
@@ -78,15 +78,15 @@ class Job:
     5
     """
 
-    def __init__(self, job_ref: JobRef, connection: Connection, last: Progress) -> None:
+    def __init__(self, job_ref: JobRef, connection: Connection, progress: Progress) -> None:
         self._job_ref = job_ref
         self._connection = connection
-        self._last = last
-        self._watch = Watch()
+        self._progress = progress
+        self._panel = LivePanel()
 
     @property
     def job_id(self) -> str:
-        """Its id at the service."""
+        """The id at the service."""
         return self._job_ref.job_id
 
     @property
@@ -104,56 +104,58 @@ class Job:
         """The query or the start URL."""
         return self._job_ref.subject
 
-    # ------------------------------------------------------------------------------ how it goes
+    # ---------------------------------------------------------------------------------- progress
 
     async def apoll(self) -> Progress:
-        """Ask the service how far the job is; one that has ended is not asked about again.
+        """Return the job's progress from the service; that of an ended job is known already.
 
         Returns
         -------
         Progress
             `status`, `completed` and `total` rows, `failed` by kind of error, `elapsed` seconds.
         """
-        if not self._last.status.terminal:
-            call = CallOptions.of(session=self._connection)
-            if call.settings.replay is not None:
-                self._note(await recorded_jobs.replay_progress(call.settings.replay, self._job_ref))
-                return self._last
-            async with self._connection.client(call.settings) as client:
+        if not self._progress.status.terminal:
+            options = CallOptions.of(session=self._connection)
+            if options.settings.replay is not None:
+                self._set_progress(
+                    await recorder.replay_job_progress(options.settings.replay, self._job_ref)
+                )
+                return self._progress
+            async with self._connection.client(options.settings) as client:
                 reply = await client.status(self.kind, self.job_id)
             elapsed = reply.time_taken or 0.0
-            self._note(job_wait.progress_of(self.kind, reply, elapsed_s=elapsed))
-        return self._last
+            self._set_progress(job_wait.progress_of(self.kind, reply, elapsed_s=elapsed))
+        return self._progress
 
     poll = synced(apoll)
 
     @property
     def progress(self) -> Progress:
-        """How far the job is, by the service; as `poll`."""
+        """The job's progress from the service, as `poll`."""
         return self.poll()
 
     @property
     def status(self) -> str:
-        """The job's state, by the service: one of the contract's six words."""
+        """The job's status from the service, one of the six of the contract."""
         return self.poll().status.value
 
     def events(self) -> Stream[Event]:
         """Return the job's events up to its end, for `for` and for `async for`.
 
-        `Progress` events; where the service tells, `Ranked` for each result of a search before its
-        page is fetched, and `PageDone` for each row that is final; and `Done` last. A service
-        without such a stream is polled. Leaving the loop leaves the job running.
+        The events are `Progress`; where the service sends them, `Ranked` for each result of a
+        search before its page is fetched and `PageDone` for each final row; and `Done` last. A
+        service without event streams is polled. Leaving the loop leaves the job running.
         """
         return Stream(self._events)
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        call = CallOptions.of(session=self._connection)
-        async with self._connection.client(call.settings) as client:
-            told = progress_events.events(client, self.kind, self.job_id)
-            async with aclosing(told) as events:
+        options = CallOptions.of(session=self._connection)
+        async with self._connection.client(options.settings) as client:
+            stream = progress_events.events(client, self.kind, self.job_id)
+            async with aclosing(stream) as events:
                 async for event in events:
                     if isinstance(event, Progress):
-                        self._note(event)
+                        self._set_progress(event)
                     yield event
 
     async def await_(
@@ -162,84 +164,87 @@ class Job:
         timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
         progress: bool | str | None = None,
     ) -> str:
-        """Wait until the job has ended, and return the state it ended in.
+        """Wait until the job has ended, and return its final status.
 
         An interrupt ends the wait and leaves the job running: `cancel` ends the job.
 
         Parameters
         ----------
         timeout
-            Seconds to wait; then JobTimeout, and the job goes on.
+            Seconds to wait; then JobTimeout, and the job continues.
         progress
             As in `search_df`.
         """
-        call = CallOptions.of(session=self._connection, timeout=timeout, progress=progress)
-        return await self._ended(call, self._shown(call))
+        options = CallOptions.of(session=self._connection, timeout=timeout, progress=progress)
+        return await self._wait(options, self._show_progress(options))
 
     wait = synced(await_)
 
-    async def _ended(self, call: CallOptions, shown: AbstractAsyncContextManager[Listener]) -> str:
-        if call.settings.replay is not None:
+    async def _wait(
+        self, options: CallOptions, progress: AbstractAsyncContextManager[Listener]
+    ) -> str:
+        if options.settings.replay is not None:
             return (await self.apoll()).status.value
-        async with shown as listener:
-            listener.report(self._last)
-            async with self._connection.client(call.settings) as client:
-                ended = await job_wait.wait(
+        async with progress as listener:
+            listener.report(self._progress)
+            async with self._connection.client(options.settings) as client:
+                end = await job_wait.wait(
                     client,
                     self.kind,
                     self.job_id,
-                    report=partial(self._seen, listener),
-                    deadline_s=call.timeout_s,
+                    report=partial(self._report, listener),
+                    deadline_s=options.timeout_s,
                     cancel_remote=False,
                 )
-            listener.ended(ended)
-        self._note(self._last.model_copy(update={"status": ended}))
-        return ended.value
+            listener.ended(end.status)
+        self._set_progress(self._progress.model_copy(update={"status": end.status}))
+        return end.status.value
 
-    def _shown(self, call: CallOptions, *, name: str = "") -> AbstractAsyncContextManager[Listener]:
-        """Show a wait: an interrupt ends it and leaves the job, the Cancel button ends the job."""
-        what = receipt.shorten(self.subject or self.job_id)
-        return shown(
-            f"{self.kind} {what}",
-            self._last.total,
-            call,
+    def _show_progress(
+        self, options: CallOptions, *, name: str = ""
+    ) -> AbstractAsyncContextManager[Listener]:
+        """Show a wait; an interrupt ends the wait alone, the Cancel button cancels the job."""
+        return show_progress(
+            f"{self.kind} {receipt.shorten(self.subject or self.job_id)}",
+            self._progress.total,
+            options,
             unit=UNITS[self.kind],
-            instead=self._end,
+            on_cancel=self._cancel_quietly,
             leaves=True,
             name=name,
         )
 
-    async def _end(self) -> None:
-        call = CallOptions.of(session=self._connection)
-        async with self._connection.client(call.settings) as client:
+    async def _cancel_quietly(self) -> None:
+        options = CallOptions.of(session=self._connection)
+        async with self._connection.client(options.settings) as client:
             await client.cancel_quietly(self.job_id)
 
-    def _seen(self, listener: Listener, progress: Progress) -> None:
-        self._note(progress)
+    def _report(self, listener: Listener, progress: Progress) -> None:
+        self._set_progress(progress)
         listener.report(progress)
 
-    def _note(self, progress: Progress) -> None:
-        self._last = progress
+    def _set_progress(self, progress: Progress) -> None:
+        self._progress = progress
 
-    # ---------------------------------------------------------------------------- what to do
+    # ----------------------------------------------------------------------------------- actions
 
     async def acancel(self) -> Job:
-        """Cancel the job at the service; repeating it changes nothing.
+        """Cancel the job at the service; repeated calls change nothing.
 
         Returns
         -------
         Job
-            This one; `df(on_cancel="partial")` gives the rows so far.
+            This job; `df(on_cancel="partial")` returns the rows so far.
 
         Raises
         ------
         WrongState
             The job has ended already.
         """
-        call = CallOptions.of(session=self._connection)
-        async with self._connection.client(call.settings) as client:
+        options = CallOptions.of(session=self._connection)
+        async with self._connection.client(options.settings) as client:
             await client.cancel(self.job_id)
-        self._note(self._last.model_copy(update={"status": JobStatus.CANCELLED}))
+        self._set_progress(self._progress.model_copy(update={"status": JobStatus.CANCELLED}))
         return self
 
     cancel = synced(acancel)
@@ -250,22 +255,22 @@ class Job:
         Returns
         -------
         Job
-            The new one.
+            The new job.
 
         Raises
         ------
         WrongState
             The job is neither failed nor cancelled.
         """
-        call = CallOptions.of(session=self._connection)
-        async with self._connection.client(call.settings) as client:
+        options = CallOptions.of(session=self._connection)
+        async with self._connection.client(options.settings) as client:
             reply = await client.retry(self.job_id)
         job_ref = replace(self._job_ref, job_id=reply.started, file=None)
-        return started(job_ref, self._connection, remember=True)
+        return started_job(job_ref, self._connection, remember=True)
 
     retry = synced(aretry)
 
-    # ---------------------------------------------------------------------------------- its rows
+    # -------------------------------------------------------------------------------------- rows
 
     async def adf(
         self,
@@ -280,8 +285,8 @@ class Job:
     ) -> pd.DataFrame:
         """Wait for the end and return the rows, as the call that starts and waits would.
 
-        A job that is collected once answers from the cache for as long as that keeps it, also
-        when the service has forgotten it. Interrupting leaves the job running.
+        The cache answers later calls, even after the service has deleted the job. Interrupting
+        leaves the job running.
 
         Parameters
         ----------
@@ -291,13 +296,13 @@ class Job:
         Raises
         ------
         JobFailed, JobCancelled
-            How it ended; the rows so far are `partial` on the error.
+            The job did not succeed; the rows so far are `partial` on the error.
         IncompleteResult
             Rows are missing; see `on_incomplete`.
         Expired
-            The service no longer has the rows, and the cache never had them.
+            The service has deleted the rows, and they are not in the cache.
         """
-        call = CallOptions.of(
+        options = CallOptions.of(
             session=self._connection,
             timeout=timeout,
             progress=progress,
@@ -307,23 +312,23 @@ class Job:
             dtype_backend=dtype_backend,
             out=out,
         )
-        return await self.collected(call)
+        return await self.collect(options)
 
     df = blocking(adf)
 
-    async def collected(self, call: CallOptions) -> pd.DataFrame:
-        """Return the frame as `call` wants it."""
-        return await delivered(await self._collected(call), call)
+    async def collect(self, options: CallOptions) -> pd.DataFrame:
+        """Return the frame that `adf` returns for these options."""
+        return await deliver(await self._collect(options), options)
 
     async def aarrow(self) -> pa.Table:
         """Wait for the end and return the rows as an Arrow table; errors as `df`.
 
-        JSON columns are JSON text, images bytes; the receipt is in the schema's metadata, where
-        pandas looks for attrs.
+        JSON columns are JSON text and images are bytes. The receipt is in the schema's metadata,
+        where pandas looks for attrs.
         """
-        call = CallOptions.of(session=self._connection, cache=True)
-        result = await self._collected(call)
-        await delivered(replace(result, objects={}), replace(call, dtype_backend="pyarrow"))
+        options = CallOptions.of(session=self._connection, cache=True)
+        result = await self._collect(options)
+        await deliver(replace(result, objects={}), replace(options, dtype_backend="pyarrow"))
         return frame.with_attrs(result.table, result.attrs)
 
     arrow = synced(aarrow)
@@ -342,7 +347,7 @@ class Job:
     pl = synced(apl)
 
     async def aexport(self, file_format: ExportFormat, path: str | Path) -> Path:
-        """Write the job's results to a file, which appears whole or not at all.
+        """Write the job's results to a file, which appears complete or not at all.
 
         Parameters
         ----------
@@ -365,20 +370,20 @@ class Job:
         Raises
         ------
         NotFound, Expired
-            There is nothing to export, or no more.
+            There are no results, or the service has deleted them.
         ConnectionFailed
-            The file broke off; nothing was written.
+            The download broke off; nothing was written.
         """
-        arguments.one_of("file_format", file_format, [*_FROM_SERVICE, *_OWN])
+        arguments.one_of("file_format", file_format, [*_SERVICE_FORMATS, *_LOCAL_FORMATS])
         target = arguments.file_path("path", path)
         if file_format == "parquet" or file_format == "jsonl":  # noqa: PLR1714 - for the checker
-            call = CallOptions.of(session=self._connection, cache=True)
-            result = await self._collected(call)
-            await delivered(result, call)
+            options = CallOptions.of(session=self._connection, cache=True)
+            result = await self._collect(options)
+            await deliver(result, options)
             await asyncio.to_thread(exports.write, target, result.table, result.attrs, file_format)
             return target
-        call = CallOptions.of(session=self._connection)
-        async with self._connection.client(call.settings) as client:
+        options = CallOptions.of(session=self._connection)
+        async with self._connection.client(options.settings) as client:
             pieces = client.export(self.kind, self.job_id, file_format)
             async with aclosing(pieces) as arriving:
                 await exports.write_pieces(target, arriving)
@@ -391,96 +396,99 @@ class Job:
     def __await__(self) -> Generator[Any, None, pd.DataFrame]:
         return self.adf().__await__()
 
-    async def _collected(self, call: CallOptions) -> Result:
-        """Return the rows, from a recording or into one where there is one."""
-        if call.settings.replay is not None:
-            return await recorded_jobs.replay_result(call.settings.replay, self._job_ref)
-        result = await self._gathered(call)
-        if call.settings.record is not None and result.whole:
-            await recorded_jobs.record_result(call.settings.record, self._job_ref, result)
+    async def _collect(self, options: CallOptions) -> CallResult:
+        """Return the rows, replayed or recorded where the settings ask for it."""
+        if options.settings.replay is not None:
+            return await recorder.replay_job_result(options.settings.replay, self._job_ref)
+        result = await self._look_up_or_fetch(options)
+        if options.settings.record is not None and result.complete:
+            await recorder.record_job_result(options.settings.record, self._job_ref, result)
         return result
 
-    async def _gathered(self, call: CallOptions) -> Result:
-        """Return the rows, from the file of an earlier collection or from the service."""
-        memory = ResultCache.of(self._job_ref.cache_key, call)
-        kept = await asyncio.to_thread(self._kept, memory)
-        if kept is not None:
-            return Result.kept(kept)
-        began = datetime.now(UTC)
-        async with self._shown(call) as listener:
-            async with self._connection.client(call.settings) as client:
-                fetched = await runner.follow(
+    async def _look_up_or_fetch(self, options: CallOptions) -> CallResult:
+        """Return the rows from the cache file of an earlier collection, or from the service."""
+        cache = ResultCache.of(self._job_ref.cache_key, options)
+        snapshot = await asyncio.to_thread(self._cached_snapshot, cache)
+        if snapshot is not None:
+            return CallResult.cached(snapshot)
+        started_at = datetime.now(UTC)
+        async with self._show_progress(options) as listener:
+            async with self._connection.client(options.settings) as client:
+                result = await runner.follow(
                     client,
                     self.kind,
                     self.job_id,
                     self.subject,
-                    call=call,
-                    report=partial(self._seen, listener),
+                    options=options,
+                    report=partial(self._report, listener),
                     cancel_remote=False,
                 )
-            listener.ended(fetched.outcome.status)
-        if call.cache:
-            memory.note(self._job_ref)
+            if result.outcome is not None:
+                listener.ended(result.outcome.status)
+        if options.cache:
+            cache.write_job_ref(self._job_ref)
         return await asyncio.to_thread(
-            Result.fresh,
-            fetched,
-            memory,
-            shown=self._job_ref.shown,
+            cache.store,
+            result,
+            columns=self._job_ref.shown,
             request=self._job_ref.request,
-            began=began,
+            started_at=started_at,
         )
 
-    def _kept(self, memory: ResultCache) -> snapshots.Snapshot | None:
-        if not memory.call.cache:
+    def _cached_snapshot(self, cache: ResultCache) -> snapshots.Snapshot | None:
+        if not cache.options.cache:
             return None
-        job_ref = memory.job_ref(self.job_id)
+        job_ref = cache.read_job_ref(self.job_id)
         if job_ref is None or job_ref.file is None:
             return None
         return snapshots.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.shown)
 
-    # -------------------------------------------------------------------------------- how it looks
+    # ----------------------------------------------------------------------------------- display
 
     def _line(self) -> str:
         what = f" {receipt.shorten(self.subject)}" if self.subject else ""
-        of = "" if self._last.total is None else f" of {self._last.total}"
-        rows = f"{self._last.completed}{of} {UNITS[self.kind]}"
-        return f"{self.kind}{what}: {self._last.status.value}, {rows}"
+        of = "" if self._progress.total is None else f" of {self._progress.total}"
+        rows = f"{self._progress.completed}{of} {UNITS[self.kind]}"
+        return f"{self.kind}{what}: {self._progress.status.value}, {rows}"
 
     def __repr__(self) -> str:
         return f"Job({self.job_id!r}, {self._line()})"
 
     def _ipython_display_(self) -> None:
         """Show a live panel, where there can be one; else IPython asks for the bundle below."""
-        if self._last.status.terminal:
+        if self._progress.status.terminal:
             raise NotImplementedError
         try:
-            call = CallOptions.of(session=self._connection)
-        except InvalidArgument:  # of the options: a look at a job is no place to complain
+            options = CallOptions.of(session=self._connection)
+        except InvalidArgument:  # an invalid option, which the next call reports
             raise NotImplementedError from None
-        if not possible(call):
+        if not can_show_panel(options):
             raise NotImplementedError
-        self._watch.show(lambda: self._ended(call, self._shown(call, name=self.job_id)))
+        self._panel.show(
+            lambda: self._wait(options, self._show_progress(options, name=self.job_id))
+        )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Show the last known state; a notebook's hook, which sends nothing."""
+        """Return the last known state for a notebook; sends no request."""
         _ = include, exclude
         return object_html.bundle(repr(self), self._line(), self.job_id)
 
 
-def started(job_ref: JobRef, connection: Connection, *, remember: bool) -> Job:
-    """Return the job of a job_ref that was just started."""
+def started_job(job_ref: JobRef, connection: Connection, *, remember: bool) -> Job:
+    """Return a job that was just started; `remember` stores its reference."""
     if remember:
-        ResultCache.of(job_ref.cache_key, CallOptions.of(session=connection)).note(job_ref)
-    begun = Progress(
+        cache = ResultCache.of(job_ref.cache_key, CallOptions.of(session=connection))
+        cache.write_job_ref(job_ref)
+    progress = Progress(
         job_id=job_ref.job_id,
         type=job_ref.kind,
         status=JobStatus.STARTED,
     )
-    return Job(job_ref, connection, begun)
+    return Job(job_ref, connection, progress)
 
 
 def checked_id(job_id: object) -> str:
-    """Return the id of a job as a user gave it."""
+    """Check the id of a job as a user gave it."""
     if not isinstance(job_id, str) or not job_id.strip():
         raise InvalidArgument("job_id must be the id of a job, as a string")
     return job_id.strip()

@@ -1,4 +1,4 @@
-"""What a service tells about itself and its jobs, as frames."""
+"""Frames of what a service lists: jobs, weights, engines and usage."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ async def ajobs_df(
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     dtype_backend: DtypeBackend = "pandas",
 ) -> pd.DataFrame:
-    """List this key's jobs at the service, newest first.
+    """List the jobs of this API key at the service, newest first.
 
-    `ajobs_df` is the same for async code. Listing jobs is an extra of our service.
+    `ajobs_df` is the same for async code. Only our service lists jobs.
 
     Parameters
     ----------
     limit
-        Jobs at most.
+        Maximum number of jobs.
     session
         What `connect()` returned; the default session when None.
     timeout
-        Seconds to wait for the answer.
+        Seconds to wait for the reply.
     dtype_backend
         `"pandas"` or `"pyarrow"`.
 
@@ -72,7 +72,7 @@ async def ajobs_df(
     NotFound, NotSupported
         The service does not list jobs.
     WebdataError
-        The root of these, and of what a connection may meet.
+        The root of these, and of any error of the connection.
 
     Examples
     --------
@@ -81,9 +81,9 @@ async def ajobs_df(
     ['crawl']
     """
     newest = arguments.whole("limit", limit, least=1)
-    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listed(
-        "jobs", {"limit": newest}, call, lambda client: paging.all_jobs(client, newest=newest)
+    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    return await listing_frame(
+        "jobs", {"limit": newest}, options, lambda client: paging.all_jobs(client, newest=newest)
     )
 
 
@@ -105,7 +105,7 @@ async def aweights_df(
     session
         What `connect()` returned; the default session when None.
     timeout
-        Seconds to wait for the answer.
+        Seconds to wait for the reply.
     dtype_backend
         `"pandas"` or `"pyarrow"`.
 
@@ -125,7 +125,7 @@ async def aweights_df(
     InvalidArgument
         An argument that is not allowed; nothing was sent.
     WebdataError
-        What a connection may meet.
+        Any error of the connection.
 
     Examples
     --------
@@ -133,8 +133,8 @@ async def aweights_df(
     >>> float(weights["crawl", "page"])
     1.0
     """
-    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listed("weights", {}, call, lambda client: client.weights())
+    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    return await listing_frame("weights", {}, options, lambda client: client.weights())
 
 
 weights_df = blocking(aweights_df)
@@ -146,23 +146,23 @@ async def aengines_df(
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     dtype_backend: DtypeBackend = "pandas",
 ) -> pd.DataFrame:
-    """List whom each search engine asks, in order, and what those lack that cannot be asked.
+    """List the search providers of each engine in order, and why some are not usable.
 
-    `aengines_df` is the same for async code. Listing engines is an extra of our service.
+    `aengines_df` is the same for async code. Only our service lists engines.
 
     Parameters
     ----------
     session
         What `connect()` returned; the default session when None.
     timeout
-        Seconds to wait for the answer.
+        Seconds to wait for the reply.
     dtype_backend
         `"pandas"` or `"pyarrow"`.
 
     Returns
     -------
     pandas.DataFrame
-        Neither addresses nor keys are in it.
+        The frame holds neither addresses nor keys.
 
         ============= ========= =====================================================
         column        dtype     meaning
@@ -171,8 +171,8 @@ async def aengines_df(
         position      Int32     place in the engine's list, from 1
         provider      str       its name in settings
         usable        boolean   whether it has all that it needs
-        why           str       what it lacks, or why it is left alone for a while
-        resting_s     float64   seconds for which it is left alone after a failure
+        why           str       what it lacks, or why it is paused
+        resting_s     float64   seconds of the pause after a failure
         extra         object    fields unknown to this version
         ============= ========= =====================================================
 
@@ -185,7 +185,7 @@ async def aengines_df(
     NotFound, NotSupported
         The service does not list engines.
     WebdataError
-        What a connection may meet.
+        Any error of the connection.
 
     Examples
     --------
@@ -193,8 +193,8 @@ async def aengines_df(
     >>> engines[engines["usable"]].groupby("engine")["provider"].last()["engine_one"]
     'local'
     """
-    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listed("engines", {}, call, lambda client: client.engines())
+    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    return await listing_frame("engines", {}, options, lambda client: client.engines())
 
 
 engines_df = blocking(aengines_df)
@@ -206,17 +206,17 @@ async def ausage_df(
     timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     dtype_backend: DtypeBackend = "pandas",
 ) -> pd.DataFrame:
-    """Return what this key's account has and has used, in one row.
+    """Return the credits and the usage of this API key's account, in one row.
 
-    `ausage_df` is the same for async code. The account of the local service has no limit, and is
-    counted all the same. Telling usage is an extra of our service.
+    `ausage_df` is the same for async code. The account of the local service has no limit, but is
+    counted as well. Only our service reports usage.
 
     Parameters
     ----------
     session
         What `connect()` returned; the default session when None.
     timeout
-        Seconds to wait for the answer.
+        Seconds to wait for the reply.
     dtype_backend
         `"pandas"` or `"pyarrow"`.
 
@@ -244,9 +244,9 @@ async def ausage_df(
     InvalidArgument
         An argument that is not allowed; nothing was sent.
     NotFound, NotSupported
-        The service does not tell.
+        The service does not report usage.
     WebdataError
-        The root of these, and of what a connection may meet.
+        The root of these, and of any error of the connection.
 
     Examples
     --------
@@ -254,8 +254,8 @@ async def ausage_df(
     >>> bool(usage_df()["used"].iloc[0] >= len(df))
     True
     """
-    call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listed("usage", {}, call, _usage)
+    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
+    return await listing_frame("usage", {}, options, _usage)
 
 
 usage_df = blocking(ausage_df)
@@ -265,40 +265,46 @@ async def _usage(client: Client) -> list[Reply]:
     return [await client.usage()]
 
 
-async def listed(
+async def listing_frame(
     table: TableName,
     params: Mapping[str, Any],
-    call: CallOptions,
-    ask: Callable[[Client], Awaitable[Sequence[Reply]]],
+    options: CallOptions,
+    fetch: Callable[[Client], Awaitable[Sequence[Reply]]],
 ) -> pd.DataFrame:
-    """Return what `ask` lists as a frame; raises what `within` and the client do."""
-    shown = schemas.shown(table)
-    found, attrs = await recorded(table, params, call, ask)
+    """Return what `fetch` lists as a frame; raises as `within` and the client do."""
+    listing, attrs = await fetch_listing(table, params, options, fetch)
     return await asyncio.to_thread(
-        frame.build, found, shown=shown, attrs=attrs, dtype_backend=call.dtype_backend
+        frame.build,
+        listing,
+        shown=schemas.shown(table),
+        attrs=attrs,
+        dtype_backend=options.dtype_backend,
     )
 
 
-async def recorded(
+async def fetch_listing(
     table: TableName,
     params: Mapping[str, Any],
-    call: CallOptions,
-    ask: Callable[[Client], Awaitable[Sequence[Reply]]],
+    options: CallOptions,
+    fetch: Callable[[Client], Awaitable[Sequence[Reply]]],
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Return a listing and what it tells of itself, from a recording or into one."""
-    question, subject = cassette.recording_key(table, params), str(params.get("query", ""))
-    if (folder := call.settings.replay) is not None:
+    """Return a listing and its receipt, replayed or recorded where the settings ask for it."""
+    key, subject = cassette.recording_key(table, params), str(params.get("query", ""))
+    settings = options.settings
+    if settings.replay is not None:
         names = schemas.SCHEMAS[table].names
-        path, found, attrs = await asyncio.to_thread(cassette.get, folder, question, subject, names)
-        return found, {**attrs, "cache": "replay", "file": str(path)}
-    async with call.connection.client(call.settings) as client:
-        replies = await within(call.timeout_s, ask(client))
-    found = rows.to_table(table, [reply.model_dump(mode="json") for reply in replies])
+        path, listing, attrs = await asyncio.to_thread(
+            cassette.get, settings.replay, key, subject, names
+        )
+        return listing, {**attrs, "cache": "replay", "file": str(path)}
+    async with options.connection.client(settings) as client:
+        replies = await within(options.timeout_s, fetch(client))
+    listing = rows.to_table(table, [reply.model_dump(mode="json") for reply in replies])
     attrs = {
         "kind": table,
-        "service": call.connection.scope(call.settings).service,
+        "service": options.connection.scope(settings).service,
         "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
-    if (folder := call.settings.record) is not None:
-        await asyncio.to_thread(cassette.put, folder, question, subject, found, attrs)
-    return found, attrs
+    if settings.record is not None:
+        await asyncio.to_thread(cassette.put, settings.record, key, subject, listing, attrs)
+    return listing, attrs

@@ -1,7 +1,7 @@
-"""Shows a call while it runs; a click on its Cancel button ends it as Ctrl-C does.
+"""Shows the progress of a call, and cancels the call when its Cancel button is clicked.
 
-Every way to the end is one: the task that runs the call is cancelled, and its clean-up cancels
-the job at the service. A click can be told from other cancellations, so it becomes JobCancelled.
+A click cancels the task that runs the call, as Ctrl-C does; its clean-up cancels the job at the
+service. The cancellation of a click is told apart from others and becomes JobCancelled.
 """
 
 from __future__ import annotations
@@ -17,93 +17,93 @@ from webdata_nb.display import progress as display
 from webdata_nb.errors import JobCancelled
 from webdata_nb.requests.call_options import CallOptions
 
-Instead = Callable[[], Coroutine[Any, Any, object]]
+OnCancelClick = Callable[[], Coroutine[Any, Any, object]]
 
 
-class Stop:
-    """Cancels the task it was made in, once, from any thread: as `asyncio.timeout` at its time.
+class TaskCanceller:
+    """Cancels the task that created it, once, from any thread; as `asyncio.timeout` does in time.
 
-    `instead` is run in place of that, where the task belongs to somebody else or is only waiting.
+    `on_cancel` runs instead, where the task must not be cancelled.
     """
 
-    def __init__(self, instead: Instead | None = None) -> None:
+    def __init__(self, on_cancel: OnCancelClick | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        self._before = self._task.cancelling() if self._task is not None else 0
-        self._instead = instead
-        self._acting: asyncio.Task[object] | None = None
-        self._asked = self._over = False
+        self._earlier_cancellations = self._task.cancelling() if self._task is not None else 0
+        self._on_cancel = on_cancel
+        self._running: asyncio.Task[object] | None = None
+        self._requested = self._closed = False
 
-    def ask(self) -> None:
-        """End the block, or do what is to be done instead; from any thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: there is nothing to end
-            self._loop.call_soon_threadsafe(self._act)
+    def request(self) -> None:
+        """Cancel the task or run `on_cancel`; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to cancel
+            self._loop.call_soon_threadsafe(self._cancel)
 
-    def _act(self) -> None:
-        if self._asked or self._over:
+    def _cancel(self) -> None:
+        if self._requested or self._closed:
             return
-        self._asked = True
-        if self._instead is not None:
-            self._acting = self._loop.create_task(self._instead(), name="webdata-cancel")
+        self._requested = True
+        if self._on_cancel is not None:
+            self._running = self._loop.create_task(self._on_cancel(), name="webdata-cancel")
         elif self._task is not None:
             self._task.cancel()
 
-    async def over(self) -> bool:
-        """Take the cancellation back, and tell whether it was the only one."""
-        asked, self._over = self._asked and not self._over, True
-        if self._acting is not None:
-            await asyncio.wait([self._acting])
+    async def close(self) -> bool:
+        """Take the cancellation back; return whether it was the task's only one."""
+        requested, self._closed = self._requested and not self._closed, True
+        if self._running is not None:
+            await asyncio.wait([self._running])
             return False
-        if not asked or self._task is None:
+        if not requested or self._task is None:
             return False
-        return self._task.uncancel() <= self._before
+        return self._task.uncancel() <= self._earlier_cancellations
 
 
 @asynccontextmanager
-async def shown(
+async def show_progress(
     description: str,
     total: int | None,
-    call: CallOptions,
+    options: CallOptions,
     *,
     unit: str = "rows",
-    instead: Instead | None = None,
+    on_cancel: OnCancelClick | None = None,
     leaves: bool = False,
     name: str = "",
 ) -> AsyncIterator[display.Listener]:
-    """Show what the block does, as `call` wants it; give the listener that is to be told.
+    """Show the progress of the block as the options ask for; yield the listener to report to.
 
     Parameters
     ----------
     description, total, unit, leaves, name
         As in `display.listener`.
-    instead
+    on_cancel
         What a click does, where it must not cancel the task that runs the block.
 
     Raises
     ------
     JobCancelled
-        A click has ended the block, and the block did not end with an answer all the same.
+        A click cancelled the block, and the block did not return a result all the same.
     """
-    stop = Stop(instead)
+    canceller = TaskCanceller(on_cancel)
     listener = display.listener(
         description,
         total,
-        call.settings.progress,
+        options.settings.progress,
         unit=unit,
-        cancel=stop.ask,
+        cancel=canceller.request,
         leaves=leaves,
         name=name,
-        also=call.also,
+        also=options.also,
     )
-    silent = call.settings.progress is False
-    # The bar is told the ending before the last tick, which draws it.
+    silent = options.settings.progress is False
+    # The listener leaves first: its last state must be known before the last tick paints it.
     painting = contextlib.nullcontext() if silent else bridge.on_tick(listener.tick)
     try:
         with painting, listener:
             yield listener
     except asyncio.CancelledError:
-        if not await stop.over():
+        if not await canceller.close():
             raise
         raise JobCancelled(listener.job_id) from None
     finally:
-        await stop.over()
+        await canceller.close()

@@ -1,17 +1,15 @@
-"""Runs a search or a crawl at the service: start, wait, collect."""
+"""Runs a search or crawl job at the service: starts it, waits for its end, collects its rows."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from webdata_nb.cache.fetched import Fetched
+from webdata_nb.cache.result import CallResult
 from webdata_nb.client import job_wait, paging
 from webdata_nb.client.client import Client
 from webdata_nb.contract.replies import ReceiptEntry, SearchStart, SearchStatus, StartReply
@@ -31,49 +29,59 @@ from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
 from webdata_nb.requests.job_spec import JobSpec
 
-# Together with the cancel that comes before it, this stays within the bridge's 3 s of grace.
-_SALVAGE_S: Final = 2.0
-# A search that visits no page ends sooner, or its providers are slow and a bar is welcome.
-_GLANCE_S: Final = 5
-# Whoever is interrupted during the start still learns which job to cancel: see `LATE_ANSWER_S`.
-PROMPT_S: Final = 1
+# Together with the cancel request before it, this stays within the 3 s that the bridge waits.
+_COLLECT_PARTIAL_S: Final = 2.0
+# A search that visits no page ends sooner, unless its providers are slow.
+_LONG_POLL_S: Final = 5
+# Short, so that a call that is interrupted during the start still learns its job's id: the client
+# waits for the reply of a cancelled start for `LATE_ANSWER_S`.
+START_WAIT_S: Final = 1
 
 log = logging.getLogger("webdata_nb")
 
 
-async def run(
-    client: Client,
-    spec: JobSpec,
-    call: CallOptions,
-    report: job_wait.Report,
-    started: Callable[[str], object],
-) -> Fetched:
-    """InputRun a search or a crawl to its end; `started` is told the job's id at once."""
-    kind = kind_of(spec)
-    # A deadline is the job's, not the start's: a short one leaves no time to wait in the start.
-    patient = call.timeout_s is None or call.timeout_s > _GLANCE_S
-    wait_s = PROMPT_S if spec.brief and patient else 0
-    begun = await within(call.timeout_s, start(client, spec, wait_s=wait_s))
-    started(begun.job_id)
-    result = begun.result if isinstance(begun, SearchStart) else None
-    if result is not None and result.status.terminal:
-        report(job_wait.progress_of(kind, result, elapsed_s=0.0))
-        return await _searched(result, brief=spec.brief)
-    return await follow(
-        client, kind, begun.job_id, spec.subject, call=call, report=report, brief=spec.brief
-    )
-
-
 def kind_of(spec: JobSpec) -> JobKind:
-    """Return the kind of job that `spec` starts."""
+    """Return the kind of job that a request starts."""
     return "search" if spec.op == "search" else "crawl"
 
 
 async def start(client: Client, spec: JobSpec, *, wait_s: int = 0) -> StartReply:
-    """Start the job that `spec` stands for; a search may be answered with its result."""
+    """Start the job of a request; the reply to a search may hold its result."""
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s)
     return await client.start_crawl(spec.body)
+
+
+async def start_call(client: Client, spec: JobSpec, options: CallOptions) -> StartReply:
+    """Start the job of a call; the service may wait shortly for the result of a brief search."""
+    # The timeout bounds the whole job: a short one leaves no time to wait within the start.
+    has_time = options.timeout_s is None or options.timeout_s > _LONG_POLL_S
+    wait_s = START_WAIT_S if spec.brief and has_time else 0
+    reply: StartReply = await within(options.timeout_s, start(client, spec, wait_s=wait_s))
+    return reply
+
+
+async def finish_call(
+    client: Client,
+    spec: JobSpec,
+    options: CallOptions,
+    reply: StartReply,
+    report: job_wait.Report,
+) -> CallResult:
+    """Return the rows of a started job, at once where the start's reply holds them."""
+    result = reply.result if isinstance(reply, SearchStart) else None
+    if result is not None and result.status.terminal:
+        report(job_wait.progress_of("search", result, elapsed_s=0.0))
+        return await _search_result(result, brief=spec.brief)
+    return await follow(
+        client,
+        kind_of(spec),
+        reply.job_id,
+        spec.subject,
+        options=options,
+        report=report,
+        brief=spec.brief,
+    )
 
 
 async def follow(
@@ -82,113 +90,117 @@ async def follow(
     job_id: str,
     subject: str,
     *,
-    call: CallOptions,
+    options: CallOptions,
     report: job_wait.Report,
     cancel_remote: bool = True,
     brief: bool = False,
-) -> Fetched:
-    """Wait for a job's end and collect its rows; `subject` is what a crawl started from.
+) -> CallResult:
+    """Wait for a job's end and collect its rows; `subject` is the start URL of a crawl.
 
-    A `brief` job, a search that visits no page, is first asked for its end without a stream.
+    The wait for a `brief` job, a search that visits no page, begins with a long poll.
     """
-    seen: list[SearchStatus] = []
-
-    async def glance() -> SearchStatus:
-        seen[:] = [await client.search_status(job_id, wait_s=_GLANCE_S)]
-        return seen[0]
-
-    harvest = CrawlRowReader(client, job_id, report)
-    collect = partial(_crawled, client, job_id, subject, harvest)
-    if kind == "search":
-        collect = partial(_found, client, job_id)
+    reader = CrawlRowReader(client, job_id, report) if kind == "crawl" else None
     try:
-        async with harvest if kind == "crawl" else nullcontext():
-            await job_wait.wait(
+        async with reader or nullcontext():
+            end = await job_wait.wait(
                 client,
                 kind,
                 job_id,
-                report=harvest.report,
-                deadline_s=call.timeout_s,
+                report=report if reader is None else reader.report,
+                deadline_s=options.timeout_s,
                 cancel_remote=cancel_remote,
-                glance=glance if brief else None,
+                long_poll_s=_LONG_POLL_S if brief else 0,
             )
     except asyncio.CancelledError:
         # `wait` has cancelled the job at the service by now; its rows so far are still there.
-        if call.on_cancel != "partial":
+        if options.on_cancel != "partial":
             raise
-        fetched = await _salvaged(collect())
-        if fetched is None:
+        partial = await _collect_partial(client, job_id, subject, reader)
+        if partial is None:
             raise
-        return replace(fetched, shortfall=None, interrupted=True)
+        return _unfinished(partial, interrupted=True)
     except JobTimeout as error:
-        fetched = await _salvaged(collect())
-        if fetched is None:
+        partial = await _collect_partial(client, job_id, subject, reader)
+        if partial is None:
             raise
-        return replace(fetched, shortfall=None, late=error)
-    if seen and seen[0].status.terminal:
-        return await _searched(seen[0], brief=brief)
-    fetched = await collect()
-    if kind == "crawl" and call.cache and fetched.worth_keeping:
-        return replace(fetched, receipt=await _receipt(client, job_id))
-    return fetched
+        return _unfinished(partial, timeout=error)
+    if end.result is not None:
+        return await _search_result(end.result, brief=brief)
+    result = await _collect(client, job_id, subject, reader)
+    if reader is not None and options.cache and result.outcome and result.outcome.cacheable:
+        return replace(result, receipt_entries=await _receipt_entries(client, job_id))
+    return result
 
 
-async def _receipt(client: Client, job_id: str) -> list[ReceiptEntry] | None:
-    """Return the whole receipt; rows that arrived are worth having without it."""
+def _unfinished(
+    result: CallResult, *, interrupted: bool = False, timeout: JobTimeout | None = None
+) -> CallResult:
+    """Return the rows of a job that was left before its end."""
+    if result.outcome is None:
+        return result
+    outcome = replace(result.outcome, shortfall=None, interrupted=interrupted, timeout=timeout)
+    return replace(result, outcome=outcome)
+
+
+async def _collect(
+    client: Client, job_id: str, subject: str, reader: CrawlRowReader | None
+) -> CallResult:
+    """Return the rows that the service has now; raises `Expired` where it has deleted them."""
+    if reader is None:
+        return await _search_result(await client.search_status(job_id))
+    status = await client.crawl_status(job_id, per_page=1, include_data=False)
+    batch, shortfall = await reader.rest(status.total_results)
+    outcome = of_crawl(status, batch.table, url=subject)
+    return CallResult.fetched(batch, replace(outcome, shortfall=shortfall))
+
+
+async def _collect_partial(
+    client: Client, job_id: str, subject: str, reader: CrawlRowReader | None
+) -> CallResult | None:
+    """Return the rows of a job that is no longer waited for, if they arrive in time."""
+    try:
+        async with asyncio.timeout(_COLLECT_PARTIAL_S):
+            return await _collect(client, job_id, subject, reader)
+    except (WebdataError, TimeoutError):
+        return None
+
+
+async def _receipt_entries(client: Client, job_id: str) -> list[ReceiptEntry] | None:
+    """Return the full receipt; the rows are worth having without it."""
     try:
         return await paging.receipt_entries(client, job_id)
     except (NotFound, NotSupported):
-        return None  # an extra of ours, which another service need not have
+        return None  # an extra of ours, which another service may lack
     except WebdataError as error:
         log.warning("the receipt of job %s did not arrive: %s", job_id, error)
         return None
 
 
-async def _found(client: Client, job_id: str) -> Fetched:
-    """Return a search's rows as they are now; raises `Expired` where they are kept no longer."""
-    return await _searched(await client.search_status(job_id))
-
-
-async def _crawled(client: Client, job_id: str, subject: str, harvest: CrawlRowReader) -> Fetched:
-    """Return a crawl's rows as they are now."""
-    told = await client.crawl_status(job_id, per_page=1, include_data=False)
-    batch, missing = await harvest.rest(told.total_results)
-    return Fetched(batch, of_crawl(told, batch.table, url=subject), told.error or "", missing)
-
-
-async def _searched(found: SearchStatus, *, brief: bool = False) -> Fetched:
-    refuse_expired(found)
-    # A few short rows take less time than their way to a thread and back.
+async def _search_result(status: SearchStatus, *, brief: bool = False) -> CallResult:
+    refuse_expired(status)
+    # A few short rows take less time than a switch of threads.
     batch = (
-        rows.batch("search", found.data)
+        rows.batch("search", status.data)
         if brief
-        else await asyncio.to_thread(rows.returning, "search", found.data)
+        else await asyncio.to_thread(rows.returning, "search", status.data)
     )
-    return Fetched(batch, of_search(found, found.data), found.error or "", missing(found))
+    outcome = replace(of_search(status, status.data), shortfall=shortfall_of(status))
+    return CallResult.fetched(batch, outcome)
 
 
-def refuse_expired(found: SearchStatus) -> None:
-    """Raise `Expired` where the service has kept the results no longer."""
-    if not found.result_expired:
+def refuse_expired(status: SearchStatus) -> None:
+    """Raise `Expired` where the service has deleted the results."""
+    if not status.result_expired:
         return
-    hours = found.retention_hours
-    kept = "a while" if hours is None else f"{hours:g} hours"
+    hours = status.retention_hours
+    retention = "a while" if hours is None else f"{hours:g} hours"
     raise Expired(
-        f"the service keeps raw results for {kept}, and these are gone: start a new job",
+        f"the service keeps raw results for {retention}, and these are gone: start a new job",
         status=HTTPStatus.GONE,
     )
 
 
-async def _salvaged(collecting: Awaitable[Fetched]) -> Fetched | None:
-    """Collect the rows of a job that nobody waits for any more, if they come at once."""
-    try:
-        async with asyncio.timeout(_SALVAGE_S):
-            return await collecting
-    except (WebdataError, TimeoutError):
-        return None
-
-
-def missing(found: SearchStatus) -> IncompleteResult | None:
-    """Return what says that fewer rows came than the service counts; None where all did."""
-    expected, arrived = found.total_results, len(found.data)
+def shortfall_of(status: SearchStatus) -> IncompleteResult | None:
+    """Return an error where fewer rows came than the service counts; None where all did."""
+    expected, arrived = status.total_results, len(status.data)
     return IncompleteResult(expected, arrived) if arrived < expected else None

@@ -1,4 +1,4 @@
-"""Ends a wait that has no job which could be cancelled."""
+"""Cancels a wait that has no job which could be cancelled at the service."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ T = TypeVar("T")
 
 
 class StreamCancelled(Exception):
-    """The reader has had enough."""
+    """The user has cancelled the stream."""
 
 
-async def unless(halt: asyncio.Event, work: Awaitable[T]) -> T:
-    """Wait for `work`; raises `StreamCancelled` once `halt` is set, and ends the work."""
+async def wait_unless_cancelled(cancelled: asyncio.Event, work: Awaitable[T]) -> T:
+    """Return the result of `work`; once `cancelled` is set, end it and raise `StreamCancelled`."""
     task: asyncio.Future[T] = asyncio.ensure_future(work)
-    halted = asyncio.ensure_future(halt.wait())
+    cancellation = asyncio.ensure_future(cancelled.wait())
     try:
-        first: list[asyncio.Future[Any]] = [task, halted]
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [task, cancellation]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         raise StreamCancelled
     finally:
         task.cancel()
-        halted.cancel()
-        await asyncio.gather(task, halted, return_exceptions=True)
+        cancellation.cancel()
+        await asyncio.gather(task, cancellation, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Brings the files of creatives into the cache, and names them in their rows."""
+"""Downloads the files of creatives into the cache, and adds their paths to the rows."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ if TYPE_CHECKING:
     from webdata_nb.client.client import Client
 
 FOLDER: Final = "creative-files"
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
-async def downloaded(client: Client, rows: Iterable[dict[str, Any]], root: Path) -> None:
-    """Give each stored file of the rows its path in the cache, as `file`.
+async def download_files(client: Client, rows: Iterable[dict[str, Any]], root: Path) -> None:
+    """Set `file` of each asset and preview to its path in the cache.
 
-    A file that cannot be had leaves its row as it is, but for an `error` at the file.
+    Where a download fails, the asset or preview gets an `error` instead.
     """
-    for told in _files(rows):
-        path = root / FOLDER / told["sha256"]
+    for asset in _stored_files(rows):
+        path = root / FOLDER / asset["sha256"]
         try:
             if not await asyncio.to_thread(path.exists):
-                data = await client.creative_file(told["sha256"])
-                await asyncio.to_thread(_keep, path, data)
+                data = await client.creative_file(asset["sha256"])
+                await asyncio.to_thread(_write, path, data)
         except (WebdataError, OSError, ValueError) as error:
-            told["error"] = f"the file was not brought here: {error}"
+            asset["error"] = f"the file could not be downloaded: {error}"
         else:
-            told["file"] = str(path)
+            asset["file"] = str(path)
 
 
-def _files(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _stored_files(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the assets and previews that the service has stored."""
     for row in rows:
         assets = row.get("assets")
         listed = [*assets] if isinstance(assets, list) else []
-        for told in (*listed, row.get("preview")):
-            # Only what is a hash names a file: the service must not choose a path here.
-            if isinstance(told, dict) and _HASH.fullmatch(str(told.get("sha256"))):
-                yield told
+        for asset in (*listed, row.get("preview")):
+            # Only a hash may name a file: the service must not choose a path here.
+            if isinstance(asset, dict) and _SHA256.fullmatch(str(asset.get("sha256"))):
+                yield asset
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> None:
     if hashlib.sha256(data).hexdigest() != path.name:
-        raise ValueError("its bytes do not have the hash that was told")
+        raise ValueError("its bytes do not match its hash")
     private_files.make_folder(path.parent, path.parents[1])
     private_files.tighten(path.parent)
     parquet.write_atomically(path, data, owner_only=True)

@@ -1,4 +1,4 @@
-"""Reads an advertiser's creatives, page by page, in one call that can be taken up again."""
+"""Reads the creatives of an advertiser page by page, and resumes an interrupted listing."""
 
 from __future__ import annotations
 
@@ -10,66 +10,64 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from webdata_nb.cache.fetched import Fetched
 from webdata_nb.cache.partials import PartialListing
+from webdata_nb.cache.result import CallResult
 from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.client import paging
 from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
-from webdata_nb.frames.receipt import of_creatives
+from webdata_nb.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.frames.rows import Batch, batch, returning
+from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.deadline import within
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.streams.cancellation import StreamCancelled, unless
-from webdata_nb.streams.creative_files import downloaded
+from webdata_nb.streams.cancellation import StreamCancelled, wait_unless_cancelled
+from webdata_nb.streams.creative_files import download_files
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
-    from webdata_nb.requests.call_options import CallOptions
-    from webdata_nb.streams.job_stream import Flow
+    from webdata_nb.streams.job_stream import StreamContext
 
 
-async def creatives(
-    client: Client, spec: JobSpec, call: CallOptions, listener: Listener
-) -> Fetched:
-    """Read every page, unless `max_rows` ends it sooner."""
-    memory = ResultCache.of_spec(spec, call)
-    partial = PartialListing.of(memory.root, memory.key) if call.cache else None
-    listing = _Listing(spec.subject, spec.max_rows, partial)
+async def fetch(
+    client: Client, spec: JobSpec, options: CallOptions, listener: Listener
+) -> CallResult:
+    """Read every page, or as many as `max_rows` needs."""
+    listing = _Listing(client, spec, options, listener)
     try:
-        await within(call.timeout_s, listing.read(client, spec.body, call, listener))
+        await within(options.timeout_s, listing.read())
     except asyncio.CancelledError:
-        if call.on_cancel != "partial":
+        if options.on_cancel != "partial":
             raise
-        return await asyncio.to_thread(listing.fetched, interrupted=True)
-    return await asyncio.to_thread(listing.fetched)
+        return await asyncio.to_thread(listing.result, interrupted=True)
+    return await asyncio.to_thread(listing.result)
 
 
 class _Listing:
-    """The pages of one advertiser, as they come in, and as an earlier call left them."""
+    """The pages of one advertiser, beginning with those that an earlier call has stored."""
 
     def __init__(
-        self, advertiser: str, max_rows: int | None, partial: PartialListing | None
+        self, client: Client, spec: JobSpec, options: CallOptions, listener: Listener
     ) -> None:
-        self._advertiser = advertiser
-        self._max_rows = max_rows
-        self._partial = partial
+        self._client = client
+        self._spec = spec
+        self._options = options
+        self._listener = listener
+        self._partial = _partial_listing(spec, options)
         self._replies: list[CreativesReply] = []
         self._shortfall: IncompleteResult | None = None
 
     @property
     def _rows(self) -> list[dict[str, Any]]:
         rows = [row for reply in self._replies for row in reply.creatives]
-        return rows[: self._max_rows]
+        return rows[: self._spec.max_rows]
 
-    async def read(
-        self, client: Client, body: dict[str, Any], call: CallOptions, listener: Listener
-    ) -> None:
-        """Read every page; one that cannot be read costs the rest, not what came before."""
-        self._replies = await _taken_up(self._partial, refresh=call.refresh)
+    async def read(self) -> None:
+        """Read every page; an unreadable page costs the later rows, not the earlier ones."""
+        self._replies = await _stored_replies(self._partial, refresh=self._options.refresh)
         try:
-            await self._read(client, body, listener)
+            await self._read_missing_pages()
         except IncompleteResult as error:
             self._shortfall = error
         except WebdataError as error:
@@ -80,33 +78,43 @@ class _Listing:
         else:
             if self._partial is not None:
                 await asyncio.to_thread(self._partial.delete)
-        if call.cache:
-            await downloaded(client, self._rows, call.settings.cache_dir)
+        if self._options.cache:
+            await download_files(self._client, self._rows, self._options.settings.cache_dir)
 
-    async def _read(self, client: Client, body: dict[str, Any], listener: Listener) -> None:
+    async def _read_missing_pages(self) -> None:
         if self._replies and self._replies[-1].cursor is None:
             return
-        pages = paging.creative_pages(client, body, max_rows=self._max_rows, read=self._replies[:])
+        pages = paging.creative_pages(
+            self._client, self._spec.body, max_rows=self._spec.max_rows, read=self._replies[:]
+        )
         async with aclosing(pages):
             async for reply in pages:
                 self._replies.append(reply)
-                listener.count(len(self._rows))
+                self._listener.count(len(self._rows))
                 if self._partial is not None:
-                    told = reply.model_dump(mode="json")
-                    await asyncio.to_thread(self._partial.append, told)
+                    page = reply.model_dump(mode="json")
+                    await asyncio.to_thread(self._partial.append, page)
 
-    def fetched(self, *, interrupted: bool = False) -> Fetched:
-        """Return what was read."""
+    def result(self, *, interrupted: bool = False) -> CallResult:
+        """Return the rows that were read."""
         rows = self._rows
-        outcome = of_creatives(self._replies, rows, advertiser=self._advertiser)
-        if len(rows) == self._max_rows:
-            self._shortfall = None  # the rows that were asked for are there
-        made = returning("creatives", rows)
-        return Fetched(made, outcome, shortfall=self._shortfall, interrupted=interrupted)
+        # A shortfall beyond `max_rows` is of no concern.
+        shortfall = None if len(rows) == self._spec.max_rows else self._shortfall
+        outcome = of_creatives(self._replies, rows, advertiser=self._spec.subject)
+        outcome = replace(outcome, shortfall=shortfall, interrupted=interrupted)
+        return CallResult.fetched(returning("creatives", rows), outcome)
 
 
-async def _taken_up(partial: PartialListing | None, *, refresh: bool) -> list[CreativesReply]:
-    """Return the pages that an earlier call got before it broke off."""
+def _partial_listing(spec: JobSpec, options: CallOptions) -> PartialListing | None:
+    """Return the stored pages of a request; None where the cache is off."""
+    if not options.cache:
+        return None
+    cache = ResultCache.of_spec(spec, options)
+    return PartialListing.of(cache.root, cache.key)
+
+
+async def _stored_replies(partial: PartialListing | None, *, refresh: bool) -> list[CreativesReply]:
+    """Return the pages that an earlier call stored before it broke off."""
     if partial is None:
         return []
     if refresh:
@@ -120,99 +128,98 @@ async def _taken_up(partial: PartialListing | None, *, refresh: bool) -> list[Cr
         return []
 
 
-async def stream(flow: Flow) -> AsyncGenerator[Batch, None]:
-    """Give the pages of a listing as they arrive; those that an earlier call got come first."""
-    pages = _Pages(flow)
-    async with aclosing(pages.read()) as replies:
+async def stream(context: StreamContext) -> AsyncGenerator[Batch, None]:
+    """Yield the pages of a listing as they arrive, beginning with the stored ones."""
+    listing = _ListingStream(context)
+    async with aclosing(listing.read()) as replies:
         async for reply in replies:
-            rows = pages.counted(reply)
+            rows = listing.take_rows(reply)
             if not rows:
                 continue
-            if flow.call.cache:
-                await downloaded(flow.client, rows, flow.call.settings.cache_dir)
-            flow.listener.count(pages.rows)
+            if context.options.cache:
+                folder = context.options.settings.cache_dir
+                await download_files(context.client, rows, folder)
+            context.listener.count(listing.row_count)
             yield await asyncio.to_thread(batch, "creatives", rows)
-    flow.tally.ended = pages.fetched()
+    context.stats.outcome = listing.outcome()
 
 
-class _Pages:
-    """The pages of one advertiser, of which only the numbers are kept."""
+class _ListingStream:
+    """The pages of one advertiser; keeps their totals, and drops their rows once yielded."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._told: list[CreativesReply] = []
+    def __init__(self, context: StreamContext) -> None:
+        self._context = context
+        self._partial = _partial_listing(context.spec, context.options)
+        self._replies: list[CreativesReply] = []
         self._shortfall: IncompleteResult | None = None
-        self._interrupted = False
-        self.rows = 0
+        self._cancelled = False
+        self.row_count = 0
 
     @property
-    def full(self) -> bool:
-        """Whether as many rows came as were asked for."""
-        return self._flow.spec.max_rows is not None and self.rows >= self._flow.spec.max_rows
+    def _has_all_rows(self) -> bool:
+        max_rows = self._context.spec.max_rows
+        return max_rows is not None and self.row_count >= max_rows
 
-    def counted(self, reply: CreativesReply) -> list[dict[str, Any]]:
-        """Return the rows of a page that are wanted."""
-        most = self._flow.spec.max_rows
-        rows = reply.creatives[: None if most is None else most - self.rows]
-        self.rows += len(rows)
-        self._told.append(reply.model_copy(update={"creatives": []}))
+    def take_rows(self, reply: CreativesReply) -> list[dict[str, Any]]:
+        """Return the rows of a page, up to `max_rows` of the listing."""
+        max_rows = self._context.spec.max_rows
+        rows = reply.creatives[: None if max_rows is None else max_rows - self.row_count]
+        self.row_count += len(rows)
+        self._replies.append(reply.model_copy(update={"creatives": []}))
         return rows
 
     async def read(self) -> AsyncGenerator[CreativesReply, None]:
-        """Give each page; one that cannot be read costs the rest, not what came before."""
-        flow = self._flow
-        memory = ResultCache.of_spec(flow.spec, flow.call)
-        partial = PartialListing.of(memory.root, memory.key) if flow.call.cache else None
-        earlier = await _taken_up(partial, refresh=flow.call.refresh)
-        for reply in earlier:
+        """Yield each page; an unreadable page costs the later rows, not the earlier ones."""
+        stored = await _stored_replies(self._partial, refresh=self._context.options.refresh)
+        for reply in stored:
             yield reply
-        if earlier and (earlier[-1].cursor is None or self.full):
+        if stored and (stored[-1].cursor is None or self._has_all_rows):
             return
         try:
-            async with aclosing(self._kept(earlier, partial)) as replies:
+            async with aclosing(self._fetch_and_store(stored)) as replies:
                 async for reply in replies:
                     yield reply
         except StreamCancelled:
-            self._interrupted = True
+            self._cancelled = True
         except IncompleteResult as error:
             self._shortfall = error
         except WebdataError as error:
-            if not self._told:
+            if not self._replies:
                 raise
-            self._shortfall = IncompleteResult(None, self.rows, why=str(error))
+            self._shortfall = IncompleteResult(None, self.row_count, why=str(error))
             self._shortfall.__cause__ = error
 
-    async def _kept(
-        self, earlier: list[CreativesReply], partial: PartialListing | None
+    async def _fetch_and_store(
+        self, stored: list[CreativesReply]
     ) -> AsyncGenerator[CreativesReply, None]:
-        """Give what is asked for now, and keep it until the listing is whole."""
-        async with aclosing(self._asked(earlier)) as replies:
+        """Yield the missing pages, and store them until the listing is complete."""
+        async with aclosing(self._fetch(stored)) as replies:
             async for reply in replies:
-                if partial is not None:
-                    await asyncio.to_thread(partial.append, reply.model_dump(mode="json"))
+                if self._partial is not None:
+                    await asyncio.to_thread(self._partial.append, reply.model_dump(mode="json"))
                 yield reply
-        if partial is not None:
-            await asyncio.to_thread(partial.delete)
+        if self._partial is not None:
+            await asyncio.to_thread(self._partial.delete)
 
-    async def _asked(self, earlier: list[CreativesReply]) -> AsyncGenerator[CreativesReply, None]:
-        flow = self._flow
-        began, most = asyncio.get_running_loop().time(), flow.call.timeout_s
+    async def _fetch(self, stored: list[CreativesReply]) -> AsyncGenerator[CreativesReply, None]:
+        context = self._context
+        now = asyncio.get_running_loop().time
+        started_at, timeout_s = now(), context.options.timeout_s
         pages = paging.creative_pages(
-            flow.client, flow.spec.body, max_rows=flow.spec.max_rows, read=earlier
+            context.client, context.spec.body, max_rows=context.spec.max_rows, read=stored
         )
         async with aclosing(pages):
             while True:
-                past = asyncio.get_running_loop().time() - began
-                left = None if most is None else max(0.0, most - past)
-                reply = await within(left, unless(flow.halt, anext(pages, None)))
+                left_s = None if timeout_s is None else max(0.0, timeout_s + started_at - now())
+                page = wait_unless_cancelled(context.cancelled, anext(pages, None))
+                reply = await within(left_s, page)
                 if reply is None:
                     return
                 yield reply
 
-    def fetched(self) -> Fetched:
-        """Return how the listing ended, without its rows."""
-        outcome = of_creatives(self._told, (), advertiser=self._flow.spec.subject)
-        if self._interrupted:
-            outcome = replace(outcome, status="cancelled")
-        shortfall = None if self.full else self._shortfall
-        return Fetched(batch("creatives", ()), outcome, shortfall=shortfall)
+    def outcome(self) -> JobOutcome:
+        """Return how the listing ended."""
+        outcome = of_creatives(self._replies, (), advertiser=self._context.spec.subject)
+        status = "cancelled" if self._cancelled else outcome.status
+        shortfall = None if self._has_all_rows else self._shortfall
+        return replace(outcome, status=status, shortfall=shortfall)

@@ -1,4 +1,4 @@
-"""What one input of a stream has given so far: its numbers, and its receipt at the end."""
+"""Counts the rows that one input of a stream has yielded, and builds its receipt."""
 
 from __future__ import annotations
 
@@ -14,102 +14,96 @@ from webdata_nb.frames.receipt import InputRun, JobOutcome
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from webdata_nb.cache.fetched import Fetched
     from webdata_nb.requests.inputs import Input
 
 
 class StreamStats:
-    """The count of one input's rows, as they are handed over.
+    """The state of one input of a stream.
 
     Attributes
     ----------
     job_id : str
-        The job at the service, once there is one.
-    ended : Fetched or None
-        How the service says that it ended, without the rows.
-    kept : dict or None
-        The receipt of an answer that was there already, which is this input's as well.
-    error : str or None
-        What an input of several is to say of its failure.
-    left : bool
-        Whether the job goes on without its reader.
+        The job at the service; empty before its start.
+    outcome : JobOutcome or None
+        How the job ended, as the service reports it.
+    cached_receipt : dict or None
+        The receipt of a cached or recorded result, which is this input's as well.
+    error_message : str or None
+        Why the input failed, where it is one of several.
+    job_left_running : bool
+        Whether the job continues after its stream was closed.
     """
 
-    def __init__(self, each: Input, service: str) -> None:
-        self.each = each
+    def __init__(self, request_input: Input, service: str) -> None:
+        self.input = request_input
         self.job_id = ""
-        self.ended: Fetched | None = None
-        self.kept: dict[str, Any] | None = None
-        self.error: str | None = None
-        self.left = False
+        self.outcome: JobOutcome | None = None
+        self.cached_receipt: dict[str, Any] | None = None
+        self.error_message: str | None = None
+        self.job_left_running = False
         self.rows = self.batches = 0
-        self._failed = 0
+        self._failed_rows = 0
         self._service = service
-        self._began: datetime | None = None
-        self._over: datetime | None = None
+        self._started_at: datetime | None = None
+        self._finished_at: datetime | None = None
         self._extraction: dict[str, Any] = {}
-        self._listing = f"{each.spec.op}-{secrets.token_hex(6)}"
+        self._listing_name = f"{request_input.spec.op}-{secrets.token_hex(6)}"
 
     @property
-    def under_way(self) -> bool:
-        """Whether a job runs for it."""
-        return bool(self.job_id) and self.ended is None
-
-    @property
-    def over(self) -> bool:
-        """Whether it was read to its end, whatever that is."""
-        return self._over is not None
+    def has_running_job(self) -> bool:
+        """Whether the job has started and not ended."""
+        return bool(self.job_id) and self.outcome is None
 
     @property
     def partition(self) -> str:
-        """What names its rows in a dataset: the job, or the listing where there is no job."""
-        kept = self.kept or {}
-        return str(self.job_id or kept.get("job_id") or self._listing)
+        """The name of its rows in a dataset: the job's id, or a random name for a listing."""
+        cached_receipt = self.cached_receipt or {}
+        return str(self.job_id or cached_receipt.get("job_id") or self._listing_name)
 
-    def begin(self) -> None:
-        """Take the time."""
-        self._began = datetime.now(UTC)
+    def start(self) -> None:
+        """Note the time of the start."""
+        self._started_at = datetime.now(UTC)
 
-    def end(self) -> None:
-        """Take the time again."""
-        self._over = datetime.now(UTC)
+    def finish(self) -> None:
+        """Note the time of the end."""
+        self._finished_at = datetime.now(UTC)
 
-    def add(self, table: pa.Table) -> None:
-        """Count a batch that is about to be handed over."""
+    def add_batch(self, table: pa.Table) -> None:
+        """Count a batch that is about to be yielded."""
         self.rows += table.num_rows
         self.batches += 1
-        self._failed += receipt.count_failed_rows(table)
+        self._failed_rows += receipt.count_failed_rows(table)
         self._extraction = extractions.summed(self._extraction, extractions.of_table(table))
 
-    def attrs(self) -> dict[str, Any] | None:
-        """Return the input's receipt as far as it came; None where it was never begun."""
-        if self._began is None:
+    def receipt(self) -> dict[str, Any] | None:
+        """Return the receipt of the rows so far; None where the input was not started."""
+        if self._started_at is None:
             return None
-        if self.kept is not None:
-            return self.kept
-        told = receipt.build(
-            self._outcome(),
-            request=self.each.spec.public,
+        if self.cached_receipt is not None:
+            return self.cached_receipt
+        attrs = receipt.build(
+            self._outcome_so_far(),
+            request=self.input.spec.public,
             service=self._service,
-            started_at=self._began,
-            finished_at=self._over or datetime.now(UTC),
+            started_at=self._started_at,
+            finished_at=self._finished_at or datetime.now(UTC),
         )
-        return {**told, "cache": "off", "file": None}
+        return {**attrs, "cache": "off", "file": None}
 
-    def _outcome(self) -> JobOutcome:
-        spec = self.each.spec
-        counted: dict[str, Any] = {
+    def _outcome_so_far(self) -> JobOutcome:
+        spec = self.input.spec
+        counts: dict[str, Any] = {
             "rows": self.rows,
-            "failed": self._failed,
+            "failed": self._failed_rows,
             "extraction": self._extraction,
         }
-        if self.ended is not None:
-            return replace(self.ended.outcome, **counted)
-        unfinished = JobStatus.CANCELLED if self.error is None else JobStatus.FAILED
-        status = JobStatus.RUNNING if self.left else unfinished
+        if self.outcome is not None:
+            return replace(self.outcome, **counts)
+        unfinished = JobStatus.CANCELLED if self.error_message is None else JobStatus.FAILED
+        status = JobStatus.RUNNING if self.job_left_running else unfinished
         job_id = self.job_id or None
-        return JobOutcome(spec.op, spec.subject, status.value, job_id, total=None, **counted)
+        return JobOutcome(spec.op, spec.subject, status.value, job_id, total=None, **counts)
 
-    def run(self) -> InputRun:
-        """Return its line in the receipt of several inputs."""
-        return InputRun(dict(self.each.labels), self.attrs(), self.error)
+    def input_run(self) -> InputRun:
+        """Return the entry of this input in the receipt of several inputs."""
+        return InputRun(dict(self.input.labels), self.receipt(), self.error_message)

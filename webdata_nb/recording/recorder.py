@@ -1,4 +1,4 @@
-"""Records how jobs were started and what they returned, and replays both."""
+"""Records and replays the results of calls, the starts of jobs and the rows of jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webdata_nb.cache.job_refs import JobRef
-from webdata_nb.cache.result import Result
+from webdata_nb.cache.result import CallResult
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import NotRecorded
@@ -21,46 +21,62 @@ if TYPE_CHECKING:
     from webdata_nb.requests.job_spec import JobSpec
 
 
+def _call_key(spec: JobSpec) -> CacheKey:
+    return cassette.recording_key(spec.op, spec.params(local=True))
+
+
 def _start_key(spec: JobSpec) -> CacheKey:
     return cassette.recording_key(spec.op, {"started": spec.params(local=True)})
 
 
-def _result_key(kind: JobKind, job_id: str) -> CacheKey:
+def _job_key(kind: JobKind, job_id: str) -> CacheKey:
     return cassette.recording_key(kind, {"job_id": job_id})
 
 
-async def record_start(folder: Path, spec: JobSpec, job_id: str) -> None:
+async def record_call(folder: Path, spec: JobSpec, result: CallResult) -> None:
+    """Record the result of a call."""
+    put = partial(cassette.put, cached=result.cache_file)
+    key = _call_key(spec)
+    await asyncio.to_thread(put, folder, key, spec.subject, result.table, result.attrs)
+
+
+async def replay_call(folder: Path, spec: JobSpec) -> CallResult:
+    """Return the recorded result of a call; raises `NotRecorded`."""
+    key = _call_key(spec)
+    entry = await asyncio.to_thread(cassette.get, folder, key, spec.subject, spec.columns)
+    return CallResult.recorded(*entry)
+
+
+async def record_job_start(folder: Path, spec: JobSpec, job_id: str) -> None:
     """Record the start of a job."""
-    no_rows = rows.joined(spec.op, ()).table
-    attrs = {"job_id": job_id}
-    await asyncio.to_thread(cassette.put, folder, _start_key(spec), spec.subject, no_rows, attrs)
+    key, no_rows = _start_key(spec), rows.joined(spec.op, ()).table
+    await asyncio.to_thread(cassette.put, folder, key, spec.subject, no_rows, {"job_id": job_id})
 
 
-async def replay_start(folder: Path, spec: JobSpec) -> str:
+async def replay_job_start(folder: Path, spec: JobSpec) -> str:
     """Return the id of the job that was started while recording; raises `NotRecorded`."""
-    key = _start_key(spec)
-    _, _, attrs = await asyncio.to_thread(cassette.get, folder, key, spec.subject, ())
+    _, _, attrs = await asyncio.to_thread(cassette.get, folder, _start_key(spec), spec.subject, ())
     return str(attrs["job_id"])
 
 
-async def record_result(folder: Path, job_ref: JobRef, result: Result) -> None:
+async def record_job_result(folder: Path, job_ref: JobRef, result: CallResult) -> None:
     """Record the rows of a job."""
-    key = _result_key(job_ref.kind, job_ref.job_id)
+    key = _job_key(job_ref.kind, job_ref.job_id)
     attrs = {**result.attrs, "subject": job_ref.subject}
-    put = partial(cassette.put, cached=result.receipt_of)
+    put = partial(cassette.put, cached=result.cache_file)
     await asyncio.to_thread(put, folder, key, job_ref.job_id, result.table, attrs)
 
 
-async def replay_result(folder: Path, job_ref: JobRef) -> Result:
+async def replay_job_result(folder: Path, job_ref: JobRef) -> CallResult:
     """Return the recorded rows of a job; raises `NotRecorded`."""
-    key = _result_key(job_ref.kind, job_ref.job_id)
-    played = await asyncio.to_thread(cassette.get, folder, key, job_ref.job_id, job_ref.shown)
-    return Result.played(*played)
+    key = _job_key(job_ref.kind, job_ref.job_id)
+    entry = await asyncio.to_thread(cassette.get, folder, key, job_ref.job_id, job_ref.shown)
+    return CallResult.recorded(*entry)
 
 
-async def replay_progress(folder: Path, job_ref: JobRef) -> Progress:
+async def replay_job_progress(folder: Path, job_ref: JobRef) -> Progress:
     """Return a job's progress: every recorded job has ended."""
-    result = await replay_result(folder, job_ref)
+    result = await replay_job_result(folder, job_ref)
     counts = result.attrs["counts"]
     return Progress(
         job_id=job_ref.job_id,
@@ -82,7 +98,7 @@ async def find_job(folder: Path, job_id: str, service: str) -> JobRef:
     """
     kinds: tuple[JobKind, ...] = ("crawl", "search")
     for kind in kinds:
-        attrs = await asyncio.to_thread(cassette.attrs, folder, _result_key(kind, job_id))
+        attrs = await asyncio.to_thread(cassette.attrs, folder, _job_key(kind, job_id))
         if attrs is not None:
             digest = JobRef.for_foreign_job(job_id, kind, service).digest
             return JobRef(job_id, kind, str(attrs["subject"]), digest, tuple(attrs["shown"]))

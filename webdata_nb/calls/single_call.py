@@ -1,0 +1,152 @@
+"""Runs a call with one input: cache look-up, job at the service, store, frame."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.cache.result import CallResult, deliver
+from webdata_nb.cache.result_cache import ResultCache
+from webdata_nb.display.progress_view import UNITS
+from webdata_nb.errors import (
+    BadAnswer,
+    ConnectionFailed,
+    IncompleteResult,
+    JobFailed,
+    LocalServiceError,
+    QuotaExhausted,
+    RateLimited,
+    ServiceFault,
+    WebdataError,
+)
+from webdata_nb.frames import receipt
+from webdata_nb.jobs import runner
+from webdata_nb.jobs.progress_scope import show_progress
+from webdata_nb.recording import recorder
+from webdata_nb.requests.call_options import CallOptions
+from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.streams import creatives_listing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Errors that may be gone at the next call: `stale_if_error` replaces these by a cached result.
+TRANSIENT_ERRORS: Final = (
+    BadAnswer,
+    ConnectionFailed,
+    IncompleteResult,
+    JobFailed,
+    LocalServiceError,
+    QuotaExhausted,
+    RateLimited,
+    ServiceFault,
+)
+
+
+async def run(spec: JobSpec, options: CallOptions) -> pd.DataFrame:
+    """Return the frame of one request.
+
+    Raises
+    ------
+    OfflineError
+        Offline mode is on and the cache has no answer.
+    JobFailed, JobCancelled, IncompleteResult
+        Rows are missing; what arrived is on the error.
+    WebdataError
+        Any error of the connection.
+    """
+    return await deliver(await fetch_result(spec, options), options)
+
+
+async def fetch_result(spec: JobSpec, options: CallOptions) -> CallResult:
+    """Return the rows of one request: recorded, cached or from the service."""
+    if options.settings.replay is not None:
+        return await recorder.replay_call(options.settings.replay, spec)
+    if spec.only_new:
+        result = await _fetch_new_creatives(spec, options)
+    else:
+        result = await _look_up_or_fetch(spec, options)
+    if options.settings.record is not None and result.complete:
+        await recorder.record_call(options.settings.record, spec, result)
+    return result
+
+
+async def _look_up_or_fetch(spec: JobSpec, options: CallOptions) -> CallResult:
+    cache = ResultCache.of_spec(spec, options)
+    if not options.cache and not options.settings.offline:
+        return await _fetch(spec, options, cache)
+    requested_at = datetime.now(UTC)
+    cached = await asyncio.to_thread(cache.look_up, spec.columns)
+    if cached is not None:
+        return cached
+    async with cache.single_flight():
+        cached = await asyncio.to_thread(cache.look_up, spec.columns, since=requested_at)
+        if cached is not None:
+            return cached
+        return await _fetch(spec, options, cache)
+
+
+async def _fetch_new_creatives(spec: JobSpec, options: CallOptions) -> CallResult:
+    """Fetch a listing, and omit the creatives of the newest cached one.
+
+    The cache stores the whole listing, which the next call compares with.
+    """
+    cache = ResultCache.of_spec(spec, options)
+    async with cache.single_flight():
+        earlier = await asyncio.to_thread(cache.newest_snapshot, ("creative_id",))
+        result = await _fetch(spec, options, cache)
+    return await asyncio.to_thread(result.without_creatives_of, earlier)
+
+
+async def _fetch(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
+    """Fetch and store the rows; a stale result replaces an error where the call allows it."""
+    started_at = datetime.now(UTC)
+    try:
+        result = await _run(spec, options, cache)
+    except TRANSIENT_ERRORS as error:
+        return await stale_result(spec, cache, error)
+    job_error = result.error()
+    if isinstance(job_error, TRANSIENT_ERRORS):
+        with suppress(WebdataError):
+            return await stale_result(spec, cache, job_error)
+    store = partial(
+        cache.store, result, columns=spec.columns, request=spec.public, started_at=started_at
+    )
+    # Without a file to write, a few short rows take less time than a switch of threads.
+    return store() if spec.brief and not options.cache else await asyncio.to_thread(store)
+
+
+async def stale_result(spec: JobSpec, cache: ResultCache, error: WebdataError) -> CallResult:
+    """Return the cached result that replaces an error; raises the error where there is none."""
+    snapshot = await asyncio.to_thread(cache.stale_snapshot, spec.columns)
+    if snapshot is None:
+        raise error
+    age_s = (datetime.now(UTC) - snapshot.at).total_seconds()
+    warnings.warn(
+        f"{spec.op} {receipt.shorten(spec.subject)}: using a cached result from {age_s:.0f} s ago, "
+        f"because of {type(error).__name__}: {error}",
+        stacklevel=2,
+    )
+    return CallResult.cached(snapshot, "stale")
+
+
+async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:
+    """Run the job or the listing of a request at the service."""
+    description = f"{spec.op} {receipt.shorten(spec.subject)}"
+    async with show_progress(description, spec.total, options, unit=UNITS[spec.op]) as listener:
+        async with options.connection.client(options.settings, seen_s=options.seen_s) as client:
+            if spec.op == "creatives":
+                result = await creatives_listing.fetch(client, spec, options, listener)
+            else:
+                reply = await runner.start_call(client, spec, options)
+                listener.job_id = reply.job_id
+                if options.cache:
+                    cache.write_job_ref(cache.job_ref_of(spec, reply.job_id))
+                result = await runner.finish_call(client, spec, options, reply, listener.report)
+        if result.outcome is not None:
+            listener.ended(result.outcome.status)
+        return result
