@@ -8,6 +8,7 @@ import pytest
 
 from tests.service.addresses import NAME_TEXT
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import resolver as resolver_module
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.resolver import Resolver
@@ -162,7 +163,7 @@ async def test_closing_ends_lookups(names: Names) -> None:
 async def test_only_so_many_names_are_kept(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolver_module, "_MAX_KEPT", 2)
+    monkeypatch.setattr(resolver_module, "_MAX_CACHED", 2)
     for name in ("one", "two", "three"):
         names.known[name] = ["93.184.215.14"]
         await resolver.addresses(name, 80)
@@ -180,3 +181,31 @@ async def test_the_system_is_asked_by_default() -> None:
         assert caught.value.kind == "dns"
     finally:
         await resolver.close()
+
+
+async def test_silent_names_of_one_account_delay_no_other_account(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver_module, "LOOKUP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(resolver_module, "QUEUE_S", 0.1)
+
+    async def lookup(host: str) -> Sequence[str]:
+        if host.startswith("silent"):
+            await asyncio.Event().wait()
+        return ["93.184.215.14"]
+
+    async def addresses(account: str, host: str) -> tuple[str, ...]:
+        with on_behalf_of(account):
+            return await opened.addresses(host, 80)
+
+    opened = Resolver(TEAM, lookup=lookup, clock=clock)
+    hosts = [*(f"silent{n}" for n in range(40)), "victim"]
+    crowd = [asyncio.create_task(addresses("a", host)) for host in hosts]
+    await asyncio.sleep(0)
+    # Neither while the other account's lookup of the name waits, nor after it has failed.
+    assert await addresses("b", "victim") == ("93.184.215.14",)
+    outcomes = await asyncio.gather(*crowd, return_exceptions=True)
+    assert all(isinstance(outcome, FetchError) for outcome in outcomes[:-1])
+    assert await addresses("b", "victim") == ("93.184.215.14",)
+    assert await addresses("a", "victim") == ("93.184.215.14",)
+    await opened.close()

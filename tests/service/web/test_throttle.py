@@ -10,6 +10,7 @@ from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.pacing.circuit_breaker import BreakerPolicy
 from webdata_nb.pacing.host_pacing import HostPolicy
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import throttle as throttle_module
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 
@@ -371,3 +372,38 @@ async def test_hosts_of_subresources_are_not_stored(throttle: HostThrottle) -> N
     await throttle.wait_unqueued("named.test", max_wait_s=1.0)
     await throttle.report_success("named.test")
     assert not throttle._queues
+
+
+async def test_error_replies_to_one_account_close_the_host_to_that_account_only(
+    throttle: HostThrottle, time: Time
+) -> None:
+    log = StartLog(throttle, time)
+
+    async def request(account: str, *, fails: bool) -> None:
+        with on_behalf_of(account):
+            await log.visit(account)
+            if fails:
+                await throttle.report_error_reply("site.test")
+            else:
+                await throttle.report_success("site.test")
+
+    for _ in range(FAILURES):
+        await time.pass_for(request("a", fails=True))
+    await time.pass_for(request("b", fails=False))
+    assert log.starts[-1] == ("b", 0.0)
+    # The first open period costs the account time, and a further failure its requests.
+    await time.pass_for(request("a", fails=True), request("b", fails=False))
+    assert log.starts[-2:] == [("b", 0.0), ("a", 10.0)]
+    with pytest.raises(FetchError) as caught:
+        await request("a", fails=False)
+    assert caught.value.kind == "host_unavailable"
+    await time.pass_for(request("b", fails=False))
+    assert log.starts[-1] == ("b", 10.0)
+
+
+async def test_error_replies_to_two_accounts_close_the_host_to_all(throttle: HostThrottle) -> None:
+    for number in range(2 * FAILURES):
+        with on_behalf_of("ab"[number % 2]):
+            await throttle.report_error_reply("site.test")
+    with on_behalf_of("c"), pytest.raises(FetchError, match="failed"):
+        await throttle.wait_unqueued("site.test", max_wait_s=5.0)

@@ -202,7 +202,7 @@ class PoliteFetcher:
         if fetched.status in OVERLOAD_STATUS:
             await self._throttle.report_overload(host, fetched.retry_after_s)
         elif fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            await self._throttle.report_failure(host)
+            await self._throttle.report_error_reply(host)
         elif fetched.status not in TRANSIENT_STATUS:
             await self._throttle.report_success(host)
         return fetched

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
-from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
+from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 
 if TYPE_CHECKING:
     from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -27,7 +27,9 @@ CACHE_S: Final = 60.0
 """How long an answer is used again, a failure too."""
 LOOKUP_TIMEOUT_S: Final = 10.0
 """How long one lookup may take."""
-_MAX_KEPT: Final = 10_000
+QUEUE_S: Final = 30.0
+"""How long a lookup may wait for its start, behind other lookups of the same account."""
+_MAX_CACHED: Final = 10_000
 _THREADS: Final = 16
 # For accounts without a lookup under way: names whose servers are silent hold threads for long.
 _SPARE_THREADS: Final = 16
@@ -62,10 +64,12 @@ class Resolver(AbstractResolver):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = policy
-        self._lookup: Lookup = _SystemLookup() if lookup is None else lookup
+        self._lookup: Lookup = _ask_system if lookup is None else lookup
         self._clock = clock
-        self._kept: dict[str, _LookupResult] = {}
-        self._asking: dict[str, asyncio.Task[_LookupResult]] = {}
+        self._cache: dict[str, _LookupResult] = {}
+        self._free = FairSemaphore(_THREADS, spare=_SPARE_THREADS)
+        # By account and host: nobody waits for a lookup in another account's queue.
+        self._lookups: dict[tuple[str, str], asyncio.Task[_LookupResult]] = {}
 
     async def addresses(self, host: str, port: int) -> tuple[str, ...]:
         """Give the addresses of a host, all of them allowed for this port.
@@ -104,7 +108,7 @@ class Resolver(AbstractResolver):
 
     async def close(self) -> None:
         """Give up the lookups under way."""
-        asking = list(self._asking.values())
+        asking = list(self._lookups.values())
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
@@ -120,25 +124,47 @@ class Resolver(AbstractResolver):
             raise FetchError("dns", _no_address(host)) from None
 
     async def _answer(self, host: str) -> _LookupResult:
-        kept = self._kept.get(host)
-        if kept is not None and self._clock() < kept.until:
+        if (kept := self._cached(host)) is not None:
             return kept
-        task = self._asking.get(host)
+        key = (current_account(), host)
+        task = self._lookups.get(key)
         if task is None:
-            task = self._asking[host] = asyncio.create_task(self._ask(host))
+            task = self._lookups[key] = asyncio.create_task(self._ask(key))
         # Others may be waiting for the same name, so one caller's cancellation must not end it.
         return await asyncio.shield(task)
 
-    async def _ask(self, host: str) -> _LookupResult:
+    async def _ask(self, key: tuple[str, str]) -> _LookupResult:
+        _, host = key
         try:
-            answer = await self._look_up(host)
-            self._kept.pop(host, None)
-            self._kept[host] = answer
-            if len(self._kept) > _MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
-            return answer
+            if not await self._may_start():
+                said = f"The lookup of {host!r} did not start within {QUEUE_S:g} s; try later."
+                return _LookupResult(self._clock(), problem=said, silent=True)
+            try:
+                return self._cached(host) or self._store(host, await self._look_up(host))
+            finally:
+                self._free.release()
         finally:
-            del self._asking[host]
+            del self._lookups[key]
+
+    async def _may_start(self) -> bool:
+        """Wait for a place among the lookups; tell whether there was one in time."""
+        try:
+            async with asyncio.timeout(QUEUE_S):
+                await self._free.acquire()
+        except TimeoutError:
+            return False
+        return True
+
+    def _cached(self, host: str) -> _LookupResult | None:
+        kept = self._cache.get(host)
+        return kept if kept is not None and self._clock() < kept.until else None
+
+    def _store(self, host: str, answer: _LookupResult) -> _LookupResult:
+        self._cache.pop(host, None)
+        self._cache[host] = answer
+        if len(self._cache) > _MAX_CACHED:
+            del self._cache[next(iter(self._cache))]
+        return answer
 
     async def _look_up(self, host: str) -> _LookupResult:
         try:
@@ -164,24 +190,18 @@ class Resolver(AbstractResolver):
         return _no_address(host)
 
 
-class _SystemLookup:
-    """The operating system's resolver, in threads of its own: a slow name blocks nothing else.
+async def _ask_system(host: str) -> Sequence[str]:
+    """Ask the operating system's resolver in a daemon thread.
 
-    They are daemon threads, not an executor's: Python waits for those when it exits, and a name
-    server that is silent would hold the exit up.
+    Python waits for an executor's threads when it exits, and a silent name server would delay
+    the exit.
     """
-
-    def __init__(self) -> None:
-        self._free = FairSemaphore(_THREADS, spare=_SPARE_THREADS)
-
-    async def __call__(self, host: str) -> Sequence[str]:
-        async with self._free:
-            loop = asyncio.get_running_loop()
-            answer: asyncio.Future[list[str]] = loop.create_future()
-            threading.Thread(
-                target=_answer, args=(loop, answer, host), name="webdata-dns", daemon=True
-            ).start()
-            return await answer
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+    threading.Thread(
+        target=_answer, args=(loop, answer, host), name="webdata-dns", daemon=True
+    ).start()
+    return await answer
 
 
 def _answer(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[list[str]], host: str) -> None:

@@ -8,9 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from webdata_nb.pacing.circuit_breaker import CLOSED, Circuit
 from webdata_nb.pacing.host_pacing import (
     MAX_WAIT_S,
     START_NOW,
@@ -22,11 +23,14 @@ from webdata_nb.pacing.host_pacing import (
 )
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.fair_scheduler import current_account
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _MAX_HOSTS: Final = 4096
+# Accounts per host whose server errors are counted.
+_MAX_ACCOUNTS: Final = 256
 
 
 class Throttle(Protocol):
@@ -89,6 +93,14 @@ class Throttle(Protocol):
         """Report a failure of one page. It slows nothing down; many in a row are an outage."""
         ...
 
+    async def report_error_reply(self, host: str) -> None:
+        """Report a server error (5xx) of one page.
+
+        It counts for the account that requested the page, and for all accounts once the pages of
+        another account have failed too: one account cannot make a host unavailable for others.
+        """
+        ...
+
     async def report_success(self, host: str) -> None:
         """Report a successful reply."""
         ...
@@ -113,6 +125,9 @@ class _HostQueue:
     history: HostHistory = field(default_factory=HostHistory)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     length: int = 0
+    # Server errors in a row, for each account that met them since the last success of any.
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    failed_accounts: set[str] = field(default_factory=set)
 
 
 class HostThrottle:
@@ -148,6 +163,7 @@ class HostThrottle:
     ) -> AsyncIterator[float]:
         """Wait in the host's queue, and for its delay and pauses."""
         queue = self._queue(host)
+        max_wait_s -= await self._wait_for_own_circuit(host, queue, max_wait_s)
         if not queue.length and self._try_start(queue, delay_s) == START_NOW:
             yield 0.0
             return
@@ -181,6 +197,7 @@ class HostThrottle:
         if queue is None and delay_s <= 0:
             return  # A page may name any number of hosts: do not store unknown ones.
         queue = queue or self._queue(host)
+        max_wait_s -= await self._wait_for_own_circuit(host, queue, max_wait_s)
         while (decision := self._try_start(queue, delay_s)).wait_s > 0:
             if decision.wait_s > max_wait_s:
                 raise _host_paused(host, decision, queue.history)
@@ -200,11 +217,25 @@ class HostThrottle:
         queue = self._queue(host)
         queue.history = queue.history.after_failure(self._clock(), self._policy)
 
+    async def report_error_reply(self, host: str) -> None:
+        """Count an error reply in the circuit breaker of the account, or of all accounts."""
+        queue, account, now = self._queue(host), current_account(), self._clock()
+        own = queue.circuits.pop(account, CLOSED)
+        if len(queue.circuits) >= _MAX_ACCOUNTS:
+            del queue.circuits[next(iter(queue.circuits))]
+        queue.circuits[account] = own.after_failure(self._policy.breaker, now)
+        queue.failed_accounts.add(account)
+        if len(queue.failed_accounts) > 1:
+            queue.failed_accounts = set(list(queue.failed_accounts)[:2])
+            queue.history = queue.history.after_failure(now, self._policy)
+
     async def report_success(self, host: str) -> None:
-        """Shorten the host's pause, and reset its circuit breaker."""
+        """Shorten the host's pause, and reset its circuit breakers."""
         queue = self._queues.get(host)
         if queue is not None:
             queue.history = queue.history.after_success(self._policy)
+            queue.circuits.pop(current_account(), None)
+            queue.failed_accounts.clear()
 
     def _queue(self, host: str) -> _HostQueue:
         queue = self._queues.get(host)
@@ -228,6 +259,23 @@ class HostThrottle:
         if decision == START_NOW:
             queue.history = queue.history.after_start(now)
         return decision
+
+    async def _wait_for_own_circuit(self, host: str, queue: _HostQueue, max_wait_s: float) -> float:
+        """Wait while the circuit of this task's account is open; return the seconds waited.
+
+        The wait is outside the host's queue: requests of other accounts go past it.
+        """
+        circuit = queue.circuits.get(current_account(), CLOSED)
+        open_s = circuit.remaining_s(self._clock())
+        if not open_s:
+            return 0.0
+        history = replace(queue.history, circuit=circuit)
+        decision = StartDecision(open_s, "circuit_open")
+        if open_s > max_wait_s or history.must_give_up(decision):
+            raise _host_paused(host, decision, history)
+        with waiting_for(f"a pause of {host}", open_s):
+            await self._sleep(open_s)
+        return open_s
 
     async def _enter_queue(
         self, host: str, queue: _HostQueue, stack: ExitStack, limit_s: float

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from webdata_nb.contract.webhook_payloads import Notice
 from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.outbox import Delivery, Due, Outbox
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.retry import StoreRetry
@@ -94,10 +95,8 @@ class Deliverer:
         """Send to one endpoint until nothing is due there."""
         key = (due.account_id, due.endpoint)
         try:
-            while (
-                delivery := await self._outbox.take(due, lease_s=LEASE_S, now=self._clock())
-            ) is not None:
-                await self._attempt(delivery)
+            with on_behalf_of(due.account_id):
+                await self._send_due(due)
         except Exception as error:
             if isinstance(error, StoreUnavailable):
                 log.warning("webhooks wait: %s", error)
@@ -109,6 +108,12 @@ class Deliverer:
             if not self._lanes[key]:
                 del self._lanes[key]
             self._wake.set()
+
+    async def _send_due(self, due: Due) -> None:
+        while (
+            delivery := await self._outbox.take(due, lease_s=LEASE_S, now=self._clock())
+        ) is not None:
+            await self._attempt(delivery)
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:
