@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -44,8 +45,8 @@ def test_arguments_win_over_options_over_environment(monkeypatch: pytest.MonkeyP
     assert current().base_url == "http://environment.test"
     settings.options.base_url = "http://options.test"
     assert current().base_url == "http://options.test"
-    assert current(base_url="http://argument.test").base_url == "http://argument.test"
-    assert current(base_url=None).base_url == "http://options.test"
+    assert current(Options(base_url="http://argument.test")).base_url == "http://argument.test"
+    assert current(Options(base_url=None)).base_url == "http://options.test"
 
 
 def test_false_and_zero_are_given_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +54,7 @@ def test_false_and_zero_are_given_values(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("WEBDATA_PROGRESS", "1")
     monkeypatch.setenv("WEBDATA_TTL", "60")
     settings.options.offline = False
-    found = current(progress=False, ttl=0)
+    found = current(Options(progress=False, ttl=0))
     assert (found.offline, found.progress, found.ttl) == (False, False, 0)
 
 
@@ -86,7 +87,7 @@ def test_home_holds_data_cache_and_logs(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_folders_are_absolute_and_know_the_home_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_HOME", "~/web")
     assert current().data_dir == Path.home() / "web" / "data"
-    assert current(cache_dir="near").cache_dir == Path.cwd() / "near"
+    assert current(Options(cache_dir="near")).cache_dir == Path.cwd() / "near"
 
 
 @pytest.mark.parametrize("word", ["1", "on", "Yes", "TRUE"])
@@ -137,7 +138,9 @@ def test_ttl_may_be_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_slash_at_the_end_of_a_base_url_goes() -> None:
-    assert current(base_url="https://example.com/api/").base_url == "https://example.com/api"
+    assert (
+        current(Options(base_url="https://example.com/api/")).base_url == "https://example.com/api"
+    )
 
 
 def test_engines_and_providers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +181,7 @@ def test_mappings_merge_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_A_URL", "http://a.test")
     monkeypatch.setenv("WEBDATA_B_URL", "http://b.test")
     settings.options.providers["b"] = Provider("http://b2.test")
-    found = current(providers={"c": Provider("http://c.test")})
+    found = current(Options(providers={"c": Provider("http://c.test")}))
     assert {name: each.url for name, each in found.providers.items()} == {
         "a": "http://a.test",
         "b": "http://b2.test",
@@ -188,9 +191,9 @@ def test_mappings_merge_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_engines_and_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="engine_four"):
-        current(engines={"engine_four": ("x",)})
+        current(Options(engines={"engine_four": ("x",)}))
     with pytest.raises(TypeError, match="retires"):
-        current(retires=3)  # type: ignore[call-arg]
+        Options(retires=3)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="retires"):
         settings.options.retires = 3  # type: ignore[attr-defined]
 
@@ -215,6 +218,15 @@ def test_secrets_compare_hash_and_pickle() -> None:
     assert pickle.loads(pickle.dumps(Secret("a"))) == Secret("a")
 
 
-def test_options_offer_exactly_what_settings_have() -> None:
-    assert {each.name for each in fields(Options)} == {each.name for each in fields(Settings)}
-    assert set(settings.Overrides.__annotations__) == {each.name for each in fields(Settings)}
+def test_options_and_settings_have_same_fields() -> None:
+    assert [each.name for each in fields(Options)] == [each.name for each in fields(Settings)]
+
+
+def test_guide_and_docstring_describe_every_setting() -> None:
+    guide = Path("docs/guide/settings.md").read_text()
+    described = (Options.__doc__ or "").partition("Attributes")[2].partition("Examples")[0]
+    for each in fields(Options):
+        entry = rf"(?m)^    [\w, ]*\b{each.name}\b[\w, ]* : "
+        assert re.search(entry, described), each.name
+        variable = each.metadata["source"].variable
+        assert variable is None or variable in guide

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
@@ -31,7 +31,7 @@ from webdata_nb.client.client import Client
 from webdata_nb.client.transport import Address, Locate
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotRecorded, OfflineError
-from webdata_nb.settings import Overrides, Secret, Settings
+from webdata_nb.settings import Options, Secret, Settings
 
 LOCAL: Final = "local"
 _CLOSE_S: Final = 1.0
@@ -210,25 +210,24 @@ class Connection:
     """
 
     def __init__(self, *, base_url: str | None = None, api_key: str | None = None) -> None:
-        self._named: Overrides = {"base_url": base_url}
-        if api_key is not None:
-            self._named["api_key"] = Secret(_text("api_key", api_key))
+        self._base_url = base_url
+        self._api_key = None if api_key is None else Secret(_text("api_key", api_key))
         self._pool = Pool()
         # Whoever unpickles a job has nothing to close: its connection ends with it.
         weakref.finalize(self, _dropped, self._pool).atexit = False
         self.settings()
 
-    def settings(self, **given: Unpack[Overrides]) -> Settings:
-        """Return the settings of a call made now.
+    def settings(self, arguments: Options | None = None) -> Settings:
+        """Return the settings of a call made now; `arguments` are those of the call.
 
         Raises
         ------
         InvalidArgument
-            An argument, option or variable that cannot be right.
+            An argument, option or variable has a value that is not allowed.
         """
+        own = Options(base_url=self._base_url, api_key=self._api_key)
         try:
-            named: Overrides = {**self._named, **given}
-            chosen = settings.current(**named)
+            chosen = settings.current(own, arguments or Options())
         except (ValueError, TypeError) as error:
             raise InvalidArgument(str(error)) from None
         _apply_log_level(chosen.log)
@@ -306,12 +305,11 @@ class Connection:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle what names the service, key included, and nothing that is open."""
-        key = self._named.get("api_key")
-        revealed = key.reveal() if isinstance(key, Secret) else key
-        return _restored, (type(self), self._named["base_url"], revealed)
+        api_key = None if self._api_key is None else self._api_key.reveal()
+        return _restored, (type(self), self._base_url, api_key)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self._named['base_url']!r})"
+        return f"{type(self).__name__}(base_url={self._base_url!r})"
 
 
 async def _located(pool: Pool, chosen: Settings) -> Address | None:

@@ -1,45 +1,17 @@
-"""What a call runs with: arguments > `options` > environment > defaults.
+"""Resolves the settings of a call: arguments > `options` > environment > defaults.
 
-The only place of the toolkit that reads the environment, at each call, so that a notebook may
-change it between two cells.
-
-==========================  ==================================================================
-variable                    meaning
-==========================  ==================================================================
-WEBDATA_BASE_URL            the service; without it the local one is started and found
-WEBDATA_API_KEY             the bearer key
-WEBDATA_HOME                a folder for data, cache and logs together
-WEBDATA_CACHE               the cache's folder alone
-WEBDATA_CACHE_BYTES         how large the cache may get; 10 GiB by default
-WEBDATA_RECORD              a folder into which every answer is recorded
-WEBDATA_REPLAY              a folder whose recorded answers are given instead of asking
-WEBDATA_OFFLINE             1, on, yes, true: answer from the cache only
-WEBDATA_PROGRESS            0 or off: no bars; or panel, html, marimo, bar, log
-WEBDATA_TTL                 seconds for which a cached answer is fresh; `inf` for ever
-WEBDATA_LOG                 the log level, such as `debug`
-WEBDATA_NEST                1: a caller's own running loop lives on while a blocking call waits
-WEBDATA_PROXY               the proxy towards the web and the service
-WEBDATA_CA_BUNDLE           a file of certificate authorities to trust
-WEBDATA_USER_AGENT          how the local service names itself to web sites and robots.txt
-WEBDATA_ENGINE_ONE          provider names of `engine_one`, comma-separated (also _TWO, _THREE)
-WEBDATA_<NAME>_URL, _KEY    address and key of a search provider
-WEBDATA_CREATIVES_SOURCE    sample, google_ads_transparency or meta_ad_library
-WEBDATA_CREATIVES_TERMS     address of the source's terms of use, to say that you accept them
-WEBDATA_LLM_<NAME>_URL, _KEY  address and key of a language model provider
-WEBDATA_LLM_<NAME>_MODEL    the model that it is asked for where a call names none
-WEBDATA_LLM_<NAME>_MODELS   the models that a call may name, separated by commas; unset, any
-WEBDATA_LLM_<NAME>_CONTEXT, _TIMEOUT  tokens that it takes, and seconds for one answer
-==========================  ==================================================================
+This is the only module of the toolkit that reads the environment. It does so at each call, so that
+a notebook may change a variable between two cells. `docs/guide/settings.md` lists the variables.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -50,12 +22,12 @@ from webdata_nb.contract.local import SOURCES
 
 _APP: Final = "webdata"
 CACHE_BYTES: Final = 10 * 2**30
-_YES: Final = frozenset({"1", "on", "yes", "true"})
-_NO: Final = frozenset({"0", "off", "no", "false"})
+_TRUE_WORDS: Final = frozenset({"1", "on", "yes", "true"})
+_FALSE_WORDS: Final = frozenset({"0", "off", "no", "false"})
 
 
 class Secret:
-    """A key that no repr, log line or traceback shows; `reveal` returns it."""
+    """A key that no repr, log line or traceback shows."""
 
     __slots__ = ("_value",)
 
@@ -63,7 +35,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the key itself, for the one place that sends it."""
+        """Return the key as text, to send it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -77,12 +49,12 @@ class Secret:
 
 
 def _secret(value: Secret | str | None) -> Secret | None:
-    return value if isinstance(value, Secret) or value is None else Secret(value)
+    return Secret(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Provider:
-    """Where a search or language model provider is, and its key."""
+    """The address and key of a search or language model provider."""
 
     url: str | None
     key: Secret | None
@@ -94,12 +66,11 @@ class Provider:
 
 @dataclass(frozen=True, slots=True, init=False)
 class LanguageModel(Provider):
-    """Where a language model provider is, its key, and what to ask of it.
+    """The address and key of a language model provider, and the models that calls may use.
 
-    `model` is asked where a call names none, else the first of `models`; where there are `models`,
-    a call may name those and `model`, and no other. `context` is how many tokens it takes, question
-    and answer together; `timeout` the seconds that one answer may take. None is the provider's
-    own default.
+    A call that names no model uses `model`, else the first of `models`. Where there are `models`, a
+    call may name only those and `model`. `context` is the number of tokens of a question and its
+    answer, `timeout` the seconds for one answer. None stands for the provider's own default.
     """
 
     model: str | None
@@ -124,199 +95,19 @@ class LanguageModel(Provider):
         object.__setattr__(self, "timeout", timeout)
 
 
-class Overrides(TypedDict, total=False):
-    """What a call may pass; None stands for "not given"."""
-
-    base_url: str | None
-    api_key: Secret | str | None
-    home: Path | str | None
-    data_dir: Path | str | None
-    cache_dir: Path | str | None
-    log_dir: Path | str | None
-    cache_bytes: int | None
-    record: Path | str | None
-    replay: Path | str | None
-    offline: bool | None
-    progress: str | bool | None
-    ttl: float | None
-    log: str | None
-    nest: bool | None
-    engines: Mapping[str, tuple[str, ...]] | None
-    providers: Mapping[str, Provider] | None
-    llm: Mapping[str, Provider] | None
-    creatives_source: str | None
-    creatives_terms: str | None
-    proxy: str | None
-    ca_bundle: str | None
-    user_agent: str | None
+# Values of environment variables
 
 
-@dataclass(slots=True, kw_only=True)
-class Options:
-    """Settings of this process, for every later call; None leaves the choice to the environment.
-
-    Examples
-    --------
-    >>> options = Options()
-    >>> options.progress = False
-    >>> options.progres = False
-    Traceback (most recent call last):
-    ...
-    AttributeError: 'Options' object has no attribute 'progres'
-    """
-
-    base_url: str | None = None
-    api_key: Secret | str | None = field(default=None, repr=False)
-    home: Path | str | None = None
-    data_dir: Path | str | None = None
-    cache_dir: Path | str | None = None
-    log_dir: Path | str | None = None
-    cache_bytes: int | None = None
-    record: Path | str | None = None
-    replay: Path | str | None = None
-    offline: bool | None = None
-    progress: str | bool | None = None
-    ttl: float | None = None
-    log: str | None = None
-    nest: bool | None = None
-    engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    providers: dict[str, Provider] = field(default_factory=dict)
-    llm: dict[str, Provider] = field(default_factory=dict)
-    creatives_source: str | None = None
-    creatives_terms: str | None = None
-    proxy: str | None = field(default=None, repr=False)
-    ca_bundle: str | None = None
-    user_agent: str | None = None
-
-
-options: Final = Options()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything a call runs with.
-
-    Attributes
-    ----------
-    base_url : str or None
-        The service, without a slash at its end; None for the local service.
-    api_key : Secret or None
-        The bearer key; its repr is masked.
-    home : Path or None
-        The folder that holds data, cache and logs together, where one was named.
-    data_dir, cache_dir, log_dir : Path
-        Absolute folders; they need not exist.
-    cache_bytes : int
-        How large the cache may get, in bytes; the oldest results go first.
-    record, replay : Path or None
-        Folders that answers are recorded into, and replayed from.
-    offline : bool
-        Answer from the cache only.
-    progress : str, bool or None
-        False for no bars, True for bars, a name for one kind of bar; None chooses by place.
-    ttl : float or None
-        Seconds for which a cached answer is fresh; None for each operation's own default.
-    log : str or None
-        Level of the `webdata_nb` logger.
-    nest : bool
-        Keep a caller's own running loop alive while a blocking call waits.
-    engines : dict[str, tuple[str, ...]]
-        Provider names of each engine that was set, in order of preference.
-    providers, llm : dict[str, Provider]
-        Address and key of each provider, by lower-case name; those of `llm` may be a
-        `LanguageModel`, which says more.
-    creatives_source, creatives_terms : str or None
-        The source of creatives, and the address of its terms of use where they were accepted.
-    proxy, ca_bundle : str or None
-        The way through a corporate proxy, and the authorities to trust.
-    user_agent : str or None
-        How the local service names itself to web sites; its product name is the one that
-        robots.txt files address.
-    """
-
-    base_url: str | None = None
-    api_key: Secret | None = None
-    home: Path | None = None
-    data_dir: Path
-    cache_dir: Path
-    log_dir: Path
-    cache_bytes: int = CACHE_BYTES
-    record: Path | None = None
-    replay: Path | None = None
-    offline: bool = False
-    progress: str | bool | None = None
-    ttl: float | None = None
-    log: str | None = None
-    nest: bool = False
-    engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    providers: dict[str, Provider] = field(default_factory=dict)
-    llm: dict[str, Provider] = field(default_factory=dict)
-    creatives_source: str | None = None
-    creatives_terms: str | None = None
-    proxy: str | None = field(default=None, repr=False)
-    ca_bundle: str | None = None
-    user_agent: str | None = None
-
-
-def current(**overrides: Unpack[Overrides]) -> Settings:
-    """Return the settings of a call made now.
-
-    Parameters
-    ----------
-    **overrides
-        Arguments of the call, named as the fields of `Settings`; None means "not given".
-
-    Raises
-    ------
-    ValueError
-        A value that cannot be right; the message names the argument or the variable.
-    TypeError
-        An override that is no setting.
-    """
-    names = {each.name for each in fields(Options)}
-    if unknown := sorted(set(overrides) - names):
-        raise TypeError(f"not a setting: {', '.join(unknown)}")
-    chosen: dict[str, Any] = _from_environment(os.environ)
-    for layer in ({name: getattr(options, name) for name in names}, overrides):
-        _lay(chosen, layer)
-    return _checked(chosen)
-
-
-def _lay(chosen: dict[str, Any], layer: Mapping[str, Any]) -> None:
-    """Put a layer's given values over `chosen`; mappings merge entry by entry."""
-    for name, value in layer.items():
-        if isinstance(value, Mapping):
-            chosen[name] = {**chosen.get(name, {}), **value}
-        elif value is not None:
-            chosen[name] = value
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Read every variable that is set and not empty."""
-    given = {name: text.strip() for name, text in environ.items() if text.strip()}
-    found: dict[str, Any] = {}
-    for name, (key, parse) in _VARIABLES.items():
-        if name in given:
-            found[key] = parse(name, given[name])
-    found["engines"] = variables.engines(given)
-    found["providers"], found["llm"] = _providers(given)
-    return found
-
-
-def _text(_name: str, text: str) -> str:
-    return text
-
-
-def _flag(name: str, text: str) -> bool:
+def _boolean(name: str, text: str) -> bool:
     word = text.lower()
-    if word not in _YES | _NO:
+    if word not in _TRUE_WORDS | _FALSE_WORDS:
         raise ValueError(f"{name} must be 1, on, yes, true or 0, off, no, false; it is {text!r}")
-    return word in _YES
+    return word in _TRUE_WORDS
 
 
 def _progress(_name: str, text: str) -> str | bool:
     word = text.lower()
-    return word in _YES if word in _YES | _NO else word
+    return word in _TRUE_WORDS if word in _TRUE_WORDS | _FALSE_WORDS else word
 
 
 def _number(name: str, text: str) -> float:
@@ -332,76 +123,11 @@ def _bytes(name: str, text: str) -> int:
     return int(text)
 
 
-_VARIABLES: Final = {
-    "WEBDATA_BASE_URL": ("base_url", _text),
-    "WEBDATA_API_KEY": ("api_key", _text),
-    "WEBDATA_HOME": ("home", _text),
-    "WEBDATA_CACHE": ("cache_dir", _text),
-    "WEBDATA_CACHE_BYTES": ("cache_bytes", _bytes),
-    "WEBDATA_RECORD": ("record", _text),
-    "WEBDATA_REPLAY": ("replay", _text),
-    "WEBDATA_OFFLINE": ("offline", _flag),
-    "WEBDATA_PROGRESS": ("progress", _progress),
-    "WEBDATA_TTL": ("ttl", _number),
-    "WEBDATA_LOG": ("log", _text),
-    "WEBDATA_NEST": ("nest", _flag),
-    "WEBDATA_CREATIVES_SOURCE": ("creatives_source", _text),
-    "WEBDATA_CREATIVES_TERMS": ("creatives_terms", _text),
-    "WEBDATA_PROXY": ("proxy", _text),
-    "WEBDATA_CA_BUNDLE": ("ca_bundle", _text),
-    "WEBDATA_USER_AGENT": ("user_agent", _text),
-}
-
-
-def _providers(given: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:
-    """Collect WEBDATA_<NAME>_URL and the like, search providers apart from language models."""
-    search: dict[str, dict[str, Any]] = {}
-    llm: dict[str, dict[str, Any]] = {}
-    for name, text in given.items():
-        if (found := variables.provider_variable(name)) is not None:
-            group = llm if found.llm else search
-            value = variables.provider_value(name, found, text)
-            group.setdefault(found.provider, {})[found.part] = value
-    return (
-        {name: Provider(**parts) for name, parts in search.items()},
-        {name: LanguageModel(**parts) for name, parts in llm.items()},
-    )
-
-
-def _checked(chosen: dict[str, Any]) -> Settings:
-    """Resolve the folders and refuse what cannot be right."""
-    home = _folder(chosen.pop("home", None))
-    return Settings(
-        **{
-            **chosen,
-            **{name: _folder(chosen.get(name)) or at for name, at in _folders(home).items()},
-            "home": home,
-            "record": _folder(chosen.get("record")),
-            "replay": _folder(chosen.get("replay")),
-            "cache_bytes": _cache_bytes(chosen.get("cache_bytes")),
-            "base_url": _base_url(chosen.get("base_url")),
-            "api_key": _secret(chosen.get("api_key")),
-            "ttl": _ttl(chosen.get("ttl")),
-            "user_agent": _user_agent(chosen.get("user_agent")),
-            "proxy": _proxy(chosen.get("proxy")),
-            "ca_bundle": _ca_bundle(chosen.get("ca_bundle")),
-            "engines": _known_engines(chosen["engines"]),
-            "creatives_source": _source(chosen.get("creatives_source")),
-        }
-    )
+# Checks of values from any source
 
 
 def _folder(path: Path | str | None) -> Path | None:
     return None if path is None else Path(path).expanduser().absolute()
-
-
-def _folders(home: Path | None) -> dict[str, Path]:
-    """Return the default folders, below `home` or where the system keeps such things."""
-    if home is not None:
-        return {"data_dir": home / "data", "cache_dir": home / "cache", "log_dir": home / "logs"}
-    data = platformdirs.user_data_path(_APP, appauthor=False)
-    cache = platformdirs.user_cache_path(_APP, appauthor=False)
-    return {"data_dir": data / "data", "cache_dir": cache, "log_dir": data / "logs"}
 
 
 def _base_url(value: str | None) -> str | None:
@@ -446,7 +172,7 @@ def _ca_bundle(value: str | None) -> str | None:
     return str(path)
 
 
-def _source(name: str | None) -> str | None:
+def _creatives_source(name: str | None) -> str | None:
     if name is not None and name not in SOURCES:
         raise ValueError(
             f"creatives_source (WEBDATA_CREATIVES_SOURCE) must be one of {', '.join(SOURCES)}"
@@ -468,11 +194,241 @@ def _cache_bytes(value: object) -> int:
     return value
 
 
-def _known_engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     if unknown := sorted(set(engines) - set(ENGINES)):
         raise ValueError(f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}")
-    # A text would otherwise fall apart into letters.
+    # tuple() would split a text into letters.
     return {
-        name: variables.names(given) if isinstance(given, str) else tuple(given)
-        for name, given in engines.items()
+        name: variables.names(providers) if isinstance(providers, str) else tuple(providers)
+        for name, providers in engines.items()
     }
+
+
+# Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a setting comes from: its variable, and functions that parse and check its value."""
+
+    variable: str | None
+    parse: Callable[[str, str], object] | None
+    check: Callable[[Any], object] | None
+
+
+def _source(
+    variable: str | None = None,
+    *,
+    parse: Callable[[str, str], object] | None = None,
+    check: Callable[[Any], object] | None = None,
+) -> Mapping[str, _Source]:
+    return {"source": _Source(variable, parse, check)}
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """Settings of this process, for every later call; None leaves the choice to the environment.
+
+    This is the definition of each setting; `Settings` holds the value that a call runs with.
+
+    Attributes
+    ----------
+    base_url : str or None
+        The service; without it, the local service.
+    api_key : Secret, str or None
+        The bearer key; its repr is masked.
+    home : path or None
+        A folder that holds data, cache and logs together.
+    data_dir, cache_dir, log_dir : path or None
+        Single folders; they need not exist.
+    cache_bytes : int or None
+        Maximum size of the cache in bytes; the oldest results are removed first.
+    record, replay : path or None
+        Folders that answers are recorded into, and replayed from.
+    offline : bool or None
+        Answer from the cache only.
+    progress : str, bool or None
+        False for no bars, True for bars, a name for one kind of bar; None chooses by place.
+    ttl : float or None
+        Seconds for which a cached answer is fresh; None for each operation's own default.
+    log : str or None
+        Level of the `webdata_nb` logger.
+    nest : bool or None
+        Keep a caller's own running loop alive while a blocking call waits.
+    engines : dict[str, tuple[str, ...]]
+        Provider names of each engine, in order of preference.
+    providers, llm : dict[str, Provider]
+        Search and language model providers by lower-case name; those of `llm` may be a
+        `LanguageModel`.
+    creatives_source, creatives_terms : str or None
+        The source of creatives, and the address of its terms of use if you accept them.
+    proxy, ca_bundle : str or None
+        The proxy towards the web and the service, and a file of certificate authorities to trust.
+    user_agent : str or None
+        How the local service names itself to web sites; robots.txt files address its product name.
+
+    Examples
+    --------
+    >>> options = Options()
+    >>> options.progress = False
+    >>> options.progres = False
+    Traceback (most recent call last):
+    ...
+    AttributeError: 'Options' object has no attribute 'progres'
+    """
+
+    base_url: str | None = field(
+        default=None, metadata=_source("WEBDATA_BASE_URL", check=_base_url)
+    )
+    api_key: Secret | str | None = field(
+        default=None, repr=False, metadata=_source("WEBDATA_API_KEY", check=_secret)
+    )
+    home: Path | str | None = field(default=None, metadata=_source("WEBDATA_HOME", check=_folder))
+    data_dir: Path | str | None = field(default=None, metadata=_source(check=_folder))
+    cache_dir: Path | str | None = field(
+        default=None, metadata=_source("WEBDATA_CACHE", check=_folder)
+    )
+    log_dir: Path | str | None = field(default=None, metadata=_source(check=_folder))
+    cache_bytes: int | None = field(
+        default=None, metadata=_source("WEBDATA_CACHE_BYTES", parse=_bytes, check=_cache_bytes)
+    )
+    record: Path | str | None = field(
+        default=None, metadata=_source("WEBDATA_RECORD", check=_folder)
+    )
+    replay: Path | str | None = field(
+        default=None, metadata=_source("WEBDATA_REPLAY", check=_folder)
+    )
+    offline: bool | None = field(default=None, metadata=_source("WEBDATA_OFFLINE", parse=_boolean))
+    progress: str | bool | None = field(
+        default=None, metadata=_source("WEBDATA_PROGRESS", parse=_progress)
+    )
+    ttl: float | None = field(
+        default=None, metadata=_source("WEBDATA_TTL", parse=_number, check=_ttl)
+    )
+    log: str | None = field(default=None, metadata=_source("WEBDATA_LOG"))
+    nest: bool | None = field(default=None, metadata=_source("WEBDATA_NEST", parse=_boolean))
+    engines: dict[str, tuple[str, ...]] = field(
+        default_factory=dict, metadata=_source(check=_engines)
+    )
+    providers: dict[str, Provider] = field(default_factory=dict, metadata=_source())
+    llm: dict[str, Provider] = field(default_factory=dict, metadata=_source())
+    creatives_source: str | None = field(
+        default=None, metadata=_source("WEBDATA_CREATIVES_SOURCE", check=_creatives_source)
+    )
+    creatives_terms: str | None = field(default=None, metadata=_source("WEBDATA_CREATIVES_TERMS"))
+    proxy: str | None = field(
+        default=None, repr=False, metadata=_source("WEBDATA_PROXY", check=_proxy)
+    )
+    ca_bundle: str | None = field(
+        default=None, metadata=_source("WEBDATA_CA_BUNDLE", check=_ca_bundle)
+    )
+    user_agent: str | None = field(
+        default=None, metadata=_source("WEBDATA_USER_AGENT", check=_user_agent)
+    )
+
+
+options: Final = Options()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one call; `Options` describes them. Folders are absolute."""
+
+    base_url: str | None = None
+    api_key: Secret | None = None
+    home: Path | None = None
+    data_dir: Path
+    cache_dir: Path
+    log_dir: Path
+    cache_bytes: int = CACHE_BYTES
+    record: Path | None = None
+    replay: Path | None = None
+    offline: bool = False
+    progress: str | bool | None = None
+    ttl: float | None = None
+    log: str | None = None
+    nest: bool = False
+    engines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    providers: dict[str, Provider] = field(default_factory=dict)
+    llm: dict[str, Provider] = field(default_factory=dict)
+    creatives_source: str | None = None
+    creatives_terms: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    ca_bundle: str | None = None
+    user_agent: str | None = None
+
+
+def current(*arguments: Options) -> Settings:
+    """Return the settings of a call made now.
+
+    Parameters
+    ----------
+    *arguments
+        Settings of the call and of its connection, which replace those of `options` and of the
+        environment; the last one wins.
+
+    Raises
+    ------
+    ValueError
+        A value is not allowed; the message names the argument or the variable.
+    """
+    merged = _from_environment(os.environ)
+    for layer in (options, *arguments):
+        _merge(merged, layer)
+    checked = {each.name: _checked(each, getattr(merged, each.name)) for each in fields(Options)}
+    values = {name: value for name, value in checked.items() if value is not None}
+    return Settings(**{**_default_folders(values.get("home")), **values})
+
+
+def _checked(setting: Field[Any], value: Any) -> Any:
+    source: _Source = setting.metadata["source"]
+    return value if source.check is None else source.check(value)
+
+
+def _merge(merged: Options, layer: Options) -> None:
+    """Replace settings by those of `layer`; mappings merge entry by entry."""
+    for each in fields(Options):
+        value = getattr(layer, each.name)
+        if isinstance(value, Mapping):
+            setattr(merged, each.name, {**getattr(merged, each.name), **value})
+        elif value is not None:
+            setattr(merged, each.name, value)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Options:
+    """Read every variable that is set and not empty."""
+    texts = {name: text.strip() for name, text in environ.items() if text.strip()}
+    read = Options()
+    for each in fields(Options):
+        source: _Source = each.metadata["source"]
+        variable = source.variable
+        if variable is not None and variable in texts:
+            text = texts[variable]
+            setattr(read, each.name, source.parse(variable, text) if source.parse else text)
+    read.engines = dict(variables.engines(texts).items())
+    read.providers, read.llm = _providers(texts)
+    return read
+
+
+def _providers(texts: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:
+    """Collect WEBDATA_<NAME>_URL and the like, search providers apart from language models."""
+    search: dict[str, dict[str, Any]] = {}
+    llm: dict[str, dict[str, Any]] = {}
+    for name, text in texts.items():
+        if (found := variables.provider_variable(name)) is not None:
+            group = llm if found.llm else search
+            value = variables.provider_value(name, found, text)
+            group.setdefault(found.provider, {})[found.part] = value
+    return (
+        {name: Provider(**parts) for name, parts in search.items()},
+        {name: LanguageModel(**parts) for name, parts in llm.items()},
+    )
+
+
+def _default_folders(home: Path | None) -> dict[str, Path]:
+    """Return the default folders, below `home` or where the system keeps such things."""
+    if home is not None:
+        return {"data_dir": home / "data", "cache_dir": home / "cache", "log_dir": home / "logs"}
+    data = platformdirs.user_data_path(_APP, appauthor=False)
+    cache = platformdirs.user_cache_path(_APP, appauthor=False)
+    return {"data_dir": data / "data", "cache_dir": cache, "log_dir": data / "logs"}

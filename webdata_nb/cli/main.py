@@ -508,11 +508,18 @@ def _usual_directory(mode: str) -> Path:
     )
 
 
-def _settings(**overrides: Any) -> Settings:
-    from webdata_nb import settings
+def _settings(
+    *,
+    data_dir: Path | None = None,
+    user_agent: str | None = None,
+    proxy: str | None = None,
+    ca_bundle: str | None = None,
+) -> Settings:
+    from webdata_nb.settings import Options, current
 
+    arguments = Options(data_dir=data_dir, user_agent=user_agent, proxy=proxy, ca_bundle=ca_bundle)
     try:
-        return settings.current(**overrides)
+        return current(arguments)
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
 

@@ -20,7 +20,7 @@ from webdata_nb.requests.options import (
     OnIncomplete,
 )
 from webdata_nb.session import Connection
-from webdata_nb.settings import Settings
+from webdata_nb.settings import Options, Settings
 
 if TYPE_CHECKING:
     from webdata_nb.frames.frame import DtypeBackend
@@ -105,7 +105,7 @@ def _settings(connection: Connection, options: CallArguments) -> Settings:
         arguments.flag("offline", offline)
     display.check(progress)
     ttl_s = arguments.seconds("ttl", options.get("ttl"))
-    settings = connection.settings(progress=progress, ttl=ttl_s, offline=offline)
+    settings = connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
     display.check(settings.progress)
     return settings
 
