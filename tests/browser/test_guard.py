@@ -19,7 +19,7 @@ from webdata_nb.service.browser import tab
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.forward_proxy import TrafficLimits
+from webdata_nb.service.web.proxy_session import TrafficLimits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -240,6 +240,6 @@ async def test_a_page_may_cost_so_much_and_no_more(
           .then(outcome => said.textContent = JSON.stringify({outcome}))</script>""",
     )
     small = TrafficLimits(wire_bytes=1_000_000)
-    async with Browser(POLICY, fetcher, lookup=look_up, allowance=small) as browser:
+    async with Browser(POLICY, fetcher, lookup=look_up, traffic_limits=small) as browser:
         rendered = await browser.render(RenderRequest(url, wait_for=SAID))
     assert said(rendered.html) == {"outcome": "cut"}

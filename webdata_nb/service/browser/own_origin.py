@@ -18,7 +18,7 @@ from webdata_nb.service.web.urls import host_and_port, url_origin
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Route
 
-    from webdata_nb.service.web.forward_proxy import ProxySession
+    from webdata_nb.service.web.proxy_session import ProxySession
 
 _NOT_PASSED_ON: Final = frozenset(
     {
@@ -47,8 +47,8 @@ class OwnOrigin:
         Sends what carries the job's headers and cookies.
     headers, cookies : mapping of str to str
         The job's own.
-    granted : Pass
-        Accounts for what the fetcher carries too.
+    proxy_session : ProxySession
+        Accounts for the traffic of the fetcher too.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class OwnOrigin:
         *,
         headers: Mapping[str, str],
         cookies: Mapping[str, str],
-        granted: ProxySession,
+        proxy_session: ProxySession,
     ) -> None:
         self._document = document
         self._fetcher = fetcher
         self._headers, self._cookies = headers, cookies
-        self._granted = granted
+        self._proxy_session = proxy_session
         self._origin = url_origin(document.final_url)
         # A redirect to another origin takes the job's headers away for good, as in the fetcher.
         been_at = {url_origin(hop.url) for hop in document.redirects}
@@ -107,8 +107,8 @@ class OwnOrigin:
         jar = await request.frame.page.context.cookies(request.url)
         cookies = {each["name"]: each["value"] for each in jar if _is_plain(each)}
         try:
-            if self._granted.courtesy is not None:
-                await self._granted.courtesy.wait(host_and_port(request.url))
+            if self._proxy_session.subresource_throttle is not None:
+                await self._proxy_session.subresource_throttle.wait(host_and_port(request.url))
             fetched = await self._fetcher.fetch(
                 FetchRequest(
                     request.url,
@@ -119,7 +119,7 @@ class OwnOrigin:
                     follow_redirects=False,
                 )
             )
-            self._granted.spend(fetched.wire_bytes)
+            self._proxy_session.add_traffic(fetched.wire_bytes)
         except FetchError:
             await route.abort("blockedbyclient")
             return

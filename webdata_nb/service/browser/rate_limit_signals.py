@@ -27,12 +27,12 @@ class Complaints:
     ----------
     context : BrowserContext
         The page's own.
-    courtesy : Courtesy
-        How its files are asked for.
+    throttle : SubresourceThrottle
+        Delays the requests of the page.
     """
 
-    def __init__(self, context: BrowserContext, courtesy: SubresourceThrottle) -> None:
-        self._context, self._courtesy = context, courtesy
+    def __init__(self, context: BrowserContext, throttle: SubresourceThrottle) -> None:
+        self._context, self._throttle = context, throttle
         self._held: set[str] = set()
 
     def watch(self, page: Page) -> None:
@@ -48,7 +48,7 @@ class Complaints:
         except FetchError:  # what the page made itself, such as data: and blob:
             return
         after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
-        if await self._courtesy.note(asked, response.status, after_s):
+        if await self._throttle.report(asked, response.status, after_s):
             await self._hold(asked)
 
     async def _hold(self, name: str) -> None:
@@ -66,7 +66,7 @@ class Complaints:
 
         with contextlib.suppress(Error):
             try:
-                await self._courtesy.wait(host_and_port(request.url))
+                await self._throttle.wait(host_and_port(request.url))
             except FetchError:
                 await route.abort("blockedbyclient")
             else:

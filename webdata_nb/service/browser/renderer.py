@@ -41,7 +41,8 @@ from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
-from webdata_nb.service.web.forward_proxy import ForwardProxy, TrafficLimits
+from webdata_nb.service.web.forward_proxy import ForwardProxy
+from webdata_nb.service.web.proxy_session import TrafficLimits
 from webdata_nb.service.web.request import format_seconds
 from webdata_nb.service.web.resolver import Lookup
 from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
@@ -59,7 +60,7 @@ PAGES_A_LIFE: Final = 200
 START_S: Final = 60.0
 # What a page's end, and its browser's, may take beyond the page's time.
 END_S: Final = 6 * CLOSE_S
-_PATIENCE_S: Final = 5.0
+_MAX_WAIT_S: Final = 5.0
 # A page whose browser ended is opened in the next one: the end may be another page's doing.
 _BROWSERS_A_PAGE: Final = 3
 
@@ -81,8 +82,8 @@ class Browser:
         The most pages rendered at one time; by default one a processor.
     pages_a_life : int
         After how many pages the browser is replaced.
-    allowance : Allowance
-        What the traffic of one page may cost.
+    traffic_limits : TrafficLimits
+        Limits of the traffic of one page.
     lookup, upstream, ca_bundle : optional
         As `ForwardProxy` takes them.
     user_agent : str, optional
@@ -111,7 +112,7 @@ class Browser:
         program: Path | None = None,
         at_once: int | None = None,
         pages_a_life: int = PAGES_A_LIFE,
-        allowance: TrafficLimits = TrafficLimits(),  # noqa: B008 - frozen, so one default serves all
+        traffic_limits: TrafficLimits = TrafficLimits(),  # noqa: B008 - frozen, so one default serves all
         lookup: Lookup | None = None,
         upstream: str | None = None,
         ca_bundle: Path | None = None,
@@ -123,7 +124,7 @@ class Browser:
         self._program = program
         self._slots = FairSemaphore(at_once or os.cpu_count() or 1)
         self._pages_a_life = pages_a_life
-        self._allowance = allowance
+        self._traffic_limits = traffic_limits
         self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(
             policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
         )
@@ -249,18 +250,20 @@ class Browser:
         screen: Screen,
         progress: _Progress,
     ) -> Rendered:
-        with life.proxy.admit(self._allowance, self._courtesy(request, document)) as granted:
+        with life.proxy.open_session(
+            self._traffic_limits, self._subresource_throttle(request, document)
+        ) as session:
             options = {**self._defaults, **request.context_options(screen)}
             proxy = {
                 "server": life.proxy.url,
-                "username": granted.username,
-                "password": granted.password,
+                "username": session.username,
+                "password": session.password,
             }
             async with self._context(life, {**options, "proxy": proxy}) as context:
-                tab = Tab(context, request, document, granted, progress.say)
+                tab = Tab(context, request, document, session, progress.say)
                 return await tab.render(self._fetcher)
 
-    def _courtesy(
+    def _subresource_throttle(
         self, request: RenderRequest, document: FetchedResponse
     ) -> SubresourceThrottle | None:
         if self._throttle is None:
@@ -269,7 +272,7 @@ class Browser:
             self._throttle,
             host_and_port(document.final_url),
             delay_s=request.delay_s,
-            patience_s=min(_PATIENCE_S, request.timeout_s / 4),
+            max_wait_s=min(_MAX_WAIT_S, request.timeout_s / 4),
         )
 
     async def _fetch(self, request: RenderRequest, screen: Screen) -> FetchedResponse:

@@ -20,7 +20,8 @@ from webdata_nb.service.browser.render_request import (
 from webdata_nb.service.browser.shutdown import CLOSE_S, detach
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
-from webdata_nb.service.web.forward_proxy import PROBE_URL, ProxySession
+from webdata_nb.service.web.forward_proxy import PROBE_URL
+from webdata_nb.service.web.proxy_session import ProxySession
 from webdata_nb.service.web.urls import canonical_url, split_url
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Tab:
         What is wanted.
     document : Fetched
         The page's document.
-    granted : Pass
+    proxy_session : ProxySession
         The page's credential at the proxy.
     say : callable
         Told what is being waited for.
@@ -110,11 +111,11 @@ class Tab:
         context: BrowserContext,
         request: RenderRequest,
         document: FetchedResponse,
-        granted: ProxySession,
+        proxy_session: ProxySession,
         say: Callable[[str], None],
     ) -> None:
         self._context, self._request = context, request
-        self._document, self._granted = document, granted
+        self._document, self._proxy_session = document, proxy_session
         self._say = say
         self._landing = _Landing(document)
 
@@ -136,7 +137,7 @@ class Tab:
             tree, picture = await _unless_crashed(page, self._read(page))
         except Error as error:
             # Where the page was sent somewhere forbidden, that is why.
-            if (refusal := self._landing.refused_by(self._granted)) is not None:
+            if (refusal := self._landing.refused_by(self._proxy_session)) is not None:
                 raise refusal from error
             raise failure(error, self._context.browser) from error
         return self._rendered(tree, picture)
@@ -158,14 +159,15 @@ class Tab:
         await page.evaluate(_SHOW_CREDENTIAL)
         self._context.on("page", _close_popup)
         self._landing.watch(page)
-        if self._granted.courtesy is not None:
-            Complaints(self._context, self._granted.courtesy).watch(page)
+        if self._proxy_session.subresource_throttle is not None:
+            throttle = self._proxy_session.subresource_throttle
+            Complaints(self._context, throttle).watch(page)
         own = OwnOrigin(
             self._document,
             fetcher,
             headers=self._request.headers,
             cookies=self._request.cookies,
-            granted=self._granted,
+            proxy_session=self._proxy_session,
         )
         await own.attach(page)
         return page
@@ -240,7 +242,7 @@ class Tab:
         return _Picture(png, height)
 
     def _rendered(self, tree: dict[str, Any], picture: _Picture | None) -> Rendered:
-        if (refusal := self._landing.refused_by(self._granted)) is not None:
+        if (refusal := self._landing.refused_by(self._proxy_session)) is not None:
             raise refusal
         try:
             final_url = canonical_url(tree["url"])
@@ -273,13 +275,13 @@ class _Landing:
         page.on("request", lambda request: self._asked(page, request))
         page.on("response", lambda response: self._answered(page, response))
 
-    def refused_by(self, granted: ProxySession) -> FetchError | None:
+    def refused_by(self, proxy_session: ProxySession) -> FetchError | None:
         """Return why nothing answered there that may: the policy, or a name without an address."""
         try:
             there = split_url(self.url)
         except FetchError:
             return None
-        refusal = granted.refused.get((there.host, there.port))
+        refusal = proxy_session.refusals.get((there.host, there.port))
         return _refused() if isinstance(refusal, Refused) else refusal
 
     def _asked(self, page: Page, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Whose certificates are trusted: the system's authorities, and those of a bundle beside them."""
+"""Creates TLS contexts that trust the system's certificate authorities and those of a bundle."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import certifi
 
 
 def tls_context(ca_bundle: Path | None = None) -> ssl.SSLContext:
-    """Make the settings of connections to sites; reading certificates takes tens of milliseconds.
+    """Return a context for connections to sites. Reading certificates takes tens of milliseconds.
 
     Raises
     ------
     OSError
-        When the bundle cannot be read, or holds no certificate (`ssl.SSLError`).
+        The bundle cannot be read, or holds no certificate (`ssl.SSLError`).
     """
-    # Python from python.org on macOS comes without certificates, and so do bare containers.
+    # Python from python.org on macOS has no certificates, and neither have bare containers.
     fallback = None if _system_has_certificates() else certifi.where()
     context = ssl.create_default_context(cafile=fallback)
     if ca_bundle is not None:
@@ -26,7 +26,7 @@ def tls_context(ca_bundle: Path | None = None) -> ssl.SSLContext:
 
 
 def _system_has_certificates() -> bool:
-    if hasattr(ssl, "enum_certificates"):  # Windows keeps them elsewhere
+    if hasattr(ssl, "enum_certificates"):  # Windows stores them elsewhere.
         return True
-    known = ssl.get_default_verify_paths()
-    return bool(known.cafile or (known.capath and any(Path(known.capath).iterdir())))
+    paths = ssl.get_default_verify_paths()
+    return bool(paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())))

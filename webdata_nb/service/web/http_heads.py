@@ -1,4 +1,4 @@
-"""Heads of HTTP/1.1 messages as a proxy handles them: read strictly, written anew."""
+"""Parses the heads of HTTP/1.1 messages strictly, and rewrites them for the next hop of a proxy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LINE_BREAKING: Final = re.compile(r"[\x00\r\n]")
-_MAX_LINES: Final = 256
+_MAX_HEADERS: Final = 256
 _HOP_BY_HOP: Final = frozenset(
     {
         "connection",
@@ -23,89 +23,91 @@ _HOP_BY_HOP: Final = frozenset(
         "upgrade",
     }
 )
-_REQUEST_PARTS: Final = 3
+_START_LINE_PARTS: Final = 3
 
 
 class HttpHeadError(ValueError):
-    """The head of a message is not one that a proxy may pass on."""
+    """The head of a message is malformed or ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpHead:
-    """The first line and the headers of a message.
+    """The start line and the headers of a message.
 
     Attributes
     ----------
-    first : tuple of str
-        The three parts of the first line.
-    lines : tuple of (str, str)
-        The header lines in their order.
+    start_line : tuple of str
+        Its three parts.
+    headers : tuple of (str, str)
+        The headers in their order.
     """
 
-    first: tuple[str, str, str]
-    lines: tuple[tuple[str, str], ...]
+    start_line: tuple[str, str, str]
+    headers: tuple[tuple[str, str], ...]
 
     @property
     def method(self) -> str:
         """A request's method."""
-        return self.first[0]
+        return self.start_line[0]
 
     @property
     def target(self) -> str:
         """A request's target, as sent."""
-        return self.first[1]
+        return self.start_line[1]
 
     @property
     def status(self) -> int:
-        """An answer's status; raises `HttpHeadError` where there is none."""
-        if not self.first[0].startswith("HTTP/1.") or not re.fullmatch(r"\d{3}", self.first[1]):
-            raise HttpHeadError("no HTTP/1 answer")
-        return int(self.first[1])
+        """A response's status; raises `HttpHeadError` for anything but an HTTP/1 response."""
+        version, status, _ = self.start_line
+        if not version.startswith("HTTP/1.") or not re.fullmatch(r"\d{3}", status):
+            raise HttpHeadError("not an HTTP/1 response")
+        return int(status)
 
-    def value(self, name: str) -> str | None:
-        """Give the first header of that name, in lower case; None where there is none."""
-        return next((value for key, value in self.lines if key.lower() == name), None)
+    def header(self, name: str) -> str | None:
+        """Return the first header of a name, given in lower case; None without one."""
+        return next((value for key, value in self.headers if key.lower() == name), None)
 
-    def body_length(self) -> int:
-        """Give the length of a request's body; raises `HttpHeadError` where it is not plain."""
-        if self.value("transfer-encoding") is not None:
+    def request_length(self) -> int:
+        """Return the length of a request's body; raises `HttpHeadError` if it is ambiguous."""
+        if self.header("transfer-encoding") is not None:
             raise HttpHeadError("a request body without a length")
-        return self._length() or 0
+        return self._content_length() or 0
 
-    def answer_length(self, method: str) -> int | None:
-        """Give the length of the body of an answer to `method`; None where its end tells."""
+    def response_length(self, method: str) -> int | None:
+        """Return the length of the body of a response to `method`; None if its end marks it."""
         if method == "HEAD" or self.status in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
             return 0
-        return None if self.value("transfer-encoding") is not None else self._length()
+        return None if self.header("transfer-encoding") is not None else self._content_length()
 
-    def _length(self) -> int | None:
-        lengths = {value for name, value in self.lines if name.lower() == "content-length"}
+    def _content_length(self) -> int | None:
+        lengths = {value for name, value in self.headers if name.lower() == "content-length"}
         if not lengths:
             return None
         length = lengths.pop()
         if lengths or not re.fullmatch(r"[0-9]{1,15}", length):
-            raise HttpHeadError("no clear length")
+            raise HttpHeadError("an ambiguous length")
         return int(length)
 
-    def request(self, target: str, extra: list[tuple[str, str]]) -> bytes:
-        """Write a request for the next hop: another target, and no header of this hop's."""
-        kept = [line for line in self._end_to_end() if line[0].lower() != "host"]
-        return _written(f"{self.method} {target} HTTP/1.1", [*extra, *kept])
+    def forwarded_request(self, target: str, extra: list[tuple[str, str]]) -> bytes:
+        """Return the request for the next hop: another target, and no hop-by-hop headers."""
+        headers = [each for each in self._end_to_end_headers() if each[0].lower() != "host"]
+        return format_head(f"{self.method} {target} HTTP/1.1", [*extra, *headers])
 
-    def answer(self, extra: list[tuple[str, str]]) -> bytes:
-        """Write an answer for the hop before, with no header of this hop's."""
-        return _written(" ".join(self.first).rstrip(), [*self._end_to_end(), *extra])
+    def forwarded_response(self, extra: list[tuple[str, str]]) -> bytes:
+        """Return the response for the previous hop, without hop-by-hop headers."""
+        start_line = " ".join(self.start_line).rstrip()
+        return format_head(start_line, [*self._end_to_end_headers(), *extra])
 
-    def _end_to_end(self) -> list[tuple[str, str]]:
-        named = {
+    def _end_to_end_headers(self) -> list[tuple[str, str]]:
+        listed = {
             token.strip().lower()
-            for name, value in self.lines
+            for name, value in self.headers
             if name.lower() == "connection"
             for token in value.split(",")
         }
-        # A header that frames the message stays, whatever the other side says of it.
-        gone = _HOP_BY_HOP | (named - {"content-length", "transfer-encoding"})
-        return [line for line in self.lines if line[0].lower() not in gone]
+        # Headers that frame the message stay, even if Connection lists them.
+        removed = _HOP_BY_HOP | (listed - {"content-length", "transfer-encoding"})
+        return [each for each in self.headers if each[0].lower() not in removed]
 
 
 async def read_head(reader: asyncio.StreamReader) -> HttpHead:
@@ -113,33 +115,34 @@ async def read_head(reader: asyncio.StreamReader) -> HttpHead:
 
     Raises
     ------
-    HeadError
-        When it is too large or not well formed.
+    HttpHeadError
+        The head is too large or malformed.
     EOFError
-        When the connection ends before it does.
+        The connection ended before the head did.
     """
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
         raise HttpHeadError("the head is too large") from None
-    first, *lines = raw[:-4].decode("latin-1").split("\r\n")
-    words = first.split(" ", 2)
-    if len(words) == _REQUEST_PARTS - 1 and first.startswith("HTTP/"):
-        words.append("")  # an answer may come without a reason phrase
-    if len(words) != _REQUEST_PARTS or _LINE_BREAKING.search(first) or not words[1]:
-        raise HttpHeadError("no first line")
-    if len(lines) > _MAX_LINES:
+    start_line, *lines = raw[:-4].decode("latin-1").split("\r\n")
+    words = start_line.split(" ", 2)
+    if len(words) == _START_LINE_PARTS - 1 and start_line.startswith("HTTP/"):
+        words.append("")  # The reason phrase of a response is optional.
+    if len(words) != _START_LINE_PARTS or _LINE_BREAKING.search(start_line) or not words[1]:
+        raise HttpHeadError("a malformed start line")
+    if len(lines) > _MAX_HEADERS:
         raise HttpHeadError("too many headers")
-    return HttpHead((words[0], words[1], words[2]), tuple(map(_header, lines)))
+    return HttpHead((words[0], words[1], words[2]), tuple(map(_parse_header, lines)))
 
 
-def _header(line: str) -> tuple[str, str]:
+def _parse_header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon or not _TOKEN.fullmatch(name) or _LINE_BREAKING.search(value):
         raise HttpHeadError("a malformed header")
     return name, value.strip(" \t")
 
 
-def _written(first: str, lines: list[tuple[str, str]]) -> bytes:
-    text = "\r\n".join([first, *(f"{name}: {value}" for name, value in lines), "", ""])
-    return text.encode("latin-1")
+def format_head(start_line: str, headers: list[tuple[str, str]]) -> bytes:
+    """Return the bytes of a head."""
+    lines = [start_line, *(f"{name}: {value}" for name, value in headers), "", ""]
+    return "\r\n".join(lines).encode("latin-1")

@@ -1,8 +1,8 @@
-"""How the files of a rendered page are asked for: they share the manners of pages, not their line.
+"""Throttles the subresources of a rendered page, which share the pauses of pages, not their queue.
 
-A page's turn at its host is the turn of its files too: they wait behind no other page, and a
-crawl delay of seconds for each of fifty files would outlast any page. What a host says of itself
-holds for all: one that was asked too much is left alone for as long as it wants.
+A page's slot at its host covers its subresources: they do not queue behind other pages, and a
+crawl delay of seconds for each of fifty files would outlast any page. An overloaded host is left
+alone for as long as it asks.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS
 from webdata_nb.service.web.throttle import Throttle
 
 MAX_SPACING_S: Final = 0.2
-"""The most seconds between two files of a page whose host wants a distance between requests."""
+"""Upper bound of the delay between two subresources of a host with a crawl delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubresourceThrottle:
-    """What one page's files owe to the hosts they come from.
+    """Delays the requests of one page's subresources.
 
     Attributes
     ----------
     throttle : Throttle
-        What is known of every host.
+        The throttle of all hosts.
     host : str
-        The page's own.
+        The page's own host.
     delay_s : float
-        The seconds that it wants between requests.
-    patience_s : float
-        The most seconds that a file waits for its host.
+        Seconds that it asks for between requests.
+    max_wait_s : float
+        Longest wait of a subresource.
     """
 
     throttle: Throttle
     host: str
     delay_s: float = 0.0
-    patience_s: float = 5.0
+    max_wait_s: float = 5.0
 
     async def wait(self, host: str) -> None:
-        """Return when a host may be asked for a file.
+        """Wait until a host allows a request for a subresource.
 
         Raises
         ------
         FetchError
-            At once, when that would take too long.
+            At once, if the wait would be too long.
         """
-        pace_s = min(self.delay_s, MAX_SPACING_S) if host == self.host else 0.0
-        await self.throttle.wait_unqueued(host, delay_s=pace_s, max_wait_s=self.patience_s)
+        delay_s = min(self.delay_s, MAX_SPACING_S) if host == self.host else 0.0
+        await self.throttle.wait_unqueued(host, delay_s=delay_s, max_wait_s=self.max_wait_s)
 
-    async def note(self, host: str, status: int, retry_after_s: float | None) -> bool:
-        """Tell what a host answered; True where it complained.
+    async def report(self, host: str, status: int, retry_after_s: float | None) -> bool:
+        """Report the status of a reply; return whether the host is overloaded.
 
-        An error is held against nobody: a page may name any address of a host, and ask for what
-        fails there as often as it likes.
+        Errors do not count as failures of the host: a page may request any address of any host,
+        and fail there as often as it likes.
         """
         if status in OVERLOAD_STATUS:
             await self.throttle.report_overload(host, retry_after_s)

@@ -1,8 +1,9 @@
-"""A browser that trusts a CA bundle: the service checks the site, and vouches for it.
+"""Intercepts TLS for browsers, so that pages are verified against a CA bundle.
 
-Chromium takes no bundle. So where there is one, the forward proxy makes the secure connection to
-the site itself, with the fetcher's trust, and another to the browser with a key that was made for
-that one browser, never leaves this process's memory, and is the only one it takes unchecked.
+Chromium accepts no CA bundle. With a bundle, the forward proxy itself opens the TLS connection to
+the site, with the fetcher's trust, and another one to the browser. For the latter it uses a key
+that is generated for that browser, never leaves this process, and is the only key that the
+browser accepts without verification.
 """
 
 from __future__ import annotations
@@ -23,75 +24,78 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from webdata_nb.service.web.ca_bundle import tls_context
 
 _HANDSHAKE_S: Final = 5.0
-# Never looked up: the browser knows the key, not the name.
-_NAME: Final = "webdata.invalid"
-_LIFE: Final = timedelta(days=3650)
+# Never resolved: the browser identifies the key, not the name.
+_COMMON_NAME: Final = "webdata.invalid"
+_LIFETIME: Final = timedelta(days=3650)
 
 
 class TlsInterceptor:
-    """Speaks for sites whose certificate the service has checked.
+    """Verifies the certificates of sites, and presents its own to the browser.
 
     Attributes
     ----------
     fingerprint : str
-        The hash of its public key (SHA-256 of the SPKI, in base64), as Chromium's option
-        ``--ignore-certificate-errors-spki-list`` takes it.
+        The hash of its public key (SHA-256 of the SPKI, in base64) for Chromium's option
+        ``--ignore-certificate-errors-spki-list``.
 
     Examples
     --------
     >>> async def fingerprint() -> str:
-    ...     return (await Voucher.trusting(Path("ca.pem"))).fingerprint
+    ...     return (await TlsInterceptor.create(Path("ca.pem"))).fingerprint
     """
 
-    def __init__(self, trust: ssl.SSLContext) -> None:
-        self._trust = trust
+    def __init__(self, site_context: ssl.SSLContext) -> None:
+        self._site_context = site_context
         key = ec.generate_private_key(ec.SECP256R1())
-        self._own = _presenting(key)
+        self._browser_context = _server_context(key)
         public = key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         self.fingerprint = b64encode(sha256(public).digest()).decode()
 
     @classmethod
-    async def trusting(cls, ca_bundle: Path) -> Self:
-        """Make one that trusts the system's authorities and the bundle's.
+    async def create(cls, ca_bundle: Path) -> Self:
+        """Create an interceptor that trusts the system's authorities and the bundle's.
 
         Raises
         ------
         OSError
-            When the bundle cannot be read.
+            The bundle cannot be read.
         """
         return await asyncio.to_thread(lambda: cls(tls_context(ca_bundle)))
 
-    async def check(self, site: asyncio.StreamWriter, host: str) -> bool:
-        """Make the connection to a site secure; False where it is not what it says it is.
+    async def start_site_tls(self, site: asyncio.StreamWriter, host: str) -> bool:
+        """Start TLS with a site and verify its certificate.
 
-        The connection is lost then.
+        If that fails, the connection is lost and the result is False.
         """
-        # Certificates name a host without the dot at its end.
+        # Certificates contain no trailing dot.
         name = host.rstrip(".")
         try:
             await site.start_tls(
-                self._trust, server_hostname=name, ssl_handshake_timeout=_HANDSHAKE_S
+                self._site_context, server_hostname=name, ssl_handshake_timeout=_HANDSHAKE_S
             )
         except (OSError, EOFError):
             return False
         return True
 
-    async def vouch(self, browser: asyncio.StreamWriter) -> None:
-        """Make the connection to the browser secure, in the place of a site that was checked.
+    async def start_browser_tls(self, browser: asyncio.StreamWriter) -> None:
+        """Start TLS with the browser on behalf of a verified site.
 
         Raises
         ------
         OSError
-            When the browser does not go on.
+            The handshake failed.
         """
-        await browser.start_tls(self._own, ssl_handshake_timeout=_HANDSHAKE_S)
+        await browser.start_tls(self._browser_context, ssl_handshake_timeout=_HANDSHAKE_S)
 
 
-def _presenting(key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
-    """Make the browser's side of it; OpenSSL takes a key from a file alone, which is gone after."""
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
+def _server_context(key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
+    """Return a context with a self-signed certificate.
+
+    OpenSSL loads a key only from a file, which is deleted at once.
+    """
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _COMMON_NAME)])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -100,12 +104,12 @@ def _presenting(key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + _LIFE)
+        .not_valid_after(now + _LIFETIME)
         .sign(key, hashes.SHA256())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
-    with tempfile.TemporaryDirectory(prefix="webdata-voucher-") as folder:
+    with tempfile.TemporaryDirectory(prefix="webdata-tls-") as folder:
         chain = Path(folder, "chain.pem")
         chain.touch(mode=0o600)
         chain.write_bytes(

@@ -1,4 +1,4 @@
-"""The forward proxy on the wire: who may use it, where it leads, what it passes on."""
+"""The forward proxy: authentication, egress policy, forwarding, limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.forward_proxy import ForwardProxy, ProxySession, TrafficLimits
+from webdata_nb.service.web.forward_proxy import ForwardProxy
+from webdata_nb.service.web.proxy_session import ProxySession, TrafficLimits
 
 NAMES = {
     "site.test": ["127.0.0.1"],
@@ -43,8 +44,8 @@ async def proxy() -> AsyncIterator[ForwardProxy]:
         yield running
 
 
-def credential(granted: ProxySession) -> str:
-    pair = f"{granted.username}:{granted.password}".encode()
+def credential(session: ProxySession) -> str:
+    pair = f"{session.username}:{session.password}".encode()
     return f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"
 
 
@@ -54,7 +55,7 @@ async def connect(proxy: ForwardProxy) -> tuple[asyncio.StreamReader, asyncio.St
 
 
 async def ask(proxy: ForwardProxy, *lines: str, body: bytes = b"") -> bytes:
-    """Say this to the proxy and return all that it answers until it closes."""
+    """Send lines to the proxy and return its whole reply."""
     reader, writer = await connect(proxy)
     writer.write("\r\n".join((*lines, "", "")).encode("latin-1") + body)
     try:
@@ -68,8 +69,8 @@ def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
-async def get(proxy: ForwardProxy, granted: ProxySession, url: str, *lines: str) -> bytes:
-    return await ask(proxy, f"GET {url} HTTP/1.1", credential(granted), *lines)
+async def get(proxy: ForwardProxy, session: ProxySession, url: str, *lines: str) -> bytes:
+    return await ask(proxy, f"GET {url} HTTP/1.1", credential(session), *lines)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +85,11 @@ async def get(proxy: ForwardProxy, granted: ProxySession, url: str, *lines: str)
         "Proxy-Authorization: Basic " + base64.b64encode(b"NAME:").decode(),
     ],
 )
-async def test_no_credential_no_way_out(proxy: ForwardProxy, server: WireServer, line: str) -> None:
-    with proxy.admit() as granted:
-        sent = line.replace("NAME", granted.username).replace("PASSWORD", granted.password)
+async def test_requests_without_credential_are_rejected(
+    proxy: ForwardProxy, server: WireServer, line: str
+) -> None:
+    with proxy.open_session() as session:
+        sent = line.replace("NAME", session.username).replace("PASSWORD", session.password)
         for first in (f"GET {server.url()} HTTP/1.1", f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"):
             answer = await ask(proxy, first, sent)
             assert status(answer) == 407
@@ -94,22 +97,20 @@ async def test_no_credential_no_way_out(proxy: ForwardProxy, server: WireServer,
     assert server.connections == 0
 
 
-async def test_a_credential_ends_with_its_page(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_credential_ends_with_session(proxy: ForwardProxy, server: WireServer) -> None:
     server.page("/", b"page")
-    with proxy.admit() as granted, proxy.admit() as neighbour:
-        assert status(await get(proxy, granted, server.url())) == 200
-    assert status(await get(proxy, granted, server.url())) == 407
-    assert neighbour.username != granted.username
+    with proxy.open_session() as session, proxy.open_session() as neighbour:
+        assert status(await get(proxy, session, server.url())) == 200
+    assert status(await get(proxy, session, server.url())) == 407
+    assert neighbour.username != session.username
 
 
-async def test_a_request_is_passed_on_without_what_is_the_proxys(
-    proxy: ForwardProxy, server: WireServer
-) -> None:
+async def test_hop_by_hop_headers_are_removed(proxy: ForwardProxy, server: WireServer) -> None:
     server.page("/a", b"the page", "X-Kept: yes", "Keep-Alive: timeout=5", "Connection: keep-alive")
-    with proxy.admit() as granted:
+    with proxy.open_session() as session:
         answer = await get(
             proxy,
-            granted,
+            session,
             server.url("/a?b=c", host="site.test"),
             "Host: elsewhere.test",
             "Connection: keep-alive, X-Hop",
@@ -130,15 +131,15 @@ async def test_a_request_is_passed_on_without_what_is_the_proxys(
     }
 
 
-async def test_a_body_is_passed_on_and_nothing_after_it(
+async def test_nothing_after_request_body_is_forwarded(
     proxy: ForwardProxy, server: WireServer
 ) -> None:
     server.page("/", b"got it")
-    with proxy.admit() as granted:
+    with proxy.open_session() as session:
         answer = await ask(
             proxy,
             f"POST {server.url()} HTTP/1.1",
-            credential(granted),
+            credential(session),
             "Content-Length: 4",
             body=b"sentGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
         )
@@ -148,27 +149,25 @@ async def test_a_body_is_passed_on_and_nothing_after_it(
     assert answer == b"" or answer.endswith(b"got it")
 
 
-async def test_a_tunnel_carries_both_ways(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_tunnel_relays_both_directions(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = page(b"through the tunnel")
-    with proxy.admit() as granted:
+    with proxy.open_session() as session:
         reader, writer = await connect(proxy)
-        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
+        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(session)}\r\n\r\n"
         writer.write(head.encode())
         assert status(await reader.readuntil(b"\r\n\r\n")) == 200
         for _ in range(2):
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readuntil(b"tunnel")).endswith(b"through the tunnel")
         writer.close()
-        assert granted.spent > 100
+        assert session.wire_bytes > 100
     assert server.paths() == ["/", "/"]
 
 
-async def test_the_end_of_the_page_ends_its_tunnels(
-    proxy: ForwardProxy, server: WireServer
-) -> None:
-    with proxy.admit() as granted:
+async def test_end_of_session_closes_tunnels(proxy: ForwardProxy, server: WireServer) -> None:
+    with proxy.open_session() as session:
         reader, writer = await connect(proxy)
-        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
+        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(session)}\r\n\r\n"
         writer.write(head.encode())
         assert status(await reader.readuntil(b"\r\n\r\n")) == 200
     with contextlib.suppress(ConnectionError):
@@ -178,28 +177,28 @@ async def test_the_end_of_the_page_ends_its_tunnels(
 
 
 @pytest.mark.parametrize("host", FORBIDDEN.split())
-async def test_what_the_policy_forbids_is_refused_without_a_word(
+async def test_forbidden_targets_are_refused_without_explanation(
     proxy: ForwardProxy, server: WireServer, host: str
 ) -> None:
     for first in ("GET http://{}:{}/ HTTP/1.1", "CONNECT {}:{} HTTP/1.1"):
-        with proxy.admit() as granted:
-            answer = await ask(proxy, first.format(host, server.port), credential(granted))
+        with proxy.open_session() as session:
+            answer = await ask(proxy, first.format(host, server.port), credential(session))
             known = b"502 Bad Gateway" if host in NAMES else b"403 Forbidden"
             assert answer.split(b"\r\n")[0] == b"HTTP/1.1 " + known
             assert answer.endswith(b"\r\n\r\n")
-            assert len(granted.refused) == 1
+            assert len(session.refusals) == 1
             if host in NAMES:
                 unknown = first.format("unknown.test", server.port)
-                assert answer == await ask(proxy, unknown, credential(granted))
-                kinds = {(type(each), each.kind) for each in granted.refused.values()}
+                assert answer == await ask(proxy, unknown, credential(session))
+                kinds = {(type(each), each.kind) for each in session.refusals.values()}
                 assert kinds == {(FetchError, "dns")}
     assert server.connections == 0
 
 
 @pytest.mark.parametrize("port", [22, 25, 6379, 5432, 445])
 async def test_ports_of_other_protocols_are_refused(proxy: ForwardProxy, port: int) -> None:
-    with proxy.admit() as granted:
-        answer = await ask(proxy, f"CONNECT site.test:{port} HTTP/1.1", credential(granted))
+    with proxy.open_session() as session:
+        answer = await ask(proxy, f"CONNECT site.test:{port} HTTP/1.1", credential(session))
     assert status(answer) == 403
 
 
@@ -216,9 +215,9 @@ async def test_ports_of_other_protocols_are_refused(proxy: ForwardProxy, port: i
         "CONNECT site.test:443#x HTTP/1.1",
     ],
 )
-async def test_what_is_no_web_address_is_no_request(proxy: ForwardProxy, first: str) -> None:
-    with proxy.admit() as granted:
-        assert status(await ask(proxy, first, credential(granted))) == 400
+async def test_invalid_targets_are_bad_requests(proxy: ForwardProxy, first: str) -> None:
+    with proxy.open_session() as session:
+        assert status(await ask(proxy, first, credential(session))) == 400
 
 
 @pytest.mark.parametrize(
@@ -237,115 +236,117 @@ async def test_what_is_no_web_address_is_no_request(proxy: ForwardProxy, first: 
         "\r\n".join(["X: y"] * 300),
     ],
 )
-async def test_a_request_that_could_be_read_two_ways_is_none(
+async def test_ambiguous_requests_are_rejected(
     proxy: ForwardProxy, server: WireServer, line: str
 ) -> None:
-    with proxy.admit() as granted:
-        answer = await ask(proxy, f"POST {server.url()} HTTP/1.1", credential(granted), line)
+    with proxy.open_session() as session:
+        answer = await ask(proxy, f"POST {server.url()} HTTP/1.1", credential(session), line)
     assert status(answer) == 400
     assert server.connections == 0
 
 
-@pytest.mark.parametrize("said", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"])
-async def test_an_answer_that_is_none_ends_the_connection(
-    proxy: ForwardProxy, server: WireServer, said: bytes
+@pytest.mark.parametrize(
+    "response", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"]
+)
+async def test_malformed_response_ends_connection(
+    proxy: ForwardProxy, server: WireServer, response: bytes
 ) -> None:
-    server.answers["/"] = then_close(said)
-    with proxy.admit() as granted:
-        assert await get(proxy, granted, server.url()) == b""
+    server.answers["/"] = then_close(response)
+    with proxy.open_session() as session:
+        assert await get(proxy, session, server.url()) == b""
 
 
-async def test_interim_answers_are_left_out(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_interim_responses_are_dropped(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + page(b"the page")
-    with proxy.admit() as granted:
-        answer = await get(proxy, granted, server.url())
+    with proxy.open_session() as session:
+        answer = await get(proxy, session, server.url())
     assert status(answer) == 200
     assert answer.endswith(b"the page")
 
 
-async def test_who_is_not_there_is_a_bad_gateway(proxy: ForwardProxy) -> None:
+async def test_unreachable_target_is_a_bad_gateway(proxy: ForwardProxy) -> None:
     closed = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
     port = closed.sockets[0].getsockname()[1]
     closed.close()
     await closed.wait_closed()
-    with proxy.admit() as granted:
-        assert status(await get(proxy, granted, f"http://127.0.0.1:{port}/")) == 502
-        assert status(await get(proxy, granted, "http://unknown.test/")) == 502
-        assert list(granted.refused) == [("unknown.test", 80)]
+    with proxy.open_session() as session:
+        assert status(await get(proxy, session, f"http://127.0.0.1:{port}/")) == 502
+        assert status(await get(proxy, session, "http://unknown.test/")) == 502
+        assert list(session.refusals) == [("unknown.test", 80)]
 
 
-async def test_a_page_has_so_many_bytes(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_bytes_of_a_page_are_limited(proxy: ForwardProxy, server: WireServer) -> None:
     server.page("/", b"x" * 500_000)
-    with proxy.admit(TrafficLimits(wire_bytes=600_000)) as granted:
-        assert len(await get(proxy, granted, server.url())) > 500_000
-        assert len(await get(proxy, granted, server.url())) < 200_000
+    with proxy.open_session(TrafficLimits(wire_bytes=600_000)) as session:
+        assert len(await get(proxy, session, server.url())) > 500_000
+        assert len(await get(proxy, session, server.url())) < 200_000
 
 
-async def test_a_page_has_so_many_connections(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_connections_of_a_page_are_limited(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = then_hang(page(b"")[:-2])
-    with proxy.admit(TrafficLimits(connections=1)) as granted:
+    with proxy.open_session(TrafficLimits(connections=1)) as session:
         reader, writer = await connect(proxy)
-        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(granted)}\r\n\r\n"
+        head = f"CONNECT site.test:{server.port} HTTP/1.1\r\n{credential(session)}\r\n\r\n"
         writer.write(head.encode())
         assert status(await reader.readuntil(b"\r\n\r\n")) == 200
-        assert status(await get(proxy, granted, server.url())) == 429
-        with proxy.admit() as neighbour:
+        assert status(await get(proxy, session, server.url())) == 429
+        with proxy.open_session() as neighbour:
             server.page("/fine", b"fine")
             assert status(await get(proxy, neighbour, server.url("/fine"))) == 200
         writer.close()
 
 
-async def test_a_page_has_so_many_requests(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_requests_of_a_page_are_limited(proxy: ForwardProxy, server: WireServer) -> None:
     server.page("/", b"fine")
-    with proxy.admit(TrafficLimits(requests=3)) as granted:
-        answers = [status(await get(proxy, granted, server.url())) for _ in range(5)]
+    with proxy.open_session(TrafficLimits(requests=3)) as session:
+        answers = [status(await get(proxy, session, server.url())) for _ in range(5)]
         assert answers == [200, 200, 200, 429, 429]
-        with proxy.admit() as neighbour:
+        with proxy.open_session() as neighbour:
             assert status(await get(proxy, neighbour, server.url())) == 200
 
 
-async def test_silence_ends_a_connection(proxy: ForwardProxy, server: WireServer) -> None:
+async def test_idle_connection_is_closed(proxy: ForwardProxy, server: WireServer) -> None:
     server.answers["/"] = then_hang(b"HTTP/1.1 200 OK\r\n\r\npart")
-    with proxy.admit(TrafficLimits(idle_s=0.2)) as granted:
-        answer = await get(proxy, granted, server.url())
+    with proxy.open_session(TrafficLimits(idle_s=0.2)) as session:
+        answer = await get(proxy, session, server.url())
     assert answer.endswith(b"part")
 
 
-async def test_a_proxy_further_on(server: WireServer) -> None:
-    """Addresses are checked here all the same; the other proxy gets our credential, not ours."""
+async def test_upstream_proxy(server: WireServer) -> None:
+    """Addresses are checked; the upstream proxy gets its own credential."""
     absolute = "http://unknown.test/page"
     server.answers[absolute] = page(b"from further on")
     server.answers[f"site.test:{server.port}"] = b"HTTP/1.1 200 OK\r\n\r\n"
     upstream = f"http://me:pass%20word@127.0.0.1:{server.port}"
     async with ForwardProxy(POLICY, lookup=look_up, upstream=upstream) as proxy:
-        with proxy.admit() as granted:
-            assert (await get(proxy, granted, absolute)).endswith(b"from further on")
+        with proxy.open_session() as session:
+            assert (await get(proxy, session, absolute)).endswith(b"from further on")
             sent = base64.b64encode(b"me:pass word").decode()
             assert server.last.headers["proxy-authorization"] == f"Basic {sent}"
-            assert status(await get(proxy, granted, "http://private.test/")) == 502
+            assert status(await get(proxy, session, "http://private.test/")) == 502
             tunnel = f"CONNECT site.test:{server.port} HTTP/1.1"
             reader, writer = await connect(proxy)
-            writer.write(f"{tunnel}\r\n{credential(granted)}\r\n\r\n".encode())
+            writer.write(f"{tunnel}\r\n{credential(session)}\r\n\r\n".encode())
             assert status(await reader.readuntil(b"\r\n\r\n")) == 200
             writer.close()
-            closed = await ask(proxy, "CONNECT nowhere.test:443 HTTP/1.1", credential(granted))
+            closed = await ask(proxy, "CONNECT nowhere.test:443 HTTP/1.1", credential(session))
             assert status(closed) == 502
     methods = [(asked.method, asked.target) for asked in server.asked]
     assert methods[:2] == [("GET", absolute), ("CONNECT", f"site.test:{server.port}")]
 
 
-def test_a_proxy_further_on_is_an_http_one() -> None:
+def test_upstream_proxy_must_be_http() -> None:
     with pytest.raises(ValueError, match="http://host:port"):
         ForwardProxy(POLICY, upstream="socks5://127.0.0.1:1080")
 
 
-async def test_it_listens_on_loopback_inside_its_block_alone(proxy: ForwardProxy) -> None:
+async def test_proxy_listens_on_loopback_inside_its_block(proxy: ForwardProxy) -> None:
     assert proxy.url.startswith("http://127.0.0.1:")
     with pytest.raises(RuntimeError, match="async with"):
         _ = ForwardProxy(POLICY).url
 
 
-async def test_a_handshake_that_fails_costs_its_connection_alone(
+async def test_failed_handshake_affects_only_its_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with (
@@ -353,11 +354,11 @@ async def test_a_handshake_that_fails_costs_its_connection_alone(
         ForwardProxy(POLICY, lookup=look_up, ca_bundle=CERTIFICATES / "ca.pem") as proxy,
     ):
         secure.page("/", b"page")
-        with proxy.admit() as granted:
+        with proxy.open_session() as session:
             for speaks_tls in (False, True):
                 reader, writer = await connect(proxy)
                 tunnel = f"CONNECT site.test:{secure.port} HTTP/1.1"
-                writer.write(f"{tunnel}\r\n{credential(granted)}\r\n\r\n".encode())
+                writer.write(f"{tunnel}\r\n{credential(session)}\r\n\r\n".encode())
                 assert status(await reader.readuntil(b"\r\n\r\n")) == 200
                 if speaks_tls:
                     await writer.start_tls(unchecked(), server_hostname="site.test")
