@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
 from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.extract import Extraction, extract_structured
+from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
 PAGES: Final = 1000

@@ -20,7 +20,7 @@ import pytest
 
 from tests.requirements import require
 from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.extract import Extraction, extract_structured
+from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
 FLOORS: Final = json.loads((Path(__file__).parent / "floors.json").read_text())[

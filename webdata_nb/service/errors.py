@@ -233,9 +233,9 @@ class ScrapeError(PageError):
 
 
 class ExtractError(PageError):
-    """A language model did not give what was asked for; the page itself is there.
+    """A page's data could not be extracted; the page itself is there.
 
     `kind` is one of: auth, quota, rate_limited, timeout, unreachable, status, too_long, too_large,
     malformed (no chat completion), refused, cut_off, invalid (no JSON, or not what the schema
-    asks for), empty (a page without text).
+    asks for), empty (a page without text), failed (declared data that cannot be read).
     """

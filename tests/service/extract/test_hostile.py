@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from webdata_nb.service.extract import extract_structured
+from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.field_filling import MOST_FILLED
 from webdata_nb.service.extract.item_matching import MOST_ITEMS
 from webdata_nb.service.extract.node_graph import MOST_NODES, MOST_VALUES, Graph, Node
+from webdata_nb.service.extract.structured import (
+    Extraction,
+    extract_from_formats,
+    extract_structured,
+)
 
 TEXT = {"type": "string"}
 ITEM = {"type": "object", "properties": {"name": TEXT, "price": {"type": "number"}}}
@@ -90,6 +97,43 @@ def test_hostile_data_is_bounded_work(name: str, schema: dict[str, Any]) -> None
     found = extract_structured(HOSTILE[name](), schema=schema)
     assert len(found.provenance) <= MOST_FILLED
     assert list(found.data) == list(schema["properties"])
+
+
+def wide_items(fields: dict[str, Any]) -> dict[str, Any]:
+    item = {"type": "object", "properties": fields}
+    return {"type": "object", "properties": {"items": {"type": "array", "items": item}}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {f"f{n}": TEXT for n in range(490)},
+        {f"field_{n}_of_some_author_name": TEXT for n in range(490)},
+    ],
+    ids=["short names", "long names"],
+)
+def test_wide_schema_for_items_stops_at_field_limit(fields: dict[str, Any]) -> None:
+    nodes = [{"@type": f"T{n % 50}", "name": f"p{n}", "price": n} for n in range(20_000)]
+    begun = time.process_time()
+    found = extract_structured({"json_ld": nodes}, schema=wide_items(fields))
+    assert found.data == {"items": None}
+    assert time.process_time() - begun < 5  # 100 s and more without the limit
+
+
+def test_lookups_of_chained_names_are_limited() -> None:
+    person = {"@type": "Person", "name": [f"n{n}" for n in range(100)]}
+    page = {"json_ld": [{"@type": "Product", "name": "x", "author": [person] * 1000}]}
+    names = [f"{'_' * (n % 180)}author{'_' * (n // 180)}_name" for n in range(249)]
+    lists = {name: {"type": "array", "items": {"type": "number"}} for name in names}
+    begun = time.process_time()
+    extract_structured(page, schema={"type": "object", "properties": lists})
+    assert time.process_time() - begun < 5
+
+
+def test_failed_extraction_costs_no_page() -> None:
+    made = extract_from_formats({"structured_data": {}, "tables": 3}, {}, json.dumps(SCHEMA))
+    with pytest.raises(ExtractError, match="could not be read"):
+        Extraction.from_json(made)
 
 
 def test_nodes_and_values_are_bounded() -> None:

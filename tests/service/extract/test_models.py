@@ -23,7 +23,10 @@ from tests.service.extract.stub_model import (
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.extract import Bounds, Extractions, Lines
+from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.extract.extraction import Extractions
+from webdata_nb.service.extract.model_endpoint import Bounds, Lines
+from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
@@ -63,9 +66,14 @@ class Bench:
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
         extractor = self.extractions.extractor(extract, access, lambda _url: self.fetcher)
         assert extractor is not None
-        formats = {"markdown": text, "structured_data": structured or {}, "tables": []}
-        assert set(extractor.formats(asked)) == {*asked, *formats}
-        return await extractor.apply(formats, {"title": title, "final_url": "http://x/"}, asked)
+        options = extractor.scrape_options(ScrapeOptions(formats=asked))
+        metadata = {"title": title, "final_url": "http://x/"}
+        formats: dict[str, Any] = {"markdown": text}
+        if options.schema is not None:
+            sources = {"structured_data": structured or {}, "tables": []}
+            formats[EXTRACTION] = extract_from_formats(sources, metadata, options.schema)
+        assert set(options.formats) == {*asked, *formats}
+        return await extractor.apply(formats, metadata, asked)
 
     async def failure(self, text: str = TEXT, **wanted: Any) -> tuple[str, str]:
         """Return kind and message of an extraction that must fail, and lose nothing else."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.extract import Extraction, extract_structured
+from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
 SCHEMA: dict[str, Any] = {

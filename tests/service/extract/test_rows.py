@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,13 @@ from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.extract import Extraction, Extractions, extract_structured
+from webdata_nb.service.extract.extraction import Extractions
+from webdata_nb.service.extract.structured import (
+    EXTRACTION,
+    Extraction,
+    extract_from_formats,
+    extract_structured,
+)
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
@@ -119,6 +126,7 @@ async def test_rows_are_their_own_beside_a_model(site: Site) -> None:
         )
         assert extractor is not None
         formats = formats_of(f"<p>color: red</p>{table(100)}")
+        formats[EXTRACTION] = extract_from_formats(formats, {}, json.dumps(schema))
         item = await extractor.apply(formats, {}, ())
     assert item["extract"]["items"] == [{"name": f"N{n}", "price": n + 0.5} for n in range(100)]
     assert item["extract"]["color"] == "red"

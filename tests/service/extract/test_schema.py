@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract import problems, read_schema
-from webdata_nb.service.extract.schema import DEEPEST, MOST_FIELDS
+from webdata_nb.service.extract.schema import DEEPEST, MOST_FIELDS, read_schema
+from webdata_nb.service.extract.validation import problems
 
 TEXT = {"type": "string"}
 

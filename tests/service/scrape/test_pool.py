@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
 import sys
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from tests.wire.waiting import until
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
@@ -92,6 +95,20 @@ async def test_workers_are_started_only_when_there_is_work_for_them() -> None:
         for _ in range(3):
             await pages.scrape(html("One"), WHOLE)
         assert len(workers()) == 1
+
+
+async def test_extraction_runs_in_worker() -> None:
+    item = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(480)}}
+    items = {"type": "array", "items": item}
+    schema = json.dumps({"type": "object", "properties": {"headline": {}, "items": items}})
+    nodes = json.dumps([{"@type": f"T{n % 50}", "name": f"p{n}"} for n in range(5000)])
+    page = f'<title>T</title><script type="application/ld+json">{nodes}</script>'
+    options = ScrapeOptions(formats=(EXTRACTION,), schema=schema)
+    async with PagePool(1) as pages:
+        begun = time.process_time()
+        scraped = await pages.scrape(source(page.encode()), options)
+        assert time.process_time() - begun < 1
+        assert Extraction.from_json(scraped.formats[EXTRACTION]).data["headline"] == "p0"
 
 
 async def test_a_page_over_its_processor_time_fails_alone() -> None:

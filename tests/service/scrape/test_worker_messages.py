@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
@@ -76,7 +77,9 @@ def test_a_page_comes_as_it_was_made(formats: tuple[str, ...], *, encoded: bool)
 def test_a_job_comes_as_it_was_given() -> None:
     where = Slice("/tmp/f", 12, 34)
     for page in (source(), replace(source(), content_type=None), source().lying(where)):
-        options = replace(OPTIONS, include_tags=("p",), exclude_tags=("a", "b"), encoded=True)
+        options = replace(
+            OPTIONS, include_tags=("p",), exclude_tags=("a", "b"), encoded=True, schema="{}"
+        )
         for given_options in (options, ScrapeOptions(markdown_mode="full")):
             for outlinks in (True, False):
                 job = (page, given_options, outlinks)
@@ -100,6 +103,43 @@ def test_what_json_has_no_form_for_costs_no_page(*, encoded: bool) -> None:
     data = came.formats["structured_data"]
     [thing] = (orjson.loads(data) if encoded else data)["json_ld"]
     assert thing == {"gtin": 1.2345678901234568e29, "half": "a�b", "text": "a\nb"}
+
+
+SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}}}'
+EXTRACTED: dict[str, Any] = {"data": {"name": "x"}, "provenance": {"/name": "a"}, "missing": []}
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_worker_extracts_declared_data(*, encoded: bool) -> None:
+    body = '<title>T</title><script type="application/ld+json">{"@type": "A", "name": "N"}</script>'
+    options = ScrapeOptions(("markdown", EXTRACTION), encoded=encoded, schema=SCHEMA)
+    scraped = decode_answer(*told(options, body), options)
+    assert isinstance(scraped, Scraped)
+    assert list(scraped.formats) == ["markdown", EXTRACTION]
+    sent = scraped.formats[EXTRACTION]
+    extraction = Extraction.from_json(orjson.loads(sent) if encoded else sent)
+    assert extraction.data == {"name": "N"}
+
+
+@pytest.mark.parametrize(
+    "extraction",
+    [
+        [],
+        {},
+        EXTRACTED | {"data": None},
+        EXTRACTED | {"provenance": {"name": "a"}},
+        EXTRACTED | {"provenance": {"/name": 1}},
+        EXTRACTED | {"missing": [1]},
+        EXTRACTED | {"missing": ["name"]},
+        {"error": 1},
+    ],
+)
+def test_extraction_of_another_form_is_refused(extraction: Any) -> None:
+    options = ScrapeOptions((EXTRACTION,), schema=SCHEMA)
+    scraped = scrape(source(), replace(options, formats=(), schema=None))
+    message = encode_answer(replace(scraped, formats={EXTRACTION: extraction}))
+    with pytest.raises(BadMessage, match="extraction"):
+        decode_answer(*split(message), options)
 
 
 class Exploit:

@@ -126,6 +126,9 @@ class ScrapeOptions:
         What else is wanted of the page; what is not is left out and costs nothing.
     encoded
         Give the formats as JSON bytes, for those who only pass them on.
+    schema
+        A JSON Schema, as JSON text, to fill from what the page declares; see
+        `extract.structured.EXTRACTION`. None extracts nothing.
     """
 
     formats: tuple[str, ...] = ("markdown",)
@@ -135,6 +138,7 @@ class ScrapeOptions:
     exclude_tags: tuple[str, ...] = ()
     facts: frozenset[Fact] = frozenset({"metadata", "quality"})
     encoded: bool = False
+    schema: str | None = None
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:

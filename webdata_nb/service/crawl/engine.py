@@ -31,8 +31,7 @@ from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.crawl.speculation import PrefetchedPage, Prefetcher
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.extract import EXTRACT_S, Extractor
-from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import Arrived, Visit, Visitor
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
@@ -339,8 +338,7 @@ class _CrawlRun:
         if scraped is None:
             return {}
         if self._extractor is not None:
-            with waiting_for("the extraction from a page", EXTRACT_S):
-                return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
+            return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
         return {**as_pieces(scraped.formats), "metadata": scraped.metadata}
 
     async def _judge_start(self, result: CrawlResult, visit: Visit | None) -> None:

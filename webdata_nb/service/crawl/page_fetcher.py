@@ -9,7 +9,7 @@ from webdata_nb.service.content.source import Fact, ScrapeOptions
 from webdata_nb.service.crawl.plan import CrawlPlan, CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.scope import site_of
-from webdata_nb.service.extract import Extractor
+from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import Arrived, Errand, Visit, Visitor
 from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
 
@@ -90,12 +90,13 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOp
     """Return what every page of the crawl is asked for."""
     wanted = request.scrape_options
     formats = page_formats(wanted.formats)
-    return ScrapeOptions(
-        formats=formats if extractor is None else extractor.formats(formats),
+    options = ScrapeOptions(
+        formats=formats,
         only_main_content=wanted.only_main_content,
         markdown_mode=markdown_mode(wanted.format_options),
         include_tags=wanted.include_tags,
         exclude_tags=wanted.exclude_tags,
         facts=_FACETED if request.filter_faceted_urls else _FACTS,
-        encoded=extractor is None,
+        encoded=True,
     )
+    return options if extractor is None else extractor.scrape_options(options)

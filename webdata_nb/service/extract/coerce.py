@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -23,6 +24,8 @@ _IN_STOCK: Final = frozenset({"instock", "limitedavailability", "onlineonly", "i
 _NO_STOCK: Final = frozenset({"outofstock", "soldout", "discontinued", "oos"})
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _MEDIA: Final = ("imageobject", "videoobject", "audioobject", "mediaobject", "entrypoint")
+_LONGEST_CHOICE: Final = 2000
+"""Characters of a value that is compared with choices of another case or other separators."""
 _SAID: Final = ("name", "headline", "text", "value", "ratingvalue", "userinteractioncount")
 _COUNTED: Final = ("value", "price", "ratingvalue", "userinteractioncount")
 _ADDRESSED: Final = ("url", "contenturl", "thumbnailurl")
@@ -143,17 +146,23 @@ def _boolean(value: Any, name: str) -> bool | None:
 
 def _choice(value: Any, shape: Shape) -> Any:
     """Return the choice that `value` is, but for case, separators and the path of a URL."""
-    wanted = {squeezed(_written(value)), squeezed(_tail(_written(value)))} - {""}
+    text = _written(value)
+    wanted = {squeezed(text), squeezed(_tail(text))} - {""} if len(text) <= _LONGEST_CHOICE else ()
     for choice in shape.choices or ():
         if choice == value and isinstance(choice, bool) == isinstance(value, bool):
             return choice
-        if isinstance(choice, str) and squeezed(choice) in wanted:
+        if isinstance(choice, str) and _squeezed_choice(choice) in wanted:
             return choice
         if isinstance(choice, int | float) and not isinstance(choice, bool):
             read = read_number(value) if isinstance(value, str) else None
             if read == choice:
                 return choice
     return None
+
+
+@lru_cache(maxsize=4096)
+def _squeezed_choice(choice: str) -> str:
+    return squeezed(choice)
 
 
 def _tail(text: str) -> str:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
+from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.llm import NOTHING, Page, Reader
 from webdata_nb.service.extract.model_endpoint import Endpoint, Lines
 from webdata_nb.service.extract.model_providers import STRUCTURED, Model, choose
 from webdata_nb.service.extract.schema import Loc, Shape, read_schema
-from webdata_nb.service.extract.structured import Extraction, extract_structured
+from webdata_nb.service.extract.structured import EXTRACTION, Extraction
+from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.fetch import Fetcher
 
-SOURCE: Final = "structured_data"
-# What the extraction reads, and so what a page must be scraped for. Tables are no format that a
-# request may ask for.
-TABLES: Final = "tables"
 TEXT: Final = "markdown"
-# What a page may wait for: every call to a model has a deadline, as has its place in the line.
-EXTRACT_S: Final = 3600.0
 NO_MODEL: Final = "no language model is set up here: read from what the page declares"
 
 
 class Extractor(Protocol):
     """Carries out one request's `extract`, page after page."""
 
-    def formats(self, asked: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the formats to scrape: those asked for, and what the extraction reads."""
+    def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
+        """Return the options with what the extraction reads of the page beside the formats."""
 
     async def apply(
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
@@ -82,12 +80,12 @@ class Extractions:
         if wanted is None:
             return None
         model, shape = _parts(wanted, access, ("extract",))
+        schema = None if shape is None else json.dumps(wanted.schema_)
         if model is not None:
             endpoint = Endpoint(model, towards(model.url), self.lines)
-            return ByModel(Reader(wanted.prompt, shape, model, endpoint, self.lines.bounds))
-        return ByDeclaration(
-            read_schema(wanted.schema_), why=NO_MODEL if wanted.provider is None else None
-        )
+            reader = Reader(wanted.prompt, shape, model, endpoint, self.lines.bounds)
+            return ByModel(reader, schema)
+        return ByDeclaration(schema, why=NO_MODEL if wanted.provider is None else None)
 
 
 def _parts(
@@ -99,51 +97,40 @@ def _parts(
     return model, None if free else read_schema(wanted.schema_, loc=(*loc, "schema"))
 
 
-def _with(asked: tuple[str, ...], *needed: str) -> tuple[str, ...]:
-    return (*asked, *(name for name in needed if name not in asked))
-
-
-def _kept(formats: Mapping[str, Any], asked: tuple[str, ...]) -> dict[str, Any]:
-    return {name: value for name, value in formats.items() if name in asked}
-
-
-async def _declared(
-    formats: Mapping[str, Any], metadata: Mapping[str, Any], shape: Shape
-) -> Extraction:
-    # A page may declare a great deal: not on the event loop.
-    return await asyncio.to_thread(
-        extract_structured,
-        formats.get(SOURCE) or {},
-        schema=shape,
-        tables=formats.get(TABLES) or (),
-        metadata=metadata,
-    )
+def _with(options: ScrapeOptions, schema: str | None, *needed: str) -> ScrapeOptions:
+    formats = tuple(dict.fromkeys((*options.formats, *needed)))
+    return replace(options, formats=formats, schema=schema, encoded=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ByDeclaration:
     """Fills one schema by what each page declares about itself; `why` it does so unasked."""
 
-    shape: Shape
+    schema: str | None
     why: str | None = None
 
-    def formats(self, asked: tuple[str, ...]) -> tuple[str, ...]:
-        """See `Extractor.formats`."""
-        return _with(asked, SOURCE, TABLES)
+    def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
+        """See `Extractor.scrape_options`."""
+        return _with(options, self.schema, EXTRACTION)
 
     async def apply(
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
     ) -> dict[str, Any]:
-        """See `Extractor.apply`; it never fails."""
-        found = await _declared(formats, metadata, self.shape)
+        """See `Extractor.apply`."""
+        data, error = None, None
+        found = NOTHING
+        try:
+            found = Extraction.from_json(formats[EXTRACTION])
+            data = found.data
+        except ExtractError as failure:
+            error = failure
         told = {
             "provider": STRUCTURED,
             "provenance": found.provenance,
             "missing": list(found.missing),
             **({"note": self.why} if self.why else {}),
         }
-        metadata = {**metadata, "extract": told}
-        return {**_kept(formats, asked), "extract": found.data, "metadata": metadata}
+        return _content(formats, asked, metadata, told, data=data, error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,30 +138,50 @@ class ByModel:
     """Extracts with a language model what pages do not declare."""
 
     reader: Reader
+    schema: str | None = None
 
-    def formats(self, asked: tuple[str, ...]) -> tuple[str, ...]:
-        """See `Extractor.formats`."""
-        return _with(asked, TEXT, SOURCE, TABLES)
+    def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
+        """See `Extractor.scrape_options`."""
+        needed = (TEXT,) if self.schema is None else (TEXT, EXTRACTION)
+        return _with(options, self.schema, *needed)
 
     async def apply(
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
     ) -> dict[str, Any]:
         """See `Extractor.apply`."""
         declared = NOTHING
-        if self.reader.shape is not None:
-            declared = await _declared(formats, metadata, self.reader.shape)
+        if EXTRACTION in formats:
+            with suppress(ExtractError):  # the model reads the page all the same
+                declared = Extraction.from_json(formats[EXTRACTION])
         page = Page(
             text=formats.get(TEXT) or "",
             url=str(metadata.get("final_url") or ""),
             title=str(metadata.get("title") or ""),
             declared=declared,
         )
-        reading = await self.reader.read(page)
-        error = reading.error
-        failed = {} if error is None else {"error": f"extraction failed ({error.kind}): {error}"}
-        return {
-            **_kept(formats, asked),
-            **failed,
-            "extract": reading.data,
-            "metadata": {**metadata, "extract": reading.told()},
-        }
+        limit_s = self.reader.bounds.page_s
+        with waiting_for("the extraction from a page", limit_s):
+            reading = await self.reader.read(page)
+        told = reading.told()
+        return _content(formats, asked, metadata, told, data=reading.data, error=reading.error)
+
+
+def _content(
+    formats: Mapping[str, Any],
+    asked: tuple[str, ...],
+    metadata: Mapping[str, Any],
+    told: Mapping[str, Any],
+    *,
+    data: Mapping[str, Any] | None,
+    error: ExtractError | None,
+) -> dict[str, Any]:
+    failed, why = {}, {}
+    if error is not None:
+        failed = {"error": f"extraction failed ({error.kind}): {error}"}
+        why = {"error": {"kind": error.kind, "message": str(error)}}
+    return {
+        **{name: value for name, value in formats.items() if name in asked},
+        **failed,
+        "extract": data,
+        "metadata": {**metadata, "extract": {**told, **why}},
+    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.extract.declared import Declared, Grid, Stated
-from webdata_nb.service.extract.field_names import kind_word, readings, squeezed
+from webdata_nb.service.extract.field_names import kind_word, readings, readings_from, squeezed_name
 from webdata_nb.service.extract.item_matching import (
     MOST_ITEMS,
     best_first,
@@ -18,21 +19,27 @@ from webdata_nb.service.extract.item_matching import (
     unlisted,
 )
 from webdata_nb.service.extract.node_graph import Graph, Node
-from webdata_nb.service.extract.root_node import look_up, of_kind, twins
+from webdata_nb.service.extract.root_node import findable, look_up, of_kind, twins
 from webdata_nb.service.extract.validation import allowed, escaped
 from webdata_nb.service.extract.vocabulary import NEUTRAL, OF_THE_PAGE, PAGES
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from webdata_nb.service.extract.coerce import Coercion
     from webdata_nb.service.extract.schema import Shape
 
 MOST_FILLED: Final = 20_000
 """Fields, those of array items included, that are looked for on one page."""
+MOST_LOOKUPS: Final = 300_000
+"""Properties and values that are tried for all fields of one page together."""
+_CHARACTERS_A_LOOKUP: Final = 1000
 _MOST_BESIDE: Final = 100
 _MOST_PAGES: Final = 5
 _LISTS: Final = frozenset({"keywords"})
 """Properties whose text schema.org defines as a list delimited by commas."""
 _LINKS: Final = ("http://", "https://")
+_SPACE: Final = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +72,19 @@ class Filling:
         self._graph = graph
         self._declared = declared
         self._coercion = coercion
-        self._left = MOST_FILLED
+        self._fields_left = MOST_FILLED
+        self._lookups_left = MOST_LOOKUPS
         self._beside = [] if root is None else twins(graph, root)
         pages = (node for node in graph.nodes if node.main and node.is_a(*PAGES))
         self._pages = [node for node in islice(pages, _MOST_PAGES) if node is not root]
         self._kinds: dict[str, list[Node]] = {}
+        self._names: dict[Node, AbstractSet[str]] = {}
+        self._main_kinds: dict[str, list[Node]] = {}
+        self._families: list[list[Node]] | None = None
+
+    @property
+    def _exhausted(self) -> bool:
+        return self._fields_left <= 0 or self._lookups_left <= 0
 
     def object(
         self, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
@@ -79,7 +94,11 @@ class Filling:
         provenance: dict[str, str] = {}
         missing: list[str] = []
         for name, inner in shape.properties.items():
-            part = self._field(name, inner, node, f"{pointer}/{escaped(name)}", origin, page=page)
+            at = f"{pointer}/{escaped(name)}"
+            if self._exhausted:
+                part = Part(missing=tuple(_leaves(inner, at)))
+            else:
+                part = self._field(name, inner, node, at, origin, page=page)
             values[name] = part.value
             provenance |= part.provenance
             missing += part.missing
@@ -88,22 +107,26 @@ class Filling:
     def _field(
         self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
     ) -> Part:
-        self._left -= 1
+        self._fields_left -= 1
         for called in dict.fromkeys((name, shape.title) if shape.title else (name,)):
             for stated in self._sources(called, shape, node, origin, page=page):
-                part = self._make(called, shape, stated, pointer) if self._left > 0 else Part()
+                if self._exhausted:
+                    break
+                part = self._make(called, shape, stated, pointer)
                 if part.value is not None:
                     return part
             part = self._special(called, shape, node, pointer, origin, page=page)
             if part.value is not None:
                 return part
-        return Part(missing=tuple(_leaves(shape, pointer)))
+        missing = tuple(_leaves(shape, pointer))
+        self._fields_left -= len(missing) - 1
+        return Part(missing=missing)
 
     def _sources(
         self, name: str, shape: Shape, node: Node | None, origin: str, *, page: bool
     ) -> Iterator[Stated]:
         whole = shape.kind in {"object", "array"} and bool(kind_word(name))
-        if shape.kind in {"object", "array"} and squeezed(name) in NEUTRAL:
+        if shape.kind in {"object", "array"} and squeezed_name(name) in NEUTRAL:
             return
         if node is not None:
             yield from self._of_node(name, node, origin, whole=whole)
@@ -122,28 +145,37 @@ class Filling:
 
     def _of_node(self, name: str, node: Node, origin: str, *, whole: bool) -> Iterator[Stated]:
         """Return what a node says of a field; `whole` when its name may mean the node itself."""
-        for reading in readings(name):
+        for reading in readings_from(name, self._findable(node)):
             if not reading.kind or (of_kind(node, reading.kind) and not whole):
                 yield from self._follow(node, reading.chain, origin)
+
+    def _findable(self, node: Node) -> AbstractSet[str]:
+        if node not in self._names:
+            self._names[node] = findable(node)
+        return self._names[node]
 
     def _of_kind(self, name: str, root: Node | None) -> Iterator[Stated]:
         """Return what nodes say that the name of a field itself asks for: `website_name`."""
         for reading in readings(name):
             if reading.kind:
-                nodes = self._of(reading.kind)
-                other = next((each for each in nodes if each.main and each is not root), None)
+                nodes = self._main_of(reading.kind)[:2]
+                other = next((each for each in nodes if each is not root), None)
                 if other is not None and (root is None or not of_kind(root, reading.kind)):
                     yield from self._follow(other, reading.chain, other.label)
 
     def _follow(self, node: Node, chain: tuple[str, ...], origin: str) -> Iterator[Stated]:
         """Return what a chain of properties leads to, values at one path together."""
         together: dict[str, Stated] = {}
+        self._lookups_left -= 1
         for found in look_up(node, chain):
             at = "/".join((origin, *(escaped(step) for step in found.path if step)))
             if len(chain) == 1:
-                _add(together, at, squeezed(found.path[-1] or chain[0]), found.values)
+                _add(together, at, squeezed_name(found.path[-1] or chain[0]), found.values)
                 continue
-            for inner in [each for each in found.values if isinstance(each, Node)][:_MOST_BESIDE]:
+            nodes = (each for each in found.values if isinstance(each, Node))
+            for inner in islice(nodes, _MOST_BESIDE):
+                if self._exhausted:
+                    break
                 for each in self._follow(inner, chain[1:], at):
                     _add(together, each.origin, each.name, each.values)
         yield from together.values()
@@ -152,12 +184,17 @@ class Filling:
         if shape.kind == "array":
             return self._array(name, shape, stated, pointer)
         for each in _spread(stated)[:_MOST_BESIDE]:
+            if self._exhausted:
+                break
             part = self._one(name, shape, each, stated, pointer)
             if part.value is not None:
                 return part
         return Part()
 
     def _one(self, name: str, shape: Shape, value: Any, stated: Stated, pointer: str) -> Part:
+        self._lookups_left -= 1
+        if isinstance(value, str):
+            self._lookups_left -= len(value) // _CHARACTERS_A_LOOKUP
         if shape.kind == "object":
             node = _as_node(value)
             if node is None:
@@ -166,7 +203,7 @@ class Filling:
         if not isinstance(value, Node) and not _fits(name, stated.name, value, shape):
             return Part()
         wanted = name if _is_link(name) else stated.name
-        made = self._coercion.scalar(value, shape, name=squeezed(wanted), prose=stated.prose)
+        made = self._coercion.scalar(value, shape, name=squeezed_name(wanted), prose=stated.prose)
         if made is None or (isinstance(made, str) and not _fits(name, stated.name, made, shape)):
             return Part()
         return Part(made, {pointer: stated.origin})
@@ -178,12 +215,16 @@ class Filling:
         values: list[Any] = []
         provenance: dict[str, str] = {}
         missing: list[str] = []
+        scalars: set[Any] = set()
         for each in _spread(stated, split=inner.kind in {"string", "any"})[:MOST_ITEMS]:
-            if self._left <= 0:
+            if self._exhausted:
                 break
             part = self._one(name, inner, each, stated, f"{pointer}/{len(values)}")
-            if part.value is not None and not (shape.unique and part.value in values):
+            known = values if inner.kind == "object" else scalars
+            if part.value is not None and not (shape.unique and part.value in known):
                 values.append(part.value)
+                if inner.kind != "object":
+                    scalars.add(part.value)
                 provenance |= part.provenance if inner.kind == "object" else {}
                 missing += part.missing
         if not values or not allowed(values, shape):
@@ -194,7 +235,7 @@ class Filling:
         self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
     ) -> Part:
         """Fill what no property gives: groups of fields, and lists of all nodes of a kind."""
-        if not page or self._left <= 0:
+        if not page or self._exhausted:
             return Part()
         if shape.kind == "object":
             return self._group(name, shape, node, pointer, origin)
@@ -207,23 +248,26 @@ class Filling:
 
     def _group(self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str) -> Part:
         kind = kind_word(name)
-        if squeezed(name) in NEUTRAL or (kind and node is not None and of_kind(node, kind)):
+        if squeezed_name(name) in NEUTRAL or (kind and node is not None and of_kind(node, kind)):
             return self.object(shape, node, pointer, origin, page=True)
-        others = self._of(kind) if kind else []
-        other = next((each for each in others if each.main), None)
+        other = next(iter(self._main_of(kind) if kind else ()), None)
         if other is None:
             return Part()
         return self.object(shape, other, pointer, other.label, page=False)
 
     def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> Part:
         """Fill a list of things from all nodes of a kind, else from a table."""
-        unnamed = squeezed(name) in NEUTRAL
+        unnamed = squeezed_name(name) in NEUTRAL
         if not unnamed:
             best = self._items(shape, inner, self._nodes_of(name), pointer)
             kind = bool(kind_word(name))
             return best if best.value is not None else self._table(shape, inner, pointer, kind=kind)
         best, most = Part(), 0
-        for nodes in families(self._graph.nodes):
+        if self._families is None:
+            self._families = families(self._graph.nodes)
+        for nodes in self._families:
+            if self._exhausted:
+                break
             part = self._items(shape, inner, nodes, pointer)
             if len(part.provenance) > len(best.provenance):
                 matched = fields_told(nodes, part.value or (), part.provenance, inner)
@@ -244,8 +288,13 @@ class Filling:
         return Part()
 
     def _nodes_of(self, name: str) -> list[Node]:
-        found = self._of(kind) if (kind := kind_word(name)) else []
-        return [each for each in found if each.main] or found
+        kind = kind_word(name)
+        return (self._main_of(kind) or self._of(kind)) if kind else []
+
+    def _main_of(self, kind: str) -> list[Node]:
+        if kind not in self._main_kinds:
+            self._main_kinds[kind] = [each for each in self._of(kind) if each.main]
+        return self._main_kinds[kind]
 
     def _of(self, kind: str) -> list[Node]:
         if kind not in self._kinds:
@@ -254,7 +303,9 @@ class Filling:
 
     def _items(self, shape: Shape, inner: Shape, nodes: list[Node], pointer: str) -> Part:
         parts: list[Part] = []
-        for node in unlisted(nodes)[:MOST_ITEMS]:
+        for node in unlisted(nodes):
+            if self._exhausted:
+                break
             at, origin = f"{pointer}/{len(parts)}", node.label
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
@@ -262,10 +313,10 @@ class Filling:
         return _gathered(parts, shape)
 
     def _rows(self, shape: Shape, inner: Shape, grid: Grid, pointer: str) -> Part:
-        if self._left <= 0:
-            return Part()
         parts: list[Part] = []
         for number, row in enumerate(grid.rows[:MOST_ITEMS], 1):
+            if self._exhausted:
+                break
             node = Node("table", properties=row_properties(grid, row))
             at, origin = f"{pointer}/{len(parts)}", f"{grid.origin}/{number}"
             part = self.object(inner, node, at, origin, page=False)
@@ -312,7 +363,7 @@ def _as_node(value: Any) -> Node | None:
 
 
 def _is_link(name: str) -> bool:
-    return squeezed(name).endswith(("url", "link", "uri", "href"))
+    return squeezed_name(name).endswith(("url", "link", "uri", "href"))
 
 
 def _fits(name: str, stated: str, value: Any, shape: Shape) -> bool:
@@ -320,7 +371,7 @@ def _fits(name: str, stated: str, value: Any, shape: Shape) -> bool:
     if not isinstance(value, str) or shape.kind not in {"string", "any"}:
         return True
     if _is_link(name):
-        return not any(map(str.isspace, value)) and ("/" in value or "." in value)
+        return not _SPACE.search(value) and ("/" in value or "." in value)
     return not (value.startswith(_LINKS) and stated in {"author", "creator", "publisher", "brand"})
 
 

@@ -13,6 +13,7 @@ from webdata_nb.service.extract.vocabulary import KINDS, NEUTRAL, SYNONYMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
 MOST_WORDS: Final = 8
 MOST_READINGS: Final = 96
@@ -48,6 +49,12 @@ def squeezed(name: str) -> str:
     return "".join(words(name))
 
 
+@lru_cache(maxsize=4096)
+def squeezed_name(name: str) -> str:
+    """Do the same for the name of a field or property, of which a page has few and short ones."""
+    return squeezed(name)
+
+
 def singular(word: str) -> str:
     """Undo an English plural, as far as property names need it."""
     if word.endswith("ies") and len(word) > len("ties"):
@@ -75,6 +82,25 @@ def readings(name: str) -> tuple[Reading, ...]:
         found[Reading(("name",), plain[0])] = None
         found[Reading(("headline",), plain[0])] = None
     return tuple(found)
+
+
+def readings_from(name: str, heads: AbstractSet[str]) -> list[Reading]:
+    """Return the ways to read a field's name that begin at one of some properties, best first."""
+    by_head = _by_head(name)
+    if len(heads) < len(by_head):
+        ranked = [each for head in heads if head in by_head for each in by_head[head]]
+    else:
+        ranked = [each for head in by_head if head in heads for each in by_head[head]]
+    return [reading for _, reading in sorted(ranked, key=itemgetter(0))]
+
+
+@lru_cache(maxsize=4096)
+def _by_head(name: str) -> dict[str, list[tuple[int, Reading]]]:
+    """Return the ways to read a name, with their ranks, by the first property of each."""
+    found: dict[str, list[tuple[int, Reading]]] = {}
+    for rank, reading in enumerate(readings(name)):
+        found.setdefault(reading.chain[0], []).append((rank, reading))
+    return found
 
 
 def _first(ways: Iterator[Reading]) -> dict[Reading, None]:

@@ -6,6 +6,7 @@ what shares only a name or an image with them, as nearly everything does, is som
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.extract.field_names import kind_word, readings, squeezed
@@ -26,11 +27,12 @@ _BREADCRUMB: Final = "breadcrumblist"
 
 
 def unlisted(values: Sequence[Any]) -> list[Any]:
-    """Return values with the lists among them that are nodes opened."""
+    """Return at most `MOST_ITEMS` values, with the lists among them that are nodes opened."""
     found: list[Any] = []
     for value in values[:MOST_ITEMS]:
         elements = value.values(_ELEMENTS) if isinstance(value, Node) else []
-        found += [_listed(each) for each in elements or [value]][:MOST_ITEMS]
+        room = MOST_ITEMS - len(found)
+        found += [_listed(each) for each in (elements or [value])[:room]]
     return found
 
 
@@ -121,11 +123,13 @@ def _listed(value: Any) -> Any:
     return next(inner, value)
 
 
-def _properties(name: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _properties(name: str) -> frozenset[str]:
     """Return the properties that a field may be read from directly."""
-    return {way.chain[0] for way in readings(name)}
+    return frozenset(way.chain[0] for way in readings(name))
 
 
+@lru_cache(maxsize=4096)
 def _is_common(name: str) -> bool:
     """Tell whether nearly every thing has what a field asks for."""
     ways = (way for way in readings(name) if len(way.chain) == 1 and not way.kind)

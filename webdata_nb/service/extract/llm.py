@@ -105,8 +105,6 @@ class Reading:
             told["conflicts"] = self.conflicts
         if self.unread_tokens:
             told["unread_tokens"] = self.unread_tokens
-        if self.error is not None:
-            told["error"] = {"kind": self.error.kind, "message": str(self.error)}
         return told
 
 

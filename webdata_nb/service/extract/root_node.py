@@ -9,6 +9,7 @@ from webdata_nb.service.extract.vocabulary import ASIDES, COMMON, IN_TYPE, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from webdata_nb.service.extract.node_graph import Found, Graph, Node
     from webdata_nb.service.extract.schema import Shape
@@ -27,6 +28,16 @@ def look_up(node: Node, chain: tuple[str, ...]) -> Iterator[Found]:
     reach = node.reach()
     for name in _names(node, chain[0]):
         yield from reach.get(name, ())
+
+
+def findable(node: Node) -> AbstractSet[str]:
+    """Return the names that `look_up` may find something under, starting from a node."""
+    reach = node.reach()
+    by_type = [names for ending, names in IN_TYPE.items() if node.is_a(ending)]
+    if not by_type:
+        return reach.keys()
+    near = (name for names in by_type for name, others in names.items() if reach.keys() & others)
+    return reach.keys() | set(near)
 
 
 def _names(node: Node, name: str) -> tuple[str, ...]:

@@ -7,10 +7,13 @@ Nothing is computed that the page does not say: a field that no source gives is 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Final, Self
 
+from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.coerce import Coercion
 from webdata_nb.service.extract.declared import Declared
 from webdata_nb.service.extract.field_filling import Filling
@@ -18,6 +21,15 @@ from webdata_nb.service.extract.node_graph import Graph
 from webdata_nb.service.extract.numbers import decimal_comma
 from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import Shape, read_schema
+
+STRUCTURED_DATA: Final = "structured_data"
+# Tables are no format that a request may ask for.
+TABLES: Final = "tables"
+SOURCES: Final = (STRUCTURED_DATA, TABLES)
+"""The formats of a page that `extract_structured` reads."""
+EXTRACTION: Final = "extraction"
+"""Stands among a page's formats for its extraction; no request may ask for it by this name."""
+MAX_ERROR_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,57 @@ class Extraction:
     data: dict[str, Any]
     provenance: dict[str, str]
     missing: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the extraction as a page worker sends it."""
+        return {**asdict(self), "missing": list(self.missing)}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Check and read what a page worker sent.
+
+        Raises
+        ------
+        ExtractError
+            The worker could not extract; the message says why.
+        ValueError
+            The value is no extraction.
+        """
+        if isinstance(value, dict) and isinstance(error := value.get("error"), str):
+            raise ExtractError("failed", error[:MAX_ERROR_CHARS])
+        match value:
+            case {"data": dict(data), "provenance": dict(provenance), "missing": list(missing)}:
+                texts = (*provenance, *provenance.values(), *missing)
+                if all(isinstance(each, str) for each in texts) and all(
+                    each.startswith("/") for each in (*provenance, *missing)
+                ):
+                    return cls(data, provenance, tuple(missing))
+        raise ValueError("the value is no extraction")
+
+
+def extract_from_formats(
+    formats: Mapping[str, Any], metadata: Mapping[str, Any], schema: str
+) -> dict[str, Any]:
+    """Extract from the `SOURCES` of a page; the result is for `Extraction.from_json`.
+
+    A page must not fail because something in it makes its extraction fail.
+    """
+    try:
+        return extract_structured(
+            formats[STRUCTURED_DATA] or {},
+            schema=_shape(schema),
+            tables=formats[TABLES] or (),
+            metadata=metadata,
+        ).to_json()
+    except MemoryError:
+        return {"error": "the page declares more than fits into the memory of a page worker"}
+    except Exception as error:  # noqa: BLE001 - whatever a page provokes is that page's failure
+        return {"error": f"the declared data could not be read ({type(error).__name__})"}
+
+
+@lru_cache(maxsize=8)
+def _shape(schema: str) -> Shape:
+    return read_schema(json.loads(schema))
 
 
 def extract_structured(

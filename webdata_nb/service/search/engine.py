@@ -13,8 +13,7 @@ from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.credits.tariff import of_result
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.extract import EXTRACT_S, Extractor
-from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import Errand, Visit, Visitor
 from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
 from webdata_nb.service.search.breaker import ProviderBreakers
@@ -60,19 +59,20 @@ class _SearchRun:
         self._waiting: dict[int, SearchResult] = {}
         self._total = 0
         self._extractor = tools.extractor
-        asked = page_formats(request.formats)
         self._look = look_of(
             request.formats,
             request.format_options,
             mobile=request.mobile,
             mobile_device=request.mobile_device,
         )
-        self._options = ScrapeOptions(
-            formats=asked if self._extractor is None else self._extractor.formats(asked),
+        options = ScrapeOptions(
+            formats=page_formats(request.formats),
             only_main_content=request.only_main_content,
             markdown_mode=markdown_mode(request.format_options),
             facts=frozenset({"metadata"}),
         )
+        extractor = self._extractor
+        self._options = options if extractor is None else extractor.scrape_options(options)
 
     async def discover(self) -> Batch:
         """Rank the results, or find those of an earlier attempt; return what is left to write."""
@@ -166,8 +166,7 @@ class _SearchRun:
         content = {**scraped.formats, "metadata": scraped.metadata}
         if self._extractor is not None:
             asked = self._request.formats
-            with waiting_for("the extraction from a page", EXTRACT_S):
-                content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
+            content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
         return {"success": "error" not in content, "scraped": True, **content}
 
     def _row(

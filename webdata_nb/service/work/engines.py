@@ -14,7 +14,7 @@ from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.errors import BadInput, JobFailed
-from webdata_nb.service.extract import Extractions, Extractor, model_access
+from webdata_nb.service.extract.extraction import Extractions, Extractor, model_access
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers

@@ -21,6 +21,8 @@ import orjson
 
 from webdata_nb.service.content.links import outlinks_of
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.errors import ExtractError
+from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime.steps import Steps, at_once
 from webdata_nb.service.scrape.plain_json import dumps
 from webdata_nb.service.scrape.scraped import Scraped
@@ -68,6 +70,7 @@ def encode_job(job: Job) -> bytes:
         "exclude_tags": options.exclude_tags,
         "facts": tuple(options.facts),
         "encoded": options.encoded,
+        "schema": options.schema,
         "outlinks": outlinks,
     }
     return _message(head, source.body)
@@ -96,6 +99,7 @@ def decode_job(head: bytes, body: bytes) -> Job:
         exclude_tags=tuple(asked["exclude_tags"]),
         facts=frozenset(asked["facts"]),
         encoded=asked["encoded"],
+        schema=asked["schema"],
     )
     return source, options, asked["outlinks"]
 
@@ -179,8 +183,10 @@ def _page(told: dict[str, Any], parts: list[bytes], options: ScrapeOptions) -> S
         raise BadMessage("an answer with other formats than were asked for")
     text, sketch, shape, *formats = parts
     values = []
-    for each in formats:
+    for name, each in zip(names, formats, strict=True):
         value = _loads(each)
+        if name == structured.EXTRACTION:
+            _check_extraction(value)
         # Those who pass JSON on need to know that it is some, and no more.
         values.append(each if options.encoded else value)
         yield
@@ -215,6 +221,15 @@ def _split(sizes: Any, parts: Buffer) -> Steps[list[bytes]]:
         split.append(bytes(parts[start:end]))
         yield
     return split
+
+
+def _check_extraction(value: Any) -> None:
+    try:
+        structured.Extraction.from_json(value)
+    except ExtractError:
+        return  # the worker says that it could not extract
+    except ValueError:
+        raise BadMessage("an extraction of another form") from None
 
 
 def _failure(told: Any) -> tuple[str, str]:

@@ -14,12 +14,16 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.scrape.page import scrape
+from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
     SIZES,
     Answer,
@@ -51,9 +55,24 @@ def answer(job: Job) -> bytes:
 def _page(job: Job) -> Answer:
     source, options, outlinks = job
     try:
-        return scrape(source, options, outlinks=outlinks)
+        if options.schema is None:
+            return scrape(source, options, outlinks=outlinks)
+        return _scrape_and_extract(source, options, options.schema, outlinks=outlinks)
     except ScrapeError as error:
         return error.kind, str(error)
+
+
+def _scrape_and_extract(
+    source: Source, options: ScrapeOptions, schema: str, *, outlinks: bool
+) -> Scraped:
+    asked = [name for name in options.formats if name != structured.EXTRACTION]
+    formats = tuple(dict.fromkeys((*asked, *structured.SOURCES)))
+    inner = replace(options, formats=formats, encoded=False)
+    scraped = scrape(source, inner, outlinks=outlinks)
+    made = scraped.formats
+    made[structured.EXTRACTION] = structured.extract_from_formats(made, scraped.metadata, schema)
+    scraped = replace(scraped, formats={name: made[name] for name in options.formats})
+    return scraped.encoded() if options.encoded else scraped
 
 
 def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
