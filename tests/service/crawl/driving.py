@@ -9,13 +9,8 @@ from typing import Final
 
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
-from webdata_nb.service.crawl.plan import (
-    CrawlLimits,
-    CrawlPlan,
-    CrawlResult,
-    CrawlTarget,
-    SettledTarget,
-)
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.web.urls import canonical_key
 
@@ -39,7 +34,7 @@ class Driven:
                 assert each.position == len(self.rows)
                 self.rows.append(each.target.url)
                 self.scores.append(each.target.score)
-            for one in each.seen:
+            for one in each.outcomes:
                 assert one.url not in self.receipt, one
                 self.receipt[one.url], self.details[one.url] = one.outcome, one.detail
 
@@ -67,8 +62,8 @@ def drive(
         canonical_key, obey_nofollow=obey_nofollow, facets=facets,
     )  # fmt: skip
     done, flying = Driven(), list[CrawlTarget]()
-    while not plan.over:
-        while len(flying) < concurrency and (target := plan.next()) is not None:
+    while not plan.is_over:
+        while len(flying) < concurrency and (target := plan.next_target()) is not None:
             flying.append(target)
         target = flying.pop(chance.randrange(len(flying)))
         url, known = (stored or {}).get(target.ordinal, ("", LOST))

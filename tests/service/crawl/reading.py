@@ -8,7 +8,7 @@ from typing import Final
 
 from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
-from webdata_nb.service.crawl.plan import CrawlResult
+from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 
@@ -31,9 +31,9 @@ def as_result(url: str, scraped: Scraped) -> CrawlResult:
         url,
         content_hash=scraped.content_hash,
         links=tuple(link.url for link in scraped.outlinks),
-        grades=anchor_grades(link.anchor for link in scraped.outlinks),
-        nofollow=tuple(n for n, link in enumerate(scraped.outlinks) if link.nofollow),
-        sealed="nofollow" in scraped.robots,
+        anchor_grades=anchor_grades(link.anchor for link in scraped.outlinks),
+        nofollow_links=tuple(n for n, link in enumerate(scraped.outlinks) if link.nofollow),
+        nofollow_page="nofollow" in scraped.robots,
         canonical=scraped.canonical,
         sketch=scraped.sketch,
         shape=scraped.shape,

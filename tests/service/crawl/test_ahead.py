@@ -261,4 +261,4 @@ class LastLinkFirst(DepthFirst):
 
     def offer(self, candidates: Iterable[Candidate]) -> None:
         """Push the links the other way round."""
-        super().offer(reversed(list(candidates)))
+        super().add(reversed(list(candidates)))

@@ -6,13 +6,14 @@ import pytest
 
 from tests.service.crawl.driving import drive
 from webdata_nb.service.crawl.anchor_grading import anchor_grade, url_prior
-from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.plan import CrawlResult
+from webdata_nb.service.crawl.frontier import BestFirst
+from webdata_nb.service.crawl.journal import CrawlResult
 
 
-def page(*links: str, nofollow: tuple[int, ...] = ()) -> CrawlResult:
+def page(*links: str, nofollow_links: tuple[int, ...] = ()) -> CrawlResult:
     urls = tuple(f"http://x.test{link}" for link in links)
-    return CrawlResult("page", "", links=urls, grades="2" * len(urls), nofollow=nofollow)
+    grades = "2" * len(urls)
+    return CrawlResult("page", "", links=urls, anchor_grades=grades, nofollow_links=nofollow_links)
 
 
 def test_the_page_that_most_links_lead_to_comes_first() -> None:
@@ -36,7 +37,7 @@ def test_the_page_that_most_links_lead_to_comes_first() -> None:
 
 def test_a_nofollow_link_vouches_for_nothing() -> None:
     plain = [f"/{n}" for n in range(10)]
-    site = {"http://x.test/": page("/ad", *plain, nofollow=(0,))}
+    site = {"http://x.test/": page("/ad", *plain, nofollow_links=(0,))}
     done = drive(site, "http://x.test/", frontier=BestFirst)
     assert done.rows[-1] == "http://x.test/ad"
     assert done.scores[-1] == 0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.service.crawl.driving import Driven, drive
 from tests.site.graphs import depth_first
 from webdata_nb.service.crawl.frontier import DepthFirst
-from webdata_nb.service.crawl.journal import decode_entry, encode_entry
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web.urls import canonical_key
 
@@ -157,9 +157,9 @@ def test_what_comes_next_is_named_in_order_and_within_the_budget(most: int) -> N
         canonical_key,
     )
     links = [f"/{n}" for n in range(9)]
-    assert plan.next() is not None
+    assert plan.next_target() is not None
     plan.settle(0, replace(page(links), final_url=BASE + "/"))
     named = [BASE + link for link in links]
-    assert [each.url for each in plan.likely(most)] == named[: min(most, 3)]
-    plan.next()
-    assert [each.url for each in plan.likely(9)] == named[1:3]
+    assert [each.url for each in plan.upcoming(most)] == named[: min(most, 3)]
+    plan.next_target()
+    assert [each.url for each in plan.upcoming(9)] == named[1:3]

@@ -12,10 +12,10 @@ from tests.service.crawl.driving import drive
 from tests.service.crawl.reading import as_result
 from tests.site.link_graph import BASE, LinkGraph, link_graph
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
-from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlResult
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult
+from webdata_nb.service.crawl.plan import CrawlLimits
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def results(graph: LinkGraph) -> dict[str, CrawlResult]:
             "page",
             url,
             links=tuple(link.url for link in each.outlinks),
-            grades=anchor_grades(link.anchor for link in each.outlinks),
+            anchor_grades=anchor_grades(link.anchor for link in each.outlinks),
         )
         for url, each in graph.pages.items()
     }

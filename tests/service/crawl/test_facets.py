@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tests.service.crawl.driving import Driven, drive
 from tests.service.crawl.reading import reader
 from tests.site.shops import Boutique, Shop, Warenhaus
-from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.facets import FacetDetector, PageFingerprint, Undecided, UrlVariant
-from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import decode_entry, encode_entry
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.facets import UNDECIDED, FacetDetector, PageFingerprint, UrlVariant
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.plan import CrawlLimits
 
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 LEFT_OUT = {"facet", "duplicate", "canonical"}
@@ -89,11 +88,11 @@ P = "http://x.test/p"
 
 def test_tracking_needs_no_evidence_and_the_first_url_met_stands_for_the_page() -> None:
     facets = FacetDetector()
-    assert facets.judge(f"{P}?utm_source=a") is None
-    found = facets.judge(P)
+    assert facets.classify(f"{P}?utm_source=a") is None
+    found = facets.classify(P)
     assert isinstance(found, UrlVariant)
     assert found.detail == f"{P}?utm_source=a by utm_source"
-    assert isinstance(facets.judge(f"{P}?gclid=1&utm_source=b"), UrlVariant)
+    assert isinstance(facets.classify(f"{P}?gclid=1&utm_source=b"), UrlVariant)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -110,8 +109,8 @@ def test_of_a_tracked_and_a_plain_link_on_one_page_the_plain_one_is_read(order: 
 
 def test_parameters_in_another_order_are_one_page() -> None:
     facets = FacetDetector()
-    assert facets.judge(f"{P}?a=1&b=2") is None
-    found = facets.judge(f"{P}?b=2&a=1")
+    assert facets.classify(f"{P}?a=1&b=2") is None
+    found = facets.classify(f"{P}?b=2&a=1")
     assert isinstance(found, UrlVariant)
     assert found.detail == f"{P}?a=1&b=2 by the order of parameters"
 
@@ -119,13 +118,13 @@ def test_parameters_in_another_order_are_one_page() -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_a_telling_name_is_believed_unless_its_pages_are_their_own(own: bool) -> None:
     facets = FacetDetector()
-    facets.judge(P)
+    facets.classify(P)
     probes = [f"{P}?color=red", f"{P}?color=blue"]
-    assert [facets.judge(url) for url in probes] == [None, None]
-    assert isinstance(facets.judge(f"{P}?color=green"), Undecided)
+    assert [facets.classify(url) for url in probes] == [None, None]
+    assert facets.classify(f"{P}?color=green") is UNDECIDED
     for url in probes:
         facets.learn(body(url, url.encode().ljust(80), url if own else None))
-    green = facets.judge(f"{P}?color=green")
+    green = facets.classify(f"{P}?color=green")
     assert green is None if own else isinstance(green, UrlVariant)
 
 
@@ -133,17 +132,17 @@ def test_an_innocent_name_needs_several_pages_of_one_text() -> None:
     facets = FacetDetector()
     same = b"".join(n.to_bytes(4, "big") for n in range(30))
     for number in range(4):
-        assert facets.judge(f"{P}?zz={number}") is None
+        assert facets.classify(f"{P}?zz={number}") is None
         facets.learn(body(f"{P}?zz={number}", same))
-    assert isinstance(facets.judge(f"{P}?zz=9"), Undecided)
-    facets.judge(P)
-    assert isinstance(facets.judge(f"{P}?zz=9"), UrlVariant)
+    assert facets.classify(f"{P}?zz=9") is UNDECIDED
+    facets.classify(P)
+    assert isinstance(facets.classify(f"{P}?zz=9"), UrlVariant)
 
 
 def test_one_page_that_differs_clears_a_name() -> None:
     facets = FacetDetector()
     for number in range(20):
-        assert facets.judge(f"{P}?id={number}") is None
+        assert facets.classify(f"{P}?id={number}") is None
         text = b"".join((100 * number + n).to_bytes(4, "big") for n in range(30))
         assert facets.learn(body(f"{P}?id={number}", text)) is None
 
@@ -152,7 +151,7 @@ def test_further_pages_that_call_the_first_canonical_are_kept() -> None:
     facets = FacetDetector()
     for number in range(1, 8):
         url = P if number == 1 else f"{P}?page={number}"
-        assert facets.judge(url) is None
+        assert facets.classify(url) is None
         text = b"".join((100 * number + n).to_bytes(4, "big") for n in range(30))
         assert facets.learn(body(url, text, P)) is None
 
@@ -178,7 +177,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     for url in urls:
         links = tuple(chance.choices(urls, k=8))
         site[url] = CrawlResult(
-            "page", url, content_hash=f"{chance.randrange(40)}", links=links, grades="2" * 8,
+            "page", url, content_hash=f"{chance.randrange(40)}", links=links, anchor_grades="2" * 8,
             canonical=chance.choice([None, None, url, chance.choice(urls)]),
             sketch=chance.choice(texts), shape=chance.choice(texts),
         )  # fmt: skip

@@ -14,17 +14,10 @@ from hypothesis import strategies as st
 from tests.service.crawl.driving import drive
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
-from webdata_nb.service.crawl.best_first import BestFirst
-from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import decode_entry, encode_entry
-from webdata_nb.service.crawl.plan import (
-    MAX_REQUESTS_PER_PAGE,
-    URLS_PER_STEP,
-    CrawlLimits,
-    CrawlPlan,
-    CrawlResult,
-    CrawlTarget,
-)
+from webdata_nb.service.crawl.discovery import URLS_PER_STEP
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.plan import MAX_REQUESTS_PER_PAGE, CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.web import request
 from webdata_nb.service.web.urls import dedupe_key
@@ -36,7 +29,9 @@ STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 
 def page(*links: str, body: str | None = None) -> CrawlResult:
     urls = tuple(_url(link) for link in links)
-    return CrawlResult("page", "", content_hash=body, links=urls, grades=anchor_grades(links))
+    return CrawlResult(
+        "page", "", content_hash=body, links=urls, anchor_grades=anchor_grades(links)
+    )
 
 
 def _url(path: str) -> str:
@@ -72,8 +67,8 @@ def crawl(
         frontier(), dedupe_key, obey_nofollow=obey_nofollow,
     )  # fmt: skip
     done, flying = Crawled(), list[CrawlTarget]()
-    while not plan.over:
-        while len(flying) < concurrency and (target := plan.next()) is not None:
+    while not plan.is_over:
+        while len(flying) < concurrency and (target := plan.next_target()) is not None:
             flying.append(target)
         done.most_in_flight = max(done.most_in_flight, len(flying))
         target = flying.pop(chance.randrange(len(flying)))
@@ -82,7 +77,7 @@ def crawl(
             if settled.position is not None:
                 assert settled.position == len(done.rows)
                 done.rows.append(settled.target.url.removeprefix(BASE))
-            done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in settled.seen}
+            done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in settled.outcomes}
     done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in plan.leftovers()}
     return done
 
@@ -399,11 +394,11 @@ def test_the_number_of_rows_is_exact(wanted: int, strategy: Callable[[], Frontie
 def test_nofollow_links_are_left_out_where_that_is_asked_for() -> None:
     front = page("/a", "/ad", "/late")
     site = {
-        "/": replace(front, nofollow=(1, 2)),
+        "/": replace(front, nofollow_links=(1, 2)),
         "/a": page("/late", "/sealed"),
         "/ad": page(),
         "/late": page(),
-        "/sealed": replace(page("/secret", "/a"), sealed=True),
+        "/sealed": replace(page("/secret", "/a"), nofollow_page=True),
         "/secret": page(),
     }
     assert crawl(site).rows == ["/", "/a", "/ad", "/late", "/sealed", "/secret"]
@@ -416,9 +411,9 @@ def test_nofollow_links_are_left_out_where_that_is_asked_for() -> None:
 def test_the_journal_gives_back_what_it_was_given() -> None:
     links = ("http://x.test/a", "https://x.test/b", "http://x.testing/", "http://x.test/?q")
     full = CrawlResult(
-        "page", "http://x.test/b", content_hash="h", links=links, grades="0120",
-        nofollow=(0, 3), sealed=True, canonical="http://y.test/", sketch=b"abcd", shape=b"efgh",
-        hops=3,
+        "page", "http://x.test/b", content_hash="h", links=links, anchor_grades="0120",
+        nofollow_links=(0, 3), nofollow_page=True, canonical="http://y.test/", sketch=b"abcd",
+        shape=b"efgh", hops=3,
     )  # fmt: skip
     entry = encode_entry(CrawlTarget(0, "http://x.test/", 0), full, "text")
     assert decode_entry(entry) == ("http://x.test/", full)

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from webdata_nb.service.crawl.best_first import BestFirst
+from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.plan import URLS_PER_STEP, CrawlLimits, CrawlPlan, CrawlResult
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import at_once
 from webdata_nb.service.web.urls import dedupe_key
@@ -33,7 +34,7 @@ def plan(frontier: Callable[[], Frontier], *, facets: bool = False) -> CrawlPlan
 def page(mark: str, count: int) -> CrawlResult:
     links = tuple(f"{START}{mark}{n}?sort={n}" for n in range(count))
     return CrawlResult(
-        "page", START + mark, content_hash=mark or "-", links=links, grades="2" * count
+        "page", START + mark, content_hash=mark or "-", links=links, anchor_grades="2" * count
     )
 
 
@@ -43,29 +44,29 @@ def test_steps_are_many_and_nothing_is_drawn_between_them(
     frontier: Callable[[], Frontier], facets: bool
 ) -> None:
     stepped, whole = plan(frontier, facets=facets), plan(frontier, facets=facets)
-    assert stepped.next() == whole.next()
-    steps = stepped.settling(0, page("", MANY))
+    assert stepped.next_target() == whole.next_target()
+    steps = stepped.settle_in_steps(0, page("", MANY))
     count = 0
     with suppress(StopIteration):
         while True:
             next(steps)
             count += 1
-            assert stepped.next() is None
-            assert not stepped.over
+            assert stepped.next_target() is None
+            assert not stepped.is_over
     assert count >= MANY / URLS_PER_STEP
     whole.settle(0, page("", MANY))
     for _ in range(8):
-        assert stepped.next() == whole.next()
+        assert stepped.next_target() == whole.next_target()
     assert list(stepped.leftovers()) == list(whole.leftovers())
 
 
 def test_a_result_that_comes_meanwhile_is_settled_in_its_order() -> None:
     stepped = plan(BreadthFirst)
-    stepped.next()
+    stepped.next_target()
     stepped.settle(0, page("", 4))
-    targets = [stepped.next() for _ in range(4)]
+    targets = [stepped.next_target() for _ in range(4)]
     assert all(targets)
-    under_way = stepped.settling(1, page("a", MANY))
+    under_way = stepped.settle_in_steps(1, page("a", MANY))
     next(under_way)
     assert stepped.settle(2, page("b", 3)) == []
     settled = at_once(under_way)

@@ -164,7 +164,7 @@ async def test_what_an_answer_means(
     if case.requests is not None:
         assert len(site.requests) == case.requests
     if case.url == "http://no-such-host.invalid":
-        assert "no-such-host.invalid" in (await robots.answer(base)).refusal
+        assert "no-such-host.invalid" in (await robots.reply(base)).refusal
 
 
 def test_every_case_of_the_corpus_is_here() -> None:
@@ -199,13 +199,13 @@ async def test_a_site_may_shorten_the_day(
     site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": header})
     clock = Clock()
     cache = RobotsCache(fetcher, clock=clock)
-    await cache.answer(site.at(""))
+    await cache.reply(site.at(""))
     if kept_s:
         clock.now = kept_s - 1
-        await cache.answer(site.at(""))
+        await cache.reply(site.at(""))
         assert len(site.requests) == 1
     clock.now = kept_s
-    await cache.answer(site.at(""))
+    await cache.reply(site.at(""))
     assert len(site.requests) == 2
 
 
@@ -217,12 +217,12 @@ async def test_a_site_that_is_down_is_asked_again_soon(
     clock = Clock()
     throttle = HostThrottle(clock=clock, random_fraction=lambda: 0.0)
     cache = RobotsCache(PoliteFetcher(direct, throttle), clock=clock)
-    assert (await cache.answer(site.at(""))).unreachable
+    assert (await cache.reply(site.at(""))).unreachable
     site.robots(RULES)
     clock.now = kept_s - 1
-    assert (await cache.answer(site.at(""))).unreachable
+    assert (await cache.reply(site.at(""))).unreachable
     clock.now = kept_s
-    assert await cache.answer(site.at("")) == RobotsReply(200, RULES)
+    assert await cache.reply(site.at("")) == RobotsReply(200, RULES)
 
 
 async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, site: Site) -> None:
@@ -230,15 +230,15 @@ async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, si
         "/robots.txt",
         faults.sequence(faults.status(503), faults.cut("body"), lambda _: web.Response(text=RULES)),
     )
-    assert await RobotsCache(fetcher).answer(site.at("")) == RobotsReply(200, RULES)
+    assert await RobotsCache(fetcher).reply(site.at("")) == RobotsReply(200, RULES)
 
 
 async def test_a_job_keeps_what_it_saw_first(fetcher: PoliteFetcher, site: Site) -> None:
     site.robots(RULES)
     job = JobRobots(RobotsCache(fetcher), "test", {})
     assert not await job.allowed(site.at("/private"))
-    frozen = dict(job.unsaved())
-    assert job.unsaved() == ()
+    frozen = dict(job.pop_unsaved())
+    assert job.pop_unsaved() == ()
     site.robots("")
     again = JobRobots(RobotsCache(fetcher), "test", frozen)
     assert not await again.allowed(site.at("/private"))
@@ -263,7 +263,7 @@ async def test_what_is_kept_is_bounded(
     cache = RobotsCache(fetcher)
     names = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
     for name in names:
-        await cache.answer(site.at("", host=name))
+        await cache.reply(site.at("", host=name))
     asked = len(site.requests)
-    await cache.answer(site.at("", host=names[-1]))
+    await cache.reply(site.at("", host=names[-1]))
     assert len(site.requests) == asked

@@ -188,7 +188,7 @@ def test_the_longest_matching_pattern_decides(patterns: list[str]) -> None:
     robots = "\n".join(["User-agent: *", *lines])
     for path in ("/", "/a", "/ab", "/b", "/axb", "/ba"):
         matching = [
-            RobotsRule(each, allow=bool(n % 2)).weight
+            RobotsRule(each, allow=bool(n % 2)).precedence
             for n, each in enumerate(patterns)
             if RobotsRule(each, allow=bool(n % 2)).matches(path)
         ]
@@ -198,7 +198,7 @@ def test_the_longest_matching_pattern_decides(patterns: list[str]) -> None:
 def test_steps_are_short() -> None:
     """Between two steps there are so few lines or rules that the loop is soon free again."""
     file = "User-agent: *\n" + "".join(f"Allow: /{n}\n" for n in range(10_000))
-    assert sum(1 for _ in RobotsRules.parsing(file, "x")) >= 10_000 / LINES_PER_STEP
+    assert sum(1 for _ in RobotsRules.parse_in_steps(file, "x")) >= 10_000 / LINES_PER_STEP
     wild = "User-agent: *\n" + "".join(f"Allow: /{n}*\n" for n in range(1000))
     rules = RobotsRules.parse(wild, "x")
-    assert sum(1 for _ in rules.deciding(f"{SITE}/x")) >= 1000 / RULES_PER_STEP
+    assert sum(1 for _ in rules.allows_in_steps(f"{SITE}/x")) >= 1000 / RULES_PER_STEP

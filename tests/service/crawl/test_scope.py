@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.contract import limits
-from webdata_nb.service.crawl.globs import GlobSet
-from webdata_nb.service.crawl.scope import CrawlScope, site_of
+from webdata_nb.service.crawl.scope import CrawlScope, GlobSet, site_of
 
 
 @pytest.mark.parametrize(
@@ -61,17 +60,19 @@ def test_verdicts() -> None:
     scope = CrawlScope(
         frozenset({"x.test"}), include=("/docs/**", "/q?page=*"), exclude=("/docs/old/**",)
     )
-    assert scope.verdict("http://x.test/docs/a") is None
-    assert scope.verdict("http://x.test/docs/a?b=c") is None
-    assert scope.verdict("http://x.test/docs/old/a") == "filtered"
-    assert scope.verdict("http://x.test/blog") == "filtered"
-    assert scope.verdict("http://x.test/q?page=2") is None
-    assert scope.verdict("http://x.test/q") == "filtered"
-    assert scope.verdict("http://y.test/docs/a") == "scope"
+    assert scope.exclusion_reason("http://x.test/docs/a") is None
+    assert scope.exclusion_reason("http://x.test/docs/a?b=c") is None
+    assert scope.exclusion_reason("http://x.test/docs/old/a") == "filtered"
+    assert scope.exclusion_reason("http://x.test/blog") == "filtered"
+    assert scope.exclusion_reason("http://x.test/q?page=2") is None
+    assert scope.exclusion_reason("http://x.test/q") == "filtered"
+    assert scope.exclusion_reason("http://y.test/docs/a") == "scope"
 
 
 def test_external_links_are_followed_only_where_allowed() -> None:
-    assert CrawlScope(frozenset({"x.test"}), external=True).verdict("http://y.test/") is None
+    assert (
+        CrawlScope(frozenset({"x.test"}), external=True).exclusion_reason("http://y.test/") is None
+    )
 
 
 def segments_match(pattern: str, path: str) -> bool:

@@ -10,10 +10,10 @@ import pytest
 from tests.service.crawl.driving import drive
 from tests.service.crawl.reading import reader
 from tests.site.document import document
-from webdata_nb.service.crawl.best_first import BestFirst
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlResult
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult
+from webdata_nb.service.crawl.plan import CrawlLimits
 from webdata_nb.service.crawl.traps import (
     MAX_LINKS_PER_PAGE,
     MAX_SIMILAR_PAGES,
@@ -27,7 +27,7 @@ STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 
 
 def verdict(url: str) -> str | None:
-    return TrapDetector().verdict(url, lambda _: False)
+    return TrapDetector().trap_of_url(url, lambda _: False)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.server import Answer, Site
 from webdata_nb.service.crawl import engine
+from webdata_nb.service.crawl.prefetch import PREFETCHED_PER_FETCH
 from webdata_nb.service.crawl.sitemaps import MAX_FILES
-from webdata_nb.service.crawl.speculation import PREFETCHED_PER_FETCH
 from webdata_nb.service.web.polite_fetcher import ATTEMPTS
 
 PAGES = 20

@@ -1,16 +1,16 @@
-"""What a link itself says about the page it leads to, before anybody has read that page. Pure."""
+"""Estimates a page's importance from its URL and the anchor texts of the links to it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-# How much of a page's importance a link passes on, by the grade of its text: none at all, a word
-# of navigation or a number, and words that name something.
-WEIGHTS: Final = {"0": 0.6, "1": 0.8, "2": 1.0}
-_DEEPER: Final = 0.97
-_QUERIED: Final = 0.8
-_NAVIGATION: Final = frozenset(
+# The weight of a link by the grade of its anchor text: no text; a navigation word or a number;
+# descriptive words.
+LINK_WEIGHTS: Final = {"0": 0.6, "1": 0.8, "2": 1.0}
+_FACTOR_PER_FOLDER: Final = 0.97
+_FACTOR_FOR_QUERY: Final = 0.8
+_NAVIGATION_WORDS: Final = frozenset(
     (
         *("back", "first", "here", "home", "index", "last", "less", "link", "more", "next"),
         *("prev", "previous", "read", "skip", "top", "up"),
@@ -19,22 +19,21 @@ _NAVIGATION: Final = frozenset(
 
 
 def anchor_grade(anchor: str) -> str:
-    """Return one digit for what the text of a link tells, 0 to 2."""
+    """Grade an anchor text from "0" (empty) to "2" (descriptive)."""
     words = anchor.lower().split()
     if not words:
         return "0"
-    return "2" if any(len(w) > 1 and w.isalpha() and w not in _NAVIGATION for w in words) else "1"
+    descriptive = any(len(w) > 1 and w.isalpha() and w not in _NAVIGATION_WORDS for w in words)
+    return "2" if descriptive else "1"
 
 
 def anchor_grades(anchors: Iterable[str]) -> str:
-    """Return the grades of many link texts, a digit each: how the journal keeps them."""
+    """Return one digit for each anchor text, the form that the journal stores."""
     return "".join(map(anchor_grade, anchors))
 
 
 def url_prior(url: str) -> float:
-    """Return how likely a URL is to be a page of note, by its form alone: at most 1.
-
-    Pages of note lie higher up in a site, and seldom behind a query.
-    """
+    """Return a factor of at most 1: deep paths and queries make an important page less likely."""
     path, _, query = url.partition("?")
-    return float(_DEEPER ** max(0, path.count("/") - 3)) * (_QUERIED if query else 1.0)
+    folder_factor = _FACTOR_PER_FOLDER ** max(0, path.count("/") - 3)
+    return float(folder_factor) * (_FACTOR_FOR_QUERY if query else 1.0)

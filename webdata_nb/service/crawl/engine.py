@@ -1,4 +1,4 @@
-"""The crawl engine: workers that fetch what the plan says and store what came of it."""
+"""Runs a crawl job: fetches the pages that the plan chooses, and stores the results."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ from typing import Any, Final
 
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.crawl import spooled_page
-from webdata_nb.service.crawl.best_first import BestFirst
+from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import decode_entry, encode_entry
-from webdata_nb.service.crawl.page_fetcher import PageFetcher, page_options
-from webdata_nb.service.crawl.page_result import refusal, to_crawl_result
-from webdata_nb.service.crawl.plan import (
-    CrawlLimits,
-    CrawlPlan,
-    CrawlResult,
-    CrawlTarget,
-    SettledTarget,
-)
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher, page_options
+from webdata_nb.service.crawl.page_result import embed_json, encode_row, to_crawl_result
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
+from webdata_nb.service.crawl.prefetch import PrefetchedPage, Prefetcher
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
-from webdata_nb.service.crawl.row import as_pieces, row
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
-from webdata_nb.service.crawl.speculation import PrefetchedPage, Prefetcher
 from webdata_nb.service.credits.tariff import of_page
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract.extraction import Extractor
@@ -46,14 +39,12 @@ FRONTIERS: Final[dict[str, Callable[[], Frontier]]] = {
     "dfs": DepthFirst,
     "bff": BestFirst,
 }
-# Beyond this, a page's text is of no use to the local index and only weighs the journal down.
+# More text of a page would not improve the local index.
 MAX_INDEXED_CHARACTERS: Final = 100_000
-# URLs left over that are accounted for in one step.
-URLS_PER_STEP: Final = 1000
-# URLs left over that one transaction stores.
-OUTCOMES_PER_BATCH: Final = 5000
-# Pages of a crawl that came and are not stored, beyond those that its workers hold.
+# Fetched pages that wait in the spool to be scraped and stored.
 MAX_UNSTORED_PAGES: Final = 32
+# Leftover URLs that one transaction stores.
+OUTCOMES_PER_BATCH: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,305 +61,314 @@ class CrawlResources:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A target that an earlier attempt has stored."""
+    """The result of a target that an earlier attempt has stored."""
 
     result: CrawlResult
 
 
-async def run(context: JobContext, request: CrawlRequest, tools: CrawlResources) -> Batch:
-    """Crawl to the end; return what is left to account for. Raises `JobFailed`, `LeaseLost`."""
-    token = product_token(_user_agent(request, tools))
+async def run(context: JobContext, request: CrawlRequest, resources: CrawlResources) -> Batch:
+    """Crawl to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
     snapshots = await context.snapshots()
-    robots = JobRobots(tools.robots, token, snapshots)
-    crawl = _CrawlRun(context, request, tools, robots)
-    crawl.seeds = SitemapSeeds.thawed(snapshots)
-    await crawl.replay()
+    token = product_token(_user_agent(request, resources))
+    robots = JobRobots(resources.robots, token, snapshots)
+    seeds = SitemapSeeds.from_snapshots(snapshots)
+    crawl = _CrawlRun(context, request, resources, robots, seeds)
+    await crawl.load_journal()
     await crawl.work()
     await crawl.account_for_leftovers()
     return crawl.last_batch()
 
 
-def _next_outcomes(outcomes: Iterator[UrlOutcome]) -> Steps[tuple[UrlOutcome, ...]]:
-    batch: list[UrlOutcome] = []
-    for outcome in islice(outcomes, OUTCOMES_PER_BATCH):
-        if len(batch) % URLS_PER_STEP == 0:
-            yield
-        batch.append(outcome)
-    return tuple(batch)
-
-
-def _user_agent(request: CrawlRequest, tools: CrawlResources) -> str:
-    """Return the name that pages are asked under: the job's own header, or the service's."""
-    given = request.scrape_options.headers or {}
-    named = (value for name, value in given.items() if name.lower() == "user-agent")
-    return next(named, tools.user_agent)
+def _user_agent(request: CrawlRequest, resources: CrawlResources) -> str:
+    """Return the User-Agent of the job's own headers, or the service's."""
+    headers = request.scrape_options.headers or {}
+    own = (value for name, value in headers.items() if name.lower() == "user-agent")
+    return next(own, resources.user_agent)
 
 
 class _CrawlRun:
     """One attempt at one crawl."""
 
     def __init__(
-        self, context: JobContext, request: CrawlRequest, tools: CrawlResources, robots: JobRobots
+        self,
+        context: JobContext,
+        request: CrawlRequest,
+        resources: CrawlResources,
+        robots: JobRobots,
+        seeds: SitemapSeeds | None,
     ) -> None:
-        self._context, self._request, self._tools = context, request, tools
-        self._robots = robots
-        self._asked = request.scrape_options.formats
-        self._extractor = tools.extractor
+        self._context, self._request, self._resources = context, request, resources
+        self._robots, self._spool = robots, resources.spool
+        self._extractor = resources.extractor
         self._options = page_options(request, self._extractor)
-        self._stored: dict[int, tuple[str, CrawlResult]] = {}
-        self._spool = tools.spool
-        self._in_work = 0
-        self._start = canonical_url(request.url)
-        self._failure: str | None = None
-        self.seeds: SitemapSeeds | None = None
-        self._unsaved_seeds: SitemapSeeds | None = None
-        self._changed = asyncio.Event()
         frontier = FRONTIERS[request.crawl_strategy]()
-        self._weighs = frontier.weighs
-        self._plan = CrawlPlan(
-            self._start,
-            CrawlLimits(request.max_pages, request.max_depth),
-            CrawlScope(
-                frozenset({site_of(self._start)}),
-                request.allow_external_links,
-                request.include_paths,
-                request.exclude_paths,
-            ),
-            frontier,
-            canonical_key,
-            obey_nofollow=request.respect_nofollow,
-            facets=FacetDetector() if request.filter_faceted_urls else None,
-        )
-        self._outing = PageFetcher(request, self._options, tools.visitor, robots, self._plan)
-        # Where the plan itself runs ahead, fetches are never idle and there is nothing to guess.
-        most_fetches = request.concurrency if frontier.ahead == 1 else 1
-        self._speculation = Prefetcher(self._plan, self._outing, self._spool, most_fetches)
+        self._grade_anchors = frontier.uses_link_weights
+        self._plan = _new_plan(request, frontier)
+        self._fetcher = PageFetcher(request, self._options, resources.visitor, robots, self._plan)
+        # Only where one page at a time is certain to be next, fetches would be idle otherwise.
+        max_fetches = request.concurrency if frontier.round_size == 1 else 1
+        self._prefetcher = Prefetcher(self._plan, self._fetcher, self._spool, max_fetches)
+        # URL and result of the targets that earlier attempts stored, by ordinal.
+        self._stored: dict[int, tuple[str, CrawlResult]] = {}
+        self._unstored_pages = 0
+        self._seeds = seeds
+        self._unsaved_seeds: SitemapSeeds | None = None
+        self._failure: str | None = None
+        self._plan_changed = asyncio.Event()
 
-    async def replay(self) -> None:
-        """Read what earlier attempts stored; the plan meets it again in its order."""
+    async def load_journal(self) -> None:
+        """Load the results of earlier attempts; the plan receives them again in their order."""
         for entry in await self._context.entries():
             self._stored[entry.ordinal] = decode_entry(entry.journal)
             self._spool.drop(entry.ordinal)
-        await self._speculation.restore({url for url, _ in self._stored.values()})
+        await self._prefetcher.restore({url for url, _ in self._stored.values()})
 
     async def work(self) -> None:
         """Run the workers until the plan is over."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._request.concurrency):
-                    group.create_task(self._worker(group))
+                    group.create_task(self._run_worker(group))
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
         if self._failure is not None:
             raise JobFailed(self._failure)
 
     async def account_for_leftovers(self) -> None:
-        """Store the outcome of each known URL that was not requested, in batches.
+        """Store the outcomes of the URLs that were discovered and not fetched, in batches.
 
-        Each batch is a transaction of its own, so that other jobs' writes run in between.
+        Each batch is a transaction of its own, so that other jobs can write in between.
         """
         outcomes = self._plan.leftovers()
-        while batch := await in_turns(_next_outcomes(outcomes)):
+        while batch := await in_turns(_take_batch(outcomes)):
             await self._context.commit(Batch(seen=batch, total=self._plan.rows))
 
     def last_batch(self) -> Batch:
         """Return the batch that ends the crawl."""
         return Batch(total=self._plan.rows)
 
-    async def _worker(self, group: asyncio.TaskGroup) -> None:
-        """Fetch, page after page; each worker is one of the fetches that `concurrency` allows."""
-        while (work := await self._next(group)) is not None:
-            if isinstance(work, PrefetchedPage):
-                await self._fetch_ahead(work, group)
-                continue
-            came = await self._come(work)
-            self._in_work += 1
-            kept = await self._kept(work, came) if isinstance(came, Arrived) else None
-            if kept is not None:
-                group.create_task(self._finish(work, kept))
-            else:
-                await self._finish(work, came)
+    # Workers: each makes one of the concurrent fetches
 
-    async def _next(self, group: asyncio.TaskGroup) -> CrawlTarget | PrefetchedPage | None:
-        """Wait for a page to fetch, in its turn or ahead of it; None at the end of the crawl."""
-        while (work := self._due(group) or self._guess()) is None:
-            if self._plan.over:
-                self._wake()
-                self._speculation.stop()
+    async def _run_worker(self, group: asyncio.TaskGroup) -> None:
+        while (work := await self._next_work(group)) is not None:
+            if isinstance(work, PrefetchedPage):
+                await self._prefetch(work, group)
+                continue
+            outcome = await self._load_or_fetch(work)
+            self._unstored_pages += 1
+            spooled = await self._spool_page(work, outcome)
+            if spooled is not None:
+                group.create_task(self._store(work, spooled))
+            else:
+                await self._store(work, outcome)
+
+    async def _next_work(self, group: asyncio.TaskGroup) -> CrawlTarget | PrefetchedPage | None:
+        """Wait for a page to fetch or to prefetch; None at the end of the crawl."""
+        while (work := self._next_target(group) or self._next_prefetch()) is None:
+            if self._plan.is_over:
+                self._wake_workers()
+                self._prefetcher.stop()
                 return None
-            await self._changed.wait()
+            await self._plan_changed.wait()
         return work
 
-    def _wake(self) -> None:
-        """Let workers that wait look again at what is to do."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def _due(self, group: asyncio.TaskGroup) -> CrawlTarget | None:
-        """Return the next page in its turn; finish those that were fetched ahead."""
-        while (target := self._plan.next()) is not None:
-            if (ahead := self._speculation.claim(target)) is None:
+    def _next_target(self, group: asyncio.TaskGroup) -> CrawlTarget | None:
+        """Return the next target that is not prefetched; store those that are."""
+        while (target := self._plan.next_target()) is not None:
+            if (page := self._prefetcher.claim(target)) is None:
                 return target
-            self._in_work += 1
-            if ahead.came is not None:
-                group.create_task(self._finish(target, ahead.came))
+            self._unstored_pages += 1
+            if page.outcome is not None:
+                group.create_task(self._store(target, page.outcome))
         return None
 
-    def _guess(self) -> PrefetchedPage | None:
-        # What an earlier attempt stored comes again first, and needs no fetch.
-        return None if self._stored else self._speculation.guess()
+    def _next_prefetch(self) -> PrefetchedPage | None:
+        # Stored results are replayed first, without any fetch.
+        return None if self._stored else self._prefetcher.next_page()
 
-    async def _fetch_ahead(self, ahead: PrefetchedPage, group: asyncio.TaskGroup) -> None:
-        came = await self._speculation.fetch(ahead)
-        if came is not None:
-            group.create_task(self._read_ahead(ahead, came))
+    def _wake_workers(self) -> None:
+        self._plan_changed.set()
+        self._plan_changed = asyncio.Event()
 
-    async def _read_ahead(self, ahead: PrefetchedPage, came: Arrived | Visit | CrawlResult) -> None:
-        await self._speculation.read(ahead, came)
-        if ahead.target is not None and ahead.came is not None:
-            await self._finish(ahead.target, ahead.came)
-        self._wake()
+    async def _prefetch(self, page: PrefetchedPage, group: asyncio.TaskGroup) -> None:
+        outcome = await self._prefetcher.fetch(page)
+        if outcome is not None:
+            group.create_task(self._scrape_prefetched(page, outcome))
 
-    async def _come(self, target: CrawlTarget) -> StoredResult | Arrived | Visit | CrawlResult:
-        """Return what a target came to: in an earlier attempt if it did, else by fetching it."""
-        url, known = self._stored.pop(target.ordinal, ("", None))
-        if known is not None:
+    async def _scrape_prefetched(self, page: PrefetchedPage, fetched: FetchOutcome) -> None:
+        await self._prefetcher.scrape(page, fetched)
+        if page.target is not None and page.outcome is not None:
+            await self._store(page.target, page.outcome)
+        self._wake_workers()
+
+    async def _load_or_fetch(self, target: CrawlTarget) -> StoredResult | FetchOutcome:
+        """Return what an earlier attempt stored or spooled of a target, or fetch it."""
+        url, result = self._stored.pop(target.ordinal, ("", None))
+        if result is not None:
             if url != target.url:
                 raise JobFailed(
                     "an earlier release began this crawl, with another order of its pages; "
                     "start it again"
                 )
-            return StoredResult(known)
-        record = await self._spool.take(target.ordinal)
-        if record is not None:
-            came = spooled_page.decode(record)
-            if came is not None and came.url == target.url:
-                return spooled_page.with_body_on_disk(
-                    came, record, self._spool.place(target.ordinal)
-                )
-            self._spool.drop(target.ordinal)
-        return await self._outing.fetch(target)
+            return StoredResult(result)
+        page = await spooled_page.load(self._spool, target.ordinal)
+        if page is not None and page.url == target.url:
+            return page
+        self._spool.drop(target.ordinal)
+        return await self._fetcher.fetch(target)
 
-    async def _kept(self, target: CrawlTarget, came: Arrived) -> Arrived | None:
-        """Keep a page where a kill leaves it, so that its worker may fetch another; or do not.
+    async def _spool_page(
+        self, target: CrawlTarget, outcome: StoredResult | FetchOutcome
+    ) -> Arrived | None:
+        """Spool a fetched page, so that its worker may fetch the next one; None where it may not.
 
-        A page worker reads it there. A model that extracts is asked by the crawl's workers alone,
-        no more at a time.
+        Crawls with a model do not spool, so that no more than `concurrency` pages use the model
+        at a time.
         """
-        if came.source.lies_in is not None:
-            return came
-        if self._in_work > MAX_UNSTORED_PAGES or target.ordinal == 0 or self._extractor is not None:
+        if not isinstance(outcome, Arrived):
             return None
-        parts = spooled_page.encode(came)
-        place = await self._spool.keep(target.ordinal, *parts)
-        return None if place is None else spooled_page.with_body_on_disk(came, parts[0], place)
+        if outcome.source.lies_in is not None:
+            return outcome
+        is_full = self._unstored_pages > MAX_UNSTORED_PAGES
+        if is_full or target.ordinal == 0 or self._extractor is not None:
+            return None
+        return await spooled_page.save(self._spool, target.ordinal, outcome)
 
-    async def _finish(
-        self, target: CrawlTarget, came: StoredResult | Arrived | Visit | CrawlResult
-    ) -> None:
-        """Read a page and store it; a plan that is told of it may know what to fetch next."""
-        if isinstance(came, StoredResult):
-            await self._repeat(target, came.result)
+    # Results
+
+    async def _store(self, target: CrawlTarget, outcome: StoredResult | FetchOutcome) -> None:
+        """Scrape a page, settle its target and commit what became final."""
+        if isinstance(outcome, StoredResult):
+            if target.ordinal == 0:
+                await self._set_seeds(outcome.result)
+            await self._settle(target, outcome.result)
         else:
-            await self._store(target, came)
-            self._spool.drop(self._speculation.number(target))
-        self._in_work -= 1
+            if isinstance(outcome, Arrived):
+                outcome = await self._fetcher.scrape(target, outcome)
+            await self._store_outcome(target, outcome)
+            self._spool.drop(self._prefetcher.pop_spool_number(target))
+        self._unstored_pages -= 1
 
-    async def _repeat(self, target: CrawlTarget, known: CrawlResult) -> None:
+    async def _store_outcome(self, target: CrawlTarget, outcome: Visit | CrawlResult) -> None:
+        visit = outcome if isinstance(outcome, Visit) else None
+        result = (
+            to_crawl_result(outcome, grade_anchors=self._grade_anchors)
+            if isinstance(outcome, Visit)
+            else outcome
+        )
         if target.ordinal == 0:
-            await self._seed(known)
-        await self._settle(target, known)
-
-    async def _store(self, target: CrawlTarget, came: Arrived | Visit | CrawlResult) -> None:
-        if isinstance(came, Arrived):
-            came = await self._outing.read(target, came)
-        visit = came if isinstance(came, Visit) else None
-        result = to_crawl_result(came, graded=self._weighs) if isinstance(came, Visit) else came
-        if target.ordinal == 0:
-            await self._judge_start(result, visit)
-            await self._seed(result)
-        page, charged = None, tuple[str, ...]()
+            await self._check_start_page(result, visit)
+            await self._set_seeds(result)
+        row, charged = None, tuple[str, ...]()
         if visit is not None and not visit.stopped:
             content = await self._content(visit.scraped)
-            page = row(visit, target, content)
+            row = encode_row(visit, target, content)
             extracted = bool(content.get("extract"))
             charged = of_page(rendered=visit.rendered, extracted=extracted)
-        journal = encode_entry(target, result, self._text(visit))
-        success = result.ending == "page"
-        entry = JournalEntry(target.ordinal, target.url, success, journal, page, charged=charged)
+        journal = encode_entry(target, result, self._text_to_index(visit))
+        success = result.kind == "page"
+        entry = JournalEntry(target.ordinal, target.url, success, journal, row, charged=charged)
         await self._settle(target, result, entry)
 
-    async def _settle(
-        self, target: CrawlTarget, result: CrawlResult, entry: JournalEntry | None = None
-    ) -> None:
-        """Tell the plan, which then knows what comes next, and store what became final.
-
-        Nothing is awaited between the plan's last step and the commit: commits are in the order of
-        what they publish.
-        """
-        settled = await in_turns(self._plan.settling(target.ordinal, result))
-        self._wake()
-        await self._commit(settled, entry)
-
-    async def _seed(self, start: CrawlResult) -> None:
-        """Read the sitemaps, once the start page says which site this is; a replay knows them."""
-        if not self._request.sitemap or self._failure is not None:
-            return
-        if self.seeds is None:
-            wanted = self._request.scrape_options
-            sitemaps = SitemapReader(
-                self._tools.fetcher,
-                self._tools.visitor.read_sitemap,
-                self._robots,
-                self._request.respect_robots_txt,
-                headers=self._outing.own(start.final_url, wanted.headers),
-                cookies=self._outing.own(start.final_url, wanted.cookies),
-            )
-            self.seeds = self._unsaved_seeds = await sitemaps.seeds(start.final_url)
-        self._plan.seed(self.seeds.pages)
-
-    def _fresh_seeds(self) -> tuple[tuple[UrlOutcome, ...], tuple[tuple[str, bytes], ...]]:
-        """Return, once, what to store of the sitemaps: with the start page or not at all."""
-        seeds, self._unsaved_seeds = self._unsaved_seeds, None
-        if seeds is None:
-            return (), ()
-        return tuple(UrlOutcome(url, "sitemap", why) for url, why in seeds.problems), seeds.frozen()
-
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:
+        """Return the formats and the metadata of a row."""
         if scraped is None:
             return {}
-        if self._extractor is not None:
-            return await self._extractor.apply(scraped.formats, scraped.metadata, self._asked)
-        return {**as_pieces(scraped.formats), "metadata": scraped.metadata}
+        if self._extractor is None:
+            return {**embed_json(scraped.formats), "metadata": scraped.metadata}
+        formats = self._request.scrape_options.formats
+        return await self._extractor.apply(scraped.formats, scraped.metadata, formats)
 
-    async def _judge_start(self, result: CrawlResult, visit: Visit | None) -> None:
-        """Without its start page a crawl has failed; say why in the job's own error."""
-        if "robots" in (result.ending, result.reason):
-            answer = await self._robots.answer(result.final_url)
-            self._failure = refusal(answer)
-        elif visit is not None and visit.error is not None and visit.status is None:
-            self._failure = f"the start page could not be fetched: {visit.error}"
-
-    def _text(self, visit: Visit | None) -> str | None:
-        """Text for the local index, where the row itself has no Markdown to take it from."""
+    def _text_to_index(self, visit: Visit | None) -> str | None:
+        """Return a page's text for the local index, unless its row has Markdown to index."""
         if visit is None or visit.scraped is None or "markdown" in self._options.formats:
             return None
         return visit.scraped.text[:MAX_INDEXED_CHARACTERS]
 
-    async def _commit(
-        self, settled: list[SettledTarget], entry: JournalEntry | None = None
+    async def _settle(
+        self, target: CrawlTarget, result: CrawlResult, entry: JournalEntry | None = None
     ) -> None:
-        published = [
+        """Settle a target and commit.
+
+        Nothing is awaited between the plan's last step and the commit, so the commits are in the
+        order of the rows that they publish.
+        """
+        settled = await in_turns(self._plan.settle_in_steps(target.ordinal, result))
+        self._wake_workers()
+        await self._commit(settled, entry)
+
+    async def _commit(self, settled: list[SettledTarget], entry: JournalEntry | None) -> None:
+        published = tuple(
             (each.target.ordinal, each.position) for each in settled if each.position is not None
-        ]
-        seen: list[UrlOutcome] = [one for each in settled for one in each.seen]
-        faults, sitemaps = self._fresh_seeds()
+        )
+        outcomes = [outcome for each in settled for outcome in each.outcomes]
+        snapshots = list(self._robots.pop_unsaved())
+        # The sitemaps are stored with the start page, or not at all.
+        seeds, self._unsaved_seeds = self._unsaved_seeds, None
+        if seeds is not None:
+            outcomes += (UrlOutcome(url, "sitemap", reason) for url, reason in seeds.problems)
+            snapshots.append(seeds.snapshot())
         batch = Batch(
             entries=() if entry is None else (entry,),
-            published=tuple(published),
-            seen=(*seen, *faults),
-            snapshots=(*self._robots.unsaved(), *sitemaps),
-            total=self._plan.expected,
+            published=published,
+            seen=tuple(outcomes),
+            snapshots=tuple(snapshots),
+            total=self._plan.expected_rows,
             completed=self._plan.rows,
         )
         await self._context.commit(batch)
+
+    # Start page
+
+    async def _check_start_page(self, result: CrawlResult, visit: Visit | None) -> None:
+        """Fail the job where the start page could not be fetched."""
+        if "robots" in (result.kind, result.reason):
+            reply = await self._robots.reply(result.final_url)
+            self._failure = reply.start_refusal
+        elif visit is not None and visit.error is not None and visit.status is None:
+            self._failure = f"the start page could not be fetched: {visit.error}"
+
+    async def _set_seeds(self, start: CrawlResult) -> None:
+        """Read the sitemaps of the start page's site, unless an earlier attempt stored them."""
+        if not self._request.sitemap or self._failure is not None:
+            return
+        if self._seeds is None:
+            options = self._request.scrape_options
+            reader = SitemapReader(
+                self._resources.fetcher,
+                self._resources.visitor.read_sitemap,
+                self._robots,
+                self._request.respect_robots_txt,
+                headers=self._fetcher.for_own_sites(start.final_url, options.headers),
+                cookies=self._fetcher.for_own_sites(start.final_url, options.cookies),
+            )
+            self._seeds = self._unsaved_seeds = await reader.read_seeds(start.final_url)
+        self._plan.set_seeds(self._seeds.pages)
+
+
+def _new_plan(request: CrawlRequest, frontier: Frontier) -> CrawlPlan:
+    start = canonical_url(request.url)
+    scope = CrawlScope(
+        frozenset({site_of(start)}),
+        request.allow_external_links,
+        request.include_paths,
+        request.exclude_paths,
+    )
+    return CrawlPlan(
+        start,
+        CrawlLimits(request.max_pages, request.max_depth),
+        scope,
+        frontier,
+        canonical_key,
+        obey_nofollow=request.respect_nofollow,
+        facets=FacetDetector() if request.filter_faceted_urls else None,
+    )
+
+
+def _take_batch(outcomes: Iterator[UrlOutcome]) -> Steps[tuple[UrlOutcome, ...]]:
+    batch: list[UrlOutcome] = []
+    for outcome in islice(outcomes, OUTCOMES_PER_BATCH):
+        if len(batch) % URLS_PER_STEP == 0:
+            yield
+        batch.append(outcome)
+    return tuple(batch)

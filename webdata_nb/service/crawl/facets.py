@@ -1,10 +1,9 @@
-"""Which URLs are one page under another sort, filter, session or tracking parameter. Pure.
+"""Detects query parameters that only produce variants of a page, such as sort or session. Pure.
 
-A name alone proves little: `color` may be a filter or a page of its own. So names only say what is
-to be found out, and the site's own pages answer. Some names are made for one purpose (`utm_source`,
-`phpsessid`) and are believed; others (`sort`, `color`) are believed unless the pages fetched under
-them name themselves as canonical; and any name becomes a facet when page after page under it
-turns out to be the same one.
+A name alone proves little: `color` may be a filter or select a page of its own. Tracking names
+(`utm_source`, `phpsessid`) are always ignored. Suspected names (`sort`, `color`) are facets unless
+the first pages fetched with them declare themselves canonical. Any other name becomes a facet when
+several pages with it turn out equal to their siblings without it.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from typing import Final
 from webdata_nb.service.crawl.query_string import QueryParameter, normalized_url, split_query
 from webdata_nb.service.crawl.similarity import HASH_BYTES, similarity
 
-# Pages of one text: all but a few of their word pairs are the same.
+# Texts at least this similar are one text.
 DUPLICATE_SIMILARITY: Final = 0.95
-# Pages fetched under a suspected name before the others are judged by them.
-PROBES_PER_PARAMETER: Final = 2
-# Pages that call another page their own are believed where at least this much is the same.
+# A page's canonical URL is believed where the texts are at least this similar.
 CANONICAL_SIMILARITY: Final = 0.5
-# Pages of one path that a text is compared with; more would make long lists slow.
-PAGES_COMPARED: Final = 16
-# Hashes of a text that is long enough to be found again at another path.
-_MIN_HASHES: Final = 20
-# Variants in a row that came out the same before an innocent name is taken for a facet.
+# Pages fetched with a suspected name before it is decided.
+PROBES_PER_PARAMETER: Final = 2
+# Equal siblings in a row that make an unknown name a facet.
 MATCHES_REQUIRED: Final = 3
+# Earlier pages of the same path that a text is compared with, to bound the time.
+PAGES_COMPARED: Final = 16
+# Texts with fewer hashes are too short to be matched across paths.
+_MIN_HASHES: Final = 20
 
 _TRACKING_NAMES: Final = re.compile(
     r"utm_\w+|mtm_\w+|pk_\w+|piwik_\w+|hsa_\w+|vero_\w+|_hs\w+|"
@@ -54,28 +53,33 @@ _PAGING_NAMES: Final = re.compile(
 
 
 class ParameterKind(Enum):
-    """What a parameter is taken for."""
+    """What a parameter does, as far as the crawl knows."""
 
     UNKNOWN = auto()
     SUSPECTED = auto()
     FACET = auto()
-    OWN = auto()
+    CONTENT = auto()
 
 
 @dataclass(slots=True)
 class ParameterEvidence:
-    """What is known of a name, and from how many pages."""
+    """What the pages read so far show about one parameter name of one site.
 
-    nature: ParameterKind
+    `probes` counts the URLs let through to decide a suspected name, `probe_pages` those read, and
+    `own_canonicals` how many of them declare themselves canonical. `matches` counts the pages that
+    equal their sibling without the parameter.
+    """
+
+    kind: ParameterKind
     probes: int = 0
-    answers: int = 0
-    own: int = 0
-    same: int = 0
+    probe_pages: int = 0
+    own_canonicals: int = 0
+    matches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PageFingerprint:
-    """What a page is compared by; `canonical` is the key of the URL that it calls its own."""
+    """What a page is compared by; `canonical` is the key of the URL that it declares canonical."""
 
     url: str
     sketch: bytes
@@ -84,190 +88,211 @@ class PageFingerprint:
 
 @dataclass(frozen=True, slots=True)
 class UrlVariant:
-    """A URL that needs no visit: the page it shows is, or will be, that of `of`."""
+    """A URL that need not be fetched, because `original` shows the same page."""
 
     url: str
-    of: str
+    original: str
 
     @property
     def detail(self) -> str:
-        """What the receipt says of it: whose variant, and by which parameters."""
-        here, there = split_query(self.url)[1], split_query(self.of)[1]
-        apart = [each for each in (*here, *there) if (each in here) is not (each in there)]
-        names = dict.fromkeys(each.name for each in apart)
-        return f"{self.of} by {', '.join(names) or 'the order of parameters'}"
+        """The receipt's explanation: the original URL and the parameters that differ."""
+        here, there = split_query(self.url)[1], split_query(self.original)[1]
+        differing = [p for p in (*here, *there) if (p in here) is not (p in there)]
+        names = dict.fromkeys(parameter.name for parameter in differing)
+        return f"{self.original} by {', '.join(names) or 'the order of parameters'}"
 
 
-class Undecided:
-    """The answer for a URL that is judged later, when more is known."""
+class Undecided(Enum):
+    """The result for a URL that can only be classified when more pages were read."""
+
+    UNDECIDED = auto()
 
 
-UNDECIDED: Final = Undecided()
+UNDECIDED: Final = Undecided.UNDECIDED
 
 
 class FacetDetector:
-    """What the crawl has learnt of a site's parameters.
+    """Learns the parameters of a crawl's sites.
 
-    Everything is asked and told in the order of the crawl, so that the answers are a function of
-    the site.
+    All methods are called in the order of the crawl, so the results are a function of the site.
     """
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, str], ParameterEvidence] = {}
-        self._shown: dict[str, str] = {}
-        self._references: dict[tuple[str, str], PageFingerprint] = {}
-        self._paths: dict[str, deque[PageFingerprint]] = {}
-        self._texts: dict[bytes, PageFingerprint] = {}
-        self._read: dict[str, PageFingerprint] = {}
+        self._evidence: dict[tuple[str, str], ParameterEvidence] = {}
+        # The URL that represents each page, by its URL without ignored parameters.
+        self._originals: dict[str, str] = {}
+        # Pages that siblings are compared with, by URL without one parameter and that name.
+        self._siblings: dict[tuple[str, str], PageFingerprint] = {}
+        self._pages_by_path: dict[str, deque[PageFingerprint]] = {}
+        self._pages_by_text: dict[bytes, PageFingerprint] = {}
+        self._pages_read: dict[str, PageFingerprint] = {}
         self.version = 0
+        """Incremented whenever a parameter is decided: undecided URLs are then classified anew."""
 
-    def judge(self, url: str) -> UrlVariant | Undecided | None:
-        """Say whether a URL is a variant; None is a page, which counts as known from now on."""
+    def classify(self, url: str) -> UrlVariant | Undecided | None:
+        """Classify a URL; None means a page of its own, which then represents its variants."""
         if "?" not in url:
-            return self._of(url, url)
-        path, every = split_query(url)
-        rest = [each for each in every if not self._is_carried(each)]
-        plain = normalized_url(path, rest)
-        if (known := self._shown.get(plain)) is not None:
-            return UrlVariant(url, known)
-        shown = [(each, self._record(path, each.name)) for each in rest]
-        facets = [each for each, record in shown if record.nature is ParameterKind.FACET]
-        doubted = [record for _, record in shown if record.nature is ParameterKind.SUSPECTED]
-        if doubted:
-            return self._probe(plain, url, doubted, alone=not facets)
+            return self._register(url, url)
+        path, parameters = _relevant(url)
+        plain = normalized_url(path, parameters)
+        if (original := self._originals.get(plain)) is not None:
+            return UrlVariant(url, original)
+        evidence = [(each, self._evidence_of(path, each.name)) for each in parameters]
+        facets = [each for each, known in evidence if known.kind is ParameterKind.FACET]
+        suspected = [known for _, known in evidence if known.kind is ParameterKind.SUSPECTED]
+        if suspected:
+            return self._probe(plain, url, suspected, has_facets=bool(facets))
         if not facets:
-            return self._of(plain, url)
-        base = normalized_url(path, [each for each in rest if each not in facets])
-        if (known := self._shown.get(base)) is not None:
-            return UrlVariant(url, known)
+            return self._register(plain, url)
+        base = normalized_url(path, [each for each in parameters if each not in facets])
+        if (original := self._originals.get(base)) is not None:
+            return UrlVariant(url, original)
         return UNDECIDED
 
-    def meet(self, urls: Iterable[str]) -> None:
-        """Hear of the links of one page before they are judged, each in its turn.
+    def prefer_plain_urls(self, urls: Iterable[str]) -> None:
+        """Register the plain URLs of a page's links before its links are classified in order.
 
-        Where a page links to a tracked URL and, further down, to the plain one, the plain one is
-        the page. (Learnt later it may be too late: the tracked one is being read already.)
+        Where a page links to a tracked URL and, further down, to the plain one, the plain one
+        represents the page. Found on a later page, it may be too late: the tracked one may
+        already be on its way.
         """
-        every = list(urls)
-        tracked = {plain for url in every if (plain := self._plain(url)) is not None}
-        for url in tracked.intersection(every):
-            self._shown.setdefault(url, url)
+        urls = list(urls)
+        untracked = {plain for url in urls if (plain := _without_tracking(url)) is not None}
+        for url in untracked.intersection(urls):
+            self._originals.setdefault(url, url)
 
-    def admit(self, url: str) -> None:
-        """Take a URL for a page because nothing else is left to ask."""
-        path, every = split_query(url)
-        rest = [each for each in every if not self._is_carried(each)]
-        self._shown.setdefault(normalized_url(path, rest), url)
+    def accept(self, url: str) -> None:
+        """Treat an undecided URL as a page, because no other page is left to decide it."""
+        path, parameters = _relevant(url)
+        self._originals.setdefault(normalized_url(path, parameters), url)
         base = [
-            each for each in rest if self._record(path, each.name).nature is not ParameterKind.FACET
+            each
+            for each in parameters
+            if self._evidence_of(path, each.name).kind is not ParameterKind.FACET
         ]
-        self._shown.setdefault(normalized_url(path, base), url)
+        self._originals.setdefault(normalized_url(path, base), url)
 
-    def learn(self, body: PageFingerprint) -> tuple[str, str] | None:
-        """Take note of a page that was read.
+    def learn(self, page: PageFingerprint) -> tuple[str, str] | None:
+        """Record a page that was read.
 
-        Returns its outcome and the URL of the page it is the same as, None when it is its own.
+        Returns the outcome and the detail for the receipt when the page equals an earlier one,
+        None when it is a page of its own.
         """
-        path, every = split_query(body.url)
-        rest = [each for each in every if not self._is_carried(each)]
-        for each in rest:
-            base = normalized_url(path, [other for other in rest if other is not each])
-            self._compare(path, each.name, base, body)
-        self._references.setdefault((normalized_url(path, rest), ""), body)
-        if (own := self._named(path, body)) is not None:
-            return "canonical", own.url
-        if (same := self._same_text(path, body)) is not None:
-            return "duplicate", f"the text of {same.url}"
-        self._read[body.url] = body
+        path, parameters = _relevant(page.url)
+        for parameter in parameters:
+            base = normalized_url(path, [other for other in parameters if other is not parameter])
+            self._compare_with_sibling(path, parameter.name, base, page)
+        self._siblings.setdefault((normalized_url(path, parameters), ""), page)
+        if (canonical := self._canonical_page(path, page)) is not None:
+            return "canonical", canonical.url
+        if (duplicate := self._duplicate_page(path, page)) is not None:
+            return "duplicate", f"the text of {duplicate.url}"
+        self._pages_read[page.url] = page
         return None
 
-    def _named(self, path: str, body: PageFingerprint) -> PageFingerprint | None:
-        """Return the page read before that a page calls its own."""
-        own = None if body.canonical == body.url else self._read.get(body.canonical or "")
-        if own is None:
+    def _canonical_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
+        """Return the page already read that a page declares canonical, if that is credible."""
+        if page.canonical is None or page.canonical == page.url:
             return None
-        there, wanted = split_query(own.url)
-        extra = set(split_query(body.url)[1]).symmetric_difference(wanted)
-        if there == path and not any(_PAGING_NAMES.fullmatch(each.name) for each in extra):
-            return own
-        return own if similarity(own.sketch, body.sketch) >= CANONICAL_SIMILARITY else None
+        canonical = self._pages_read.get(page.canonical)
+        if canonical is None:
+            return None
+        canonical_path, canonical_parameters = split_query(canonical.url)
+        differing = set(split_query(page.url)[1]).symmetric_difference(canonical_parameters)
+        paginated = any(_PAGING_NAMES.fullmatch(parameter.name) for parameter in differing)
+        if canonical_path == path and not paginated:
+            return canonical
+        # Many sites declare the first page of a list canonical on all of its pages.
+        similar = similarity(canonical.sketch, page.sketch) >= CANONICAL_SIMILARITY
+        return canonical if similar else None
 
-    def _compare(self, path: str, name: str, base: str, body: PageFingerprint) -> None:
-        record = self._record(path, name)
-        first = self._references.get((base, "")) or self._references.setdefault((base, name), body)
-        if record.nature is ParameterKind.SUSPECTED:
-            record.answers += 1
-            record.own += body.canonical == body.url
-            if record.answers >= PROBES_PER_PARAMETER:
-                own = record.own == record.answers
-                self._decide(record, ParameterKind.OWN if own else ParameterKind.FACET)
-        elif record.nature is ParameterKind.UNKNOWN and first is not body:
-            if not _PAGING_NAMES.fullmatch(name) and self._alike(first, body):
-                record.same += 1
-                if record.same >= MATCHES_REQUIRED:
-                    self._decide(record, ParameterKind.FACET)
+    def _compare_with_sibling(self, path: str, name: str, base: str, page: PageFingerprint) -> None:
+        """Update the evidence for one parameter of a page; `base` is the URL without it."""
+        evidence = self._evidence_of(path, name)
+        sibling = self._siblings.get((base, "")) or self._siblings.setdefault((base, name), page)
+        if evidence.kind is ParameterKind.SUSPECTED:
+            evidence.probe_pages += 1
+            evidence.own_canonicals += page.canonical == page.url
+            if evidence.probe_pages >= PROBES_PER_PARAMETER:
+                has_content = evidence.own_canonicals == evidence.probe_pages
+                self._decide(
+                    evidence, ParameterKind.CONTENT if has_content else ParameterKind.FACET
+                )
+        elif evidence.kind is ParameterKind.UNKNOWN and sibling is not page:
+            if not _PAGING_NAMES.fullmatch(name) and _is_same_page(sibling, page):
+                evidence.matches += 1
+                if evidence.matches >= MATCHES_REQUIRED:
+                    self._decide(evidence, ParameterKind.FACET)
             else:
-                self._decide(record, ParameterKind.OWN)
+                self._decide(evidence, ParameterKind.CONTENT)
 
-    def _decide(self, record: ParameterEvidence, nature: ParameterKind) -> None:
-        record.nature = nature
+    def _decide(self, evidence: ParameterEvidence, kind: ParameterKind) -> None:
+        evidence.kind = kind
         self.version += 1
 
-    @staticmethod
-    def _alike(one: PageFingerprint, other: PageFingerprint) -> bool:
-        common = similarity(one.sketch, other.sketch)
-        if one.canonical is not None and other.canonical is not None:
-            return one.canonical == other.canonical and common >= CANONICAL_SIMILARITY
-        return common >= DUPLICATE_SIMILARITY
-
-    def _same_text(self, path: str, body: PageFingerprint) -> PageFingerprint | None:
-        """Find an earlier page with the same text: almost so at the same path, else exactly."""
-        telling = len(body.sketch) >= _MIN_HASHES * HASH_BYTES
-        exact = self._texts.setdefault(body.sketch, body) if telling else body
-        others = self._paths.setdefault(path, deque(maxlen=PAGES_COMPARED))
-        for other in (exact, *others):
-            if other is not body and _is_copy(other, body):
-                return other
-        others.append(body)
+    def _duplicate_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
+        """Find an earlier page with the same text: similar at the same path, equal at any."""
+        is_long = len(page.sketch) >= _MIN_HASHES * HASH_BYTES
+        same_sketch = self._pages_by_text.setdefault(page.sketch, page) if is_long else page
+        same_path = self._pages_by_path.setdefault(path, deque(maxlen=PAGES_COMPARED))
+        for earlier in (same_sketch, *same_path):
+            if earlier is not page and _is_duplicate(earlier, page):
+                return earlier
+        same_path.append(page)
         return None
 
-    def _of(self, plain: str, url: str) -> UrlVariant | None:
-        known = self._shown.setdefault(plain, url)
-        return None if known == url else UrlVariant(url, known)
+    def _register(self, plain: str, url: str) -> UrlVariant | None:
+        original = self._originals.setdefault(plain, url)
+        return None if original == url else UrlVariant(url, original)
 
     def _probe(
-        self, plain: str, url: str, doubted: list[ParameterEvidence], *, alone: bool
+        self, plain: str, url: str, suspected: list[ParameterEvidence], *, has_facets: bool
     ) -> Undecided | None:
-        """Let a URL through that tells of one doubted name; the others wait for it."""
-        [record, *more] = doubted
-        if more or not alone or record.probes >= PROBES_PER_PARAMETER:
+        """Let the first URLs through that differ by one suspected name only; hold the others."""
+        [evidence, *more] = suspected
+        if more or has_facets or evidence.probes >= PROBES_PER_PARAMETER:
             return UNDECIDED
-        record.probes += 1
-        self._shown.setdefault(plain, url)
+        evidence.probes += 1
+        self._originals.setdefault(plain, url)
         return None
 
-    def _plain(self, url: str) -> str | None:
-        """Return what is left of a URL whose every parameter is carried, None of any other."""
-        path, every = split_query(url) if "?" in url else (url, ())
-        return path if every and all(map(self._is_carried, every)) else None
-
-    @staticmethod
-    def _is_carried(each: QueryParameter) -> bool:
-        return _TRACKING_NAMES.fullmatch(each.name) is not None
-
-    def _record(self, path: str, name: str) -> ParameterEvidence:
+    def _evidence_of(self, path: str, name: str) -> ParameterEvidence:
         site = path.split("/", 3)[2]
-        known = self._records.get((site, name))
-        if known is None:
+        evidence = self._evidence.get((site, name))
+        if evidence is None:
             suspected = _SUSPECTED_NAMES.fullmatch(name) is not None
-            nature = ParameterKind.SUSPECTED if suspected else ParameterKind.UNKNOWN
-            known = self._records[(site, name)] = ParameterEvidence(nature)
-        return known
+            kind = ParameterKind.SUSPECTED if suspected else ParameterKind.UNKNOWN
+            evidence = self._evidence[(site, name)] = ParameterEvidence(kind)
+        return evidence
 
 
-def _is_copy(one: PageFingerprint, other: PageFingerprint) -> bool:
-    """Whether two pages have one text and do not say that they are two."""
-    named = one.canonical is not None and other.canonical is not None
-    if named and one.canonical != other.canonical:
+def _is_tracking(parameter: QueryParameter) -> bool:
+    return _TRACKING_NAMES.fullmatch(parameter.name) is not None
+
+
+def _relevant(url: str) -> tuple[str, list[QueryParameter]]:
+    """Return a URL up to its query, and its parameters except those for tracking."""
+    path, parameters = split_query(url)
+    return path, [parameter for parameter in parameters if not _is_tracking(parameter)]
+
+
+def _without_tracking(url: str) -> str | None:
+    """Return a URL that has only tracking parameters without them, None for any other URL."""
+    path, parameters = split_query(url) if "?" in url else (url, ())
+    return path if parameters and all(map(_is_tracking, parameters)) else None
+
+
+def _is_same_page(first: PageFingerprint, second: PageFingerprint) -> bool:
+    """Tell whether two siblings are one page, by their canonical URLs and texts."""
+    similar = similarity(first.sketch, second.sketch)
+    if first.canonical is not None and second.canonical is not None:
+        return first.canonical == second.canonical and similar >= CANONICAL_SIMILARITY
+    return similar >= DUPLICATE_SIMILARITY
+
+
+def _is_duplicate(first: PageFingerprint, second: PageFingerprint) -> bool:
+    """Tell whether two pages have one text and do not declare different canonical URLs."""
+    both_declared = first.canonical is not None and second.canonical is not None
+    if both_declared and first.canonical != second.canonical:
         return False
-    return similarity(one.sketch, other.sketch) >= DUPLICATE_SIMILARITY
+    return similarity(first.sketch, second.sketch) >= DUPLICATE_SIMILARITY

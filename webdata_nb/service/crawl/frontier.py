@@ -1,23 +1,34 @@
-"""The URLs still to fetch, in the order of a strategy. Pure: no clock, no I/O, no chance."""
+"""Queues of the URLs still to fetch: breadth first, depth first and by importance. Pure."""
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-# Pages that a crawl in rounds pops before it looks at their links. A constant, so that the
-# order does not depend on `concurrency`.
+from webdata_nb.service.crawl.anchor_grading import url_prior
+
+# URLs that best first pops before it considers their links. A constant, so that the order does
+# not depend on `concurrency`.
 ROUND_SIZE: Final = 8
+# The share of its cash that an already read page passes on: less than 1, so that cash cannot
+# circulate without end.
+DAMPING: Final = 0.85
+# Less cash than this is not worth distributing.
+_MIN_CASH: Final = 1e-9
+
+LinkWeights = Sequence[tuple[str, float]]
+"""The keys that the links of a page lead to, each with the weight of its link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A URL that may be fetched; `depth` is link depth from the start page.
+    """A URL that may be fetched.
 
-    `key` is what makes it one with its other spellings; `score` is why it was chosen, where the
-    strategy weighs pages.
+    `depth` is the link depth from the start page. URLs with equal `key` are spellings of one URL.
+    `score` is the importance that best first gave it.
     """
 
     url: str
@@ -29,57 +40,62 @@ class Candidate:
 class Frontier(Protocol):
     """A queue of candidates.
 
-    `ahead` tells how many may be popped before results are known, None that nothing learnt later
-    changes what comes next. `weighs` tells whether the strategy wants to hear of links to URLs
-    that were offered before, `promotes` whether a URL that still waits is to be offered again
-    where another page links to it.
+    Attributes
+    ----------
+    round_size
+        The candidates that may be popped before the results of earlier ones are known; None where
+        no result can change which candidate comes next.
+    uses_link_weights
+        Whether the order depends on `record_links`.
+    requeues
+        Whether a waiting candidate may move when another page links to it.
     """
 
-    ahead: int | None
-    weighs: bool
-    promotes: bool
+    round_size: int | None
+    uses_link_weights: bool
+    requeues: bool
 
-    def offer(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[Candidate]) -> None:
         """Add the candidates of one page, in document order."""
 
     def pop(self) -> Candidate:
-        """Take the next candidate; raises IndexError when there is none."""
+        """Remove and return the next candidate. Raises IndexError when the queue is empty."""
 
-    def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
-        """Hear of all the links of a page: the keys they lead to, each with its weight."""
+    def record_links(self, page: str, links: LinkWeights) -> None:
+        """Record all links of a page that was read."""
 
-    def movable(self, key: str) -> bool:
-        """Tell whether a candidate with this key waits and would move if it were offered again."""
+    def can_move(self, key: str) -> bool:
+        """Tell whether a candidate with this key waits and would move if it were added again."""
 
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Candidate]:
-        """Iterate over what waits, where that is known in the order in which it will be popped."""
+        """Iterate over the waiting candidates, in the order of `pop` where that is known."""
 
 
 class BreadthFirst:
-    """First in, first out: later offers cannot change what is popped next, so it may run ahead."""
+    """First in, first out. Later candidates never change the order of earlier ones."""
 
-    ahead: int | None = None
-    weighs = False
-    promotes = False
+    round_size: int | None = None
+    uses_link_weights = False
+    requeues = False
 
     def __init__(self) -> None:
         self._queue: deque[Candidate] = deque()
 
-    def offer(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[Candidate]) -> None:
         """Append in document order."""
         self._queue.extend(candidates)
 
     def pop(self) -> Candidate:
-        """Take the oldest."""
+        """Remove and return the oldest candidate."""
         return self._queue.popleft()
 
-    def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
-        """Learn nothing: the order is that of the offers."""
+    def record_links(self, page: str, links: LinkWeights) -> None:
+        """Do nothing: links do not affect the order."""
 
-    def movable(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
-        """Tell that the order is that of the first offers."""
+    def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
+        """Return False: a waiting candidate keeps its place."""
         return False
 
     def __len__(self) -> int:
@@ -90,41 +106,41 @@ class BreadthFirst:
 
 
 class DepthFirst:
-    """Last in, first out: next is the first link of the page just read that was not yet visited.
+    """Last in, first out: the next URL is the first unvisited link of the last page read.
 
-    A URL that waits moves to the top when another page links to it, as a depth-first search
-    descends into it from there. Its depth is that of the shortest way known so far. Every result
-    may change what comes next, so no more than one URL is popped before its result is known.
+    A waiting URL moves to the top when another page links to it, because a depth-first search
+    descends into it from there. Its depth is that of the shortest known path. Each result may
+    change which URL is next, so only one URL is popped before its result is known.
     """
 
-    ahead: int | None = 1
-    weighs = False
-    promotes = True
+    round_size: int | None = 1
+    uses_link_weights = False
+    requeues = True
 
     def __init__(self) -> None:
-        # By key, the top of the stack last: dictionaries keep the order of insertion.
+        # By key; a dictionary keeps the order of insertion, so the top of the stack is last.
         self._stack: dict[str, Candidate] = {}
 
-    def offer(self, candidates: Iterable[Candidate]) -> None:
-        """Push so that the page's first link comes out first; move up what waits already."""
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        """Push in reverse, so that the page's first link is popped first; move waiting URLs up."""
         for candidate in reversed(list(candidates)):
-            known = self._stack.pop(candidate.key, candidate)
-            depth = min(known.depth, candidate.depth)
+            waiting = self._stack.pop(candidate.key, candidate)
+            depth = min(waiting.depth, candidate.depth)
             self._stack[candidate.key] = (
-                known if known.depth == depth else replace(known, depth=depth)
+                waiting if waiting.depth == depth else replace(waiting, depth=depth)
             )
 
     def pop(self) -> Candidate:
-        """Take the newest."""
+        """Remove and return the newest candidate."""
         if not self._stack:
-            raise IndexError("nothing waits")
+            raise IndexError("the frontier is empty")
         return self._stack.popitem()[1]
 
-    def cite(self, page: str, cited: Sequence[tuple[str, float]]) -> None:
-        """Learn nothing: the order is that of the offers."""
+    def record_links(self, page: str, links: LinkWeights) -> None:
+        """Do nothing: the order depends on `add` alone."""
 
-    def movable(self, key: str) -> bool:
-        """Tell whether a URL waits: a new link moves it to the top."""
+    def can_move(self, key: str) -> bool:
+        """Tell whether the URL waits: a new link moves it to the top."""
         return key in self._stack
 
     def __len__(self) -> int:
@@ -132,3 +148,86 @@ class DepthFirst:
 
     def __iter__(self) -> Iterator[Candidate]:
         return reversed(self._stack.values())
+
+
+class BestFirst:
+    """The most important page first, popped in rounds; ties in the order of `add`.
+
+    Importance is estimated online after Abiteboul, Preda and Cobena (2003, OPIC). The start page
+    has a cash of 1. A page that is read distributes its cash over the pages that it links to.
+    After each page, the richest of the pages read before distributes its cash again, damped. Cash
+    alone favours the links of the last page read, so the score multiplies it by the weighted
+    number of links to a page and by the prior of its URL.
+
+    Memory: one number for each link of each page read.
+    """
+
+    round_size: int | None = ROUND_SIZE
+    uses_link_weights = True
+    requeues = False
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Candidate] = {}
+        self._insertion_order: dict[str, int] = {}
+        self._cash: dict[str, float] = {}
+        self._prior: dict[str, float] = {}
+        self._inlink_weight: dict[str, float] = {}
+        self._heap: list[tuple[float, int, str]] = []
+        self._outlinks: dict[str, tuple[LinkWeights, float]] = {}
+        self._added = 0
+
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        """Add candidates; the very first one, the start page, receives all the cash."""
+        for candidate in candidates:
+            key = candidate.key
+            self._waiting[key] = candidate
+            self._insertion_order[key] = self._added
+            self._prior[key] = url_prior(candidate.url)
+            self._cash.setdefault(key, 0.0 if self._added else 1.0)
+            self._added += 1
+            self._push(key)
+
+    def pop(self) -> Candidate:
+        """Remove and return the candidate with the highest score."""
+        while True:
+            negative_score, _, key = heapq.heappop(self._heap)
+            # A candidate is pushed again whenever its score grows: its older entries are stale.
+            if key in self._waiting and -negative_score == self._score(key):
+                del self._insertion_order[key], self._prior[key]
+                return replace(self._waiting.pop(key), score=-negative_score)
+
+    def record_links(self, page: str, links: LinkWeights) -> None:
+        """Distribute the cash of the page just read, then that of the richest page read before."""
+        outlinks = [(key, weight) for key, weight in links if key != page and weight > 0]
+        self._outlinks[page] = (outlinks, sum(weight for _, weight in outlinks))
+        for key, weight in outlinks:
+            self._inlink_weight[key] = self._inlink_weight.get(key, 0.0) + weight
+        self._distribute_cash(page, 1.0)
+        richest = max(self._outlinks, key=lambda key: self._cash.get(key, 0.0))
+        if self._cash.get(richest, 0.0) > _MIN_CASH:
+            self._distribute_cash(richest, DAMPING)
+
+    def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
+        """Return False: `record_links` changes scores, another `add` does not."""
+        return False
+
+    def _distribute_cash(self, page: str, share: float) -> None:
+        links, total_weight = self._outlinks[page]
+        cash, waiting = self._cash, self._waiting
+        amount = cash.pop(page, 0.0) * share
+        for key, weight in links:
+            cash[key] = cash.get(key, 0.0) + amount * weight / total_weight
+            if key in waiting:
+                self._push(key)
+
+    def _score(self, key: str) -> float:
+        return self._cash[key] * (1.0 + self._inlink_weight.get(key, 0.0)) * self._prior[key]
+
+    def _push(self, key: str) -> None:
+        heapq.heappush(self._heap, (-self._score(key), self._insertion_order[key], key))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self._waiting.values())

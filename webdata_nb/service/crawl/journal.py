@@ -1,30 +1,97 @@
-"""A result as it is stored beside its row, and read back after a restart."""
+"""Defines the targets and results of a crawl, and encodes results as journal entries. Pure."""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import orjson
 
-from webdata_nb.service.crawl.plan import CrawlResult, CrawlTarget
+ResultKind = Literal["page", "failed", "robots", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlTarget:
+    """A URL to fetch and its position in the order of the crawl.
+
+    `score` is the importance that best first gave it.
+    """
+
+    ordinal: int
+    url: str
+    depth: int
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlResult:
+    """The result of a target: all that the plan needs, also when it is replayed after a kill.
+
+    Attributes
+    ----------
+    kind
+        A ``page``; ``failed``, with `reason` and `detail`; excluded by ``robots``; or ``stopped``
+        at a redirect to `final_url`, which is left out because of `reason`.
+    final_url
+        The URL that answered, after redirects.
+    reason
+        The kind of a failure, the refusal of robots.txt, or why a redirect was not followed.
+    detail
+        The message of a failure.
+    content_hash
+        The hash of the page's content.
+    links
+        The canonical URLs that the page links to.
+    anchor_grades
+        One digit for each link, where the strategy weighs links (`anchor_grading`).
+    nofollow_links
+        The indices of the links marked `rel=nofollow`.
+    nofollow_page
+        Whether a robots directive of the page marks all of its links nofollow.
+    canonical
+        The URL that the page declares canonical.
+    sketch
+        The sketch of its text (`content.minhash`).
+    shape
+        The sketch of its text with numbers and dates masked.
+    hops
+        The number of redirects followed.
+    """
+
+    kind: ResultKind
+    final_url: str
+    reason: str = ""
+    detail: str = ""
+    content_hash: str | None = None
+    links: tuple[str, ...] = ()
+    anchor_grades: str = ""
+    nofollow_links: tuple[int, ...] = ()
+    nofollow_page: bool = False
+    canonical: str | None = None
+    sketch: bytes = b""
+    shape: bytes = b""
+    hops: int = 0
 
 
 def encode_entry(target: CrawlTarget, result: CrawlResult, text: str | None) -> bytes:
-    """Return the journal entry of a target; `text` serves the index where the row has none."""
-    entry: dict[str, Any] = {"url": target.url, "ending": result.ending, "final": result.final_url}
+    """Return the journal entry of a target.
+
+    `text` is what the local index stores of a page whose row has no Markdown.
+    """
+    entry: dict[str, Any] = {"url": target.url, "ending": result.kind, "final": result.final_url}
     optional: dict[str, Any] = {
         "reason": result.reason,
         "detail": result.detail,
         "hash": result.content_hash,
-        "links": _shortened(result.links, _origin(result.final_url)),
-        "grades": result.grades,
-        "nofollow": result.nofollow,
-        "sealed": result.sealed,
+        "links": _relative_links(result.links, _origin(result.final_url)),
+        "grades": result.anchor_grades,
+        "nofollow": result.nofollow_links,
+        "sealed": result.nofollow_page,
         "canonical": result.canonical,
-        "sketch": _packed(result.sketch),
-        "shape": _packed(result.shape),
+        "sketch": b64encode(result.sketch).decode(),
+        "shape": b64encode(result.shape).decode(),
         "hops": result.hops,
         "text": text,
     }
@@ -32,19 +99,19 @@ def encode_entry(target: CrawlTarget, result: CrawlResult, text: str | None) -> 
 
 
 def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
-    """Return the URL that an entry is about, and its result."""
+    """Return the URL of a journal entry's target, and its result."""
     data = orjson.loads(entry)
     origin = _origin(data["final"])
     return data["url"], CrawlResult(
-        ending=data["ending"],
+        kind=data["ending"],
         final_url=data["final"],
         reason=data.get("reason", ""),
         detail=data.get("detail", ""),
         content_hash=data.get("hash"),
         links=tuple(f"{origin}{url}" if url[0] == "/" else url for url in data.get("links", ())),
-        grades=data.get("grades", ""),
-        nofollow=tuple(data.get("nofollow", ())),
-        sealed=data.get("sealed", False),
+        anchor_grades=data.get("grades", ""),
+        nofollow_links=tuple(data.get("nofollow", ())),
+        nofollow_page=data.get("sealed", False),
         canonical=data.get("canonical"),
         sketch=b64decode(data.get("sketch", "")),
         shape=b64decode(data.get("shape", "")),
@@ -52,16 +119,12 @@ def decode_entry(entry: bytes) -> tuple[str, CrawlResult]:
     )
 
 
-def _packed(sketch: bytes) -> str:
-    return b64encode(sketch).decode()
-
-
 def _origin(url: str) -> str:
     """Return a canonical URL up to its path."""
     return "/".join(url.split("/", 3)[:3])
 
 
-def _shortened(links: Iterable[str], origin: str) -> list[str]:
-    """Leave out what the links share with their page: most of what they are made of."""
-    inside, cut = f"{origin}/", len(origin)
-    return [url[cut:] if url.startswith(inside) else url for url in links]
+def _relative_links(links: Iterable[str], origin: str) -> list[str]:
+    """Omit the page's own origin, which most links of a page share."""
+    prefix, length = f"{origin}/", len(origin)
+    return [url[length:] if url.startswith(prefix) else url for url in links]

@@ -1,24 +1,29 @@
-"""How the pages of one crawl are asked for: with its headers, by its robots files, in its scope."""
+"""Fetches and scrapes the pages of one crawl, within its scope and its robots.txt files."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.content.source import Fact, ScrapeOptions
-from webdata_nb.service.crawl.plan import CrawlPlan, CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import Arrived, Errand, Visit, Visitor
 from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
 
+FetchOutcome: TypeAlias = Arrived | Visit | CrawlResult
+"""A fetched page; a visit that is complete (or failed); or the result of a URL not fetched."""
+
 _FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
-_FACETED: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
+_FACTS_FOR_FACETS: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
 
 
 class PageFetcher:
-    """Fetches the targets of one plan, and has them read."""
+    """Fetches the targets of one plan, and scrapes what was fetched."""
 
     def __init__(
         self,
@@ -30,73 +35,71 @@ class PageFetcher:
     ) -> None:
         self._request, self._options = request, options
         self._visitor, self._robots, self._plan = visitor, robots, plan
-        wanted = request.scrape_options
+        scrape_options = request.scrape_options
         self._look = look_of(
-            wanted.formats,
-            wanted.format_options,
-            mobile=wanted.mobile,
-            mobile_device=wanted.mobile_device,
-            wait_for=wanted.wait_for,
-            render=wanted.render,
+            scrape_options.formats,
+            scrape_options.format_options,
+            mobile=scrape_options.mobile,
+            mobile_device=scrape_options.mobile_device,
+            wait_for=scrape_options.wait_for,
+            render=scrape_options.render,
         )
 
-    async def fetch(self, target: CrawlTarget) -> Arrived | Visit | CrawlResult:
-        """Return the page as it came, or why there is none; a result where robots kept us out."""
-        if not await self._allowed(target.url):
-            answer = await self._robots.answer(target.url)
-            return CrawlResult("robots", target.url, reason=answer.refusal)
-        delay_s = await self.delay_s(target.url)
-        start = target.ordinal == 0
-        return await self._visitor.arrive(
-            self._errand(target, delay_s),
-            allow_hop=self._robots_only if start else self._allow_hop,
-        )
+    async def fetch(self, target: CrawlTarget) -> FetchOutcome:
+        """Fetch a page, unless robots.txt disallows it."""
+        if not await self._is_allowed(target.url):
+            reply = await self._robots.reply(target.url)
+            return CrawlResult("robots", target.url, reason=reply.refusal)
+        errand = self._errand(target, await self.delay_s(target.url))
+        # The start page may redirect to another site, which then becomes the crawl's own.
+        is_start = target.ordinal == 0
+        allow_hop = self._robots_refusal if is_start else self._hop_refusal
+        return await self._visitor.arrive(errand, allow_hop=allow_hop)
+
+    async def scrape(self, target: CrawlTarget, page: Arrived) -> Visit:
+        """Extract the data of a fetched page."""
+        return await self._visitor.read(page, self._errand(target, 0.0))
 
     async def delay_s(self, url: str) -> float:
-        """Return the seconds that the host of a URL wants between requests."""
+        """Return the crawl-delay of a URL's host in seconds."""
         return await self._robots.delay_s(url) if self._request.respect_robots_txt else 0.0
 
-    async def read(self, target: CrawlTarget, came: Arrived) -> Visit:
-        """Turn a page that came into its data."""
-        return await self._visitor.read(came, self._errand(target, 0.0))
-
-    def own(self, url: str, given: dict[str, str] | None) -> dict[str, str]:
-        """Keep custom headers and cookies to the crawled site, away from others it links to."""
-        return given or {} if site_of(url) in self._plan.scope.sites else {}
+    def for_own_sites(self, url: str, values: Mapping[str, str] | None) -> Mapping[str, str]:
+        """Return the caller's headers or cookies for a URL: none for sites outside the crawl."""
+        return values or {} if site_of(url) in self._plan.scope.sites else {}
 
     def _errand(self, target: CrawlTarget, delay_s: float) -> Errand:
-        wanted = self._request.scrape_options
+        scrape_options = self._request.scrape_options
         return Errand(
             target.url,
             self._options,
-            timeout_s=wanted.timeout / 1000,
+            timeout_s=scrape_options.timeout / 1000,
             delay_s=delay_s,
-            headers=self.own(target.url, wanted.headers),
-            cookies=self.own(target.url, wanted.cookies),
+            headers=self.for_own_sites(target.url, scrape_options.headers),
+            cookies=self.for_own_sites(target.url, scrape_options.cookies),
             look=self._look,
         )
 
-    async def _allow_hop(self, url: str) -> str | None:
-        return self._plan.scope.verdict(url) or await self._robots_only(url)
+    async def _hop_refusal(self, url: str) -> str | None:
+        return self._plan.scope.exclusion_reason(url) or await self._robots_refusal(url)
 
-    async def _robots_only(self, url: str) -> str | None:
-        return None if await self._allowed(url) else "robots"
+    async def _robots_refusal(self, url: str) -> str | None:
+        return None if await self._is_allowed(url) else "robots"
 
-    async def _allowed(self, url: str) -> bool:
+    async def _is_allowed(self, url: str) -> bool:
         return not self._request.respect_robots_txt or await self._robots.allowed(url)
 
 
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
-    """Return what every page of the crawl is asked for."""
-    wanted = request.scrape_options
-    formats = page_formats(wanted.formats)
+    """Return the scrape options of every page of a crawl."""
+    scrape_options = request.scrape_options
     options = ScrapeOptions(
-        formats=formats,
-        only_main_content=wanted.only_main_content,
-        markdown_mode=markdown_mode(wanted.format_options),
-        include_tags=wanted.include_tags,
-        exclude_tags=wanted.exclude_tags,
-        facts=_FACETED if request.filter_faceted_urls else _FACTS,
+        formats=page_formats(scrape_options.formats),
+        only_main_content=scrape_options.only_main_content,
+        markdown_mode=markdown_mode(scrape_options.format_options),
+        include_tags=scrape_options.include_tags,
+        exclude_tags=scrape_options.exclude_tags,
+        facts=_FACTS_FOR_FACETS if request.filter_faceted_urls else _FACTS,
         encoded=True,
     )
     return options if extractor is None else extractor.scrape_options(options)

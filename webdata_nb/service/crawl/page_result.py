@@ -1,40 +1,22 @@
-"""A visited page as the plan takes it, and why a crawl was kept out altogether."""
+"""Converts a visited page into its crawl result and into the row that clients read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
 
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
-from webdata_nb.service.crawl.plan import CrawlResult
+from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.pages.page_pipeline import Visit
 
-if TYPE_CHECKING:
-    from webdata_nb.service.crawl.robots import RobotsReply
-    from webdata_nb.service.errors import PageError
-    from webdata_nb.service.pages.page_pipeline import Visit
-
-# The most of an error's text that the receipt holds.
-RECEIPT_TEXT: Final = 500
+# Error messages may quote the page, so the receipt stores only their beginning.
+MAX_DETAIL_CHARACTERS: Final = 500
 
 
-def refusal(answer: RobotsReply) -> str:
-    """Say why robots.txt keeps the whole crawl out."""
-    if answer.status == 0:
-        return f"the site could not be reached: {answer.problem}"
-    if answer.unreachable:
-        return (
-            f"robots.txt answered HTTP {answer.status}, which means that the site must not be "
-            "crawled now; respect_robots_txt=false overrides this"
-        )
-    return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
-
-
-def _said(error: PageError) -> str:
-    """Return an error's text for the receipt, where it may quote whatever a page is called."""
-    return str(error)[:RECEIPT_TEXT]
-
-
-def to_crawl_result(visit: Visit, *, graded: bool) -> CrawlResult:
-    """Return a visit as the plan takes it; `graded` where link texts matter to the strategy."""
+def to_crawl_result(visit: Visit, *, grade_anchors: bool) -> CrawlResult:
+    """Convert a visit for the plan; `grade_anchors` where the strategy weighs links."""
     if visit.stopped is not None:
         return CrawlResult("stopped", visit.final_url, reason=visit.stopped, hops=visit.hops)
     if visit.error is not None:
@@ -42,7 +24,7 @@ def to_crawl_result(visit: Visit, *, graded: bool) -> CrawlResult:
             "failed",
             visit.final_url,
             reason=visit.error.kind,
-            detail=_said(visit.error),
+            detail=str(visit.error)[:MAX_DETAIL_CHARACTERS],
             hops=visit.hops,
         )
     scraped = visit.scraped
@@ -54,11 +36,52 @@ def to_crawl_result(visit: Visit, *, graded: bool) -> CrawlResult:
         visit.final_url,
         content_hash=scraped.content_hash,
         links=tuple(link.url for link in links),
-        grades=anchor_grades(link.anchor for link in links) if graded else "",
-        nofollow=tuple(index for index, link in enumerate(links) if link.nofollow),
-        sealed="nofollow" in scraped.robots,
+        anchor_grades=anchor_grades(link.anchor for link in links) if grade_anchors else "",
+        nofollow_links=tuple(index for index, link in enumerate(links) if link.nofollow),
+        nofollow_page="nofollow" in scraped.robots,
         canonical=scraped.canonical,
         sketch=scraped.sketch,
         shape=scraped.shape,
         hops=visit.hops,
     )
+
+
+def encode_row(visit: Visit, target: CrawlTarget, content: Mapping[str, Any]) -> bytes:
+    """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
+
+    `content` has the page's formats and its metadata, and `error` where the extraction failed. It
+    is empty for a page without data. The metadata of best first has the page's score as
+    `crawl_score`.
+    """
+    scraped = visit.scraped
+    error = str(visit.error) if visit.error else content.get("error")
+    row: dict[str, Any] = {
+        "url": visit.url,
+        "title": None if scraped is None else scraped.title,
+        "status": "failed" if error else "completed",
+        "status_code": visit.status,
+        "success": error is None,
+        "error": error,
+        "depth": target.depth,
+        "time_taken": round(visit.elapsed_s, 6),
+        "quality": None if scraped is None else scraped.quality,
+        "content_hash": None if scraped is None else scraped.content_hash,
+        "fetched_at": visit.fetched_at,
+    }
+    content = content or {"metadata": _metadata_of_failure(visit)}
+    if target.score is not None:
+        content = {**content, "metadata": {**content["metadata"], "crawl_score": target.score}}
+    return orjson.dumps({**row, **content})
+
+
+def _metadata_of_failure(visit: Visit) -> dict[str, Any]:
+    error_kind = visit.error.kind if visit.error else None
+    return {"final_url": visit.final_url, "status_code": visit.status, "error_kind": error_kind}
+
+
+def embed_json(formats: Mapping[str, Any]) -> dict[str, Any]:
+    """Mark formats that are encoded as JSON already, so that they are copied unchanged."""
+    return {
+        name: orjson.Fragment(value) if isinstance(value, bytes) else value
+        for name, value in formats.items()
+    }

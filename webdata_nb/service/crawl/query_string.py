@@ -1,4 +1,4 @@
-"""The query of a URL as parameters, as they are written. Pure."""
+"""Splits a URL into its path and query parameters, and puts it together in a fixed order. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from urllib.parse import unquote
 
 
 class QueryParameter(NamedTuple):
-    """One `name=value` of a query, the name in lower case without its percent-encoding."""
+    """One `name=value` of a query.
+
+    `name` is in lower case and decoded, `text` is the parameter as it stands in the URL.
+    """
 
     name: str
-    written: str
+    text: str
 
 
 def split_query(url: str) -> tuple[str, tuple[QueryParameter, ...]]:
@@ -27,6 +30,6 @@ def split_query(url: str) -> tuple[str, tuple[QueryParameter, ...]]:
 
 
 def normalized_url(path: str, parameters: Iterable[QueryParameter]) -> str:
-    """Return the one form of a URL with these parameters, whatever their order was."""
-    query = "&".join(sorted(each.written for each in parameters))
+    """Return the URL with these parameters in sorted order."""
+    query = "&".join(sorted(parameter.text for parameter in parameters))
     return f"{path}?{query}" if query else path

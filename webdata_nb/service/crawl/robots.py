@@ -1,4 +1,4 @@
-"""robots.txt by RFC 9309: asked for once a day and origin, frozen with each job."""
+"""Fetches and caches robots.txt files (RFC 9309), and fixes those of a job at first use."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from webdata_nb.service.web.urls import url_origin
 MAX_PARSED_BYTES: Final = 500 * 1024
 TIMEOUT_S: Final = 20.0
 MAX_DELAY_S: Final = 30.0
-# RFC 9309, 2.4: an answer may be used for a day; one that keeps us out is soon asked for again.
+# RFC 9309, 2.4: a file may be cached for a day. A complete disallow is soon requested again.
 MAX_CACHE_S: Final = 24 * 3600.0
 UNREACHABLE_CACHE_S: Final = 60.0
 MAX_CACHE_BYTES: Final = 16 * 1024 * 1024
-# The RFC fixes the encoding; no header or guess changes it.
+# The RFC fixes the encoding, whatever the headers say.
 UTF_8: Final = Charset("UTF-8", "default")
-# Five hops (2.3.1.2); a file that unpacks to more than this is no robots.txt.
+# Five redirects (2.3.1.2). A file that unpacks to more than this is no robots.txt.
 LIMITS: Final = FetchLimits(
     wire_bytes=10 * MAX_PARSED_BYTES, decoded_bytes=10 * MAX_PARSED_BYTES, redirects=5
 )
-_PREFIX: Final = "robots:"
+_SNAPSHOT_PREFIX: Final = "robots:"
 _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsReply:
-    """How a site answered for its robots.txt. `status` 0: it could not be reached."""
+    """A site's reply to the request for its robots.txt; `status` 0 means an unreachable site."""
 
     status: int
     body: str
@@ -56,172 +56,185 @@ class RobotsReply:
 
     @property
     def rules(self) -> str:
-        """The rules in force: none at all where the file is unavailable (2.3.1.3)."""
+        """The rules in force: none where the file is unavailable (2.3.1.3)."""
         return self.body if self.status < HTTPStatus.MULTIPLE_CHOICES else ""
 
     @property
     def refusal(self) -> str:
-        """Why the site keeps everybody out; "" where it answered."""
+        """Why a complete disallow is assumed; empty where it is not."""
         if not self.unreachable:
             return ""
         return f"robots.txt answered HTTP {self.status}" if self.status else self.problem
 
+    @property
+    def start_refusal(self) -> str:
+        """Why the start page, and so the whole crawl, may not be fetched."""
+        if self.status == 0:
+            return f"the site could not be reached: {self.problem}"
+        if self.unreachable:
+            return (
+                f"robots.txt answered HTTP {self.status}, which means that the site must not be "
+                "crawled now; respect_robots_txt=false overrides this"
+            )
+        return "robots.txt does not allow the start page; respect_robots_txt=false overrides this"
+
 
 @dataclass(frozen=True, slots=True)
 class RobotsAttempt:
-    """One attempt: the answer, or the kind of its failure, and what the headers said of time."""
+    """One attempt to fetch a robots.txt: the reply, the error kind and the caching headers."""
 
-    answer: RobotsReply
-    kind: str = ""
+    reply: RobotsReply
+    error_kind: str = ""
     retry_after_s: float | None = None
-    most_s: float = MAX_CACHE_S
+    max_age_s: float = MAX_CACHE_S
 
     @property
-    def fresh_s(self) -> float:
-        """For how many seconds the answer is good."""
-        if self.answer.unreachable:
+    def cache_s(self) -> float:
+        """The seconds for which the reply may be cached."""
+        if self.reply.unreachable:
             return max(UNREACHABLE_CACHE_S, self.retry_after_s or 0.0)
-        return min(MAX_CACHE_S, self.most_s)
+        return min(MAX_CACHE_S, self.max_age_s)
 
 
 @dataclass(frozen=True, slots=True)
 class CachedRobots:
     """A reply, and the clock time until which it may be reused."""
 
-    answer: RobotsReply
-    until: float
+    reply: RobotsReply
+    expires_at: float
+
+    @property
+    def size(self) -> int:
+        """The memory that it takes, in bytes."""
+        return len(self.reply.body) + 1024
 
 
 class RobotsCache:
-    """What sites answered, for all jobs that go out one way.
+    """The robots.txt files of all sites, for all jobs that use the same egress.
 
-    Requests carry nothing of a job's own, neither headers nor cookies, so that jobs may share
-    the answers.
+    Requests carry no headers or cookies of a job, so that jobs may share the replies.
     """
 
     def __init__(
         self, fetcher: PoliteFetcher, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fetcher, self._clock = fetcher, clock
-        self._kept: dict[str, CachedRobots] = {}
+        self._cached: dict[str, CachedRobots] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def answer(self, site: str) -> RobotsReply:
-        """Return the answer of an origin, which is asked unless it answered a short while ago."""
+    async def reply(self, site: str) -> RobotsReply:
+        """Return the reply of an origin, from the cache where it is fresh."""
         lock = self._locks.setdefault(site, asyncio.Lock())
         try:
             async with lock:
-                kept = self._kept.get(site)
-                if kept is None or self._clock() >= kept.until:
-                    answer, fresh_s = await self._ask(site)
-                    kept = self._keep(site, CachedRobots(answer, self._clock() + fresh_s))
-                return kept.answer
+                cached = self._cached.get(site)
+                if cached is None or self._clock() >= cached.expires_at:
+                    attempt = await self._fetch(site)
+                    expires_at = self._clock() + attempt.cache_s
+                    cached = CachedRobots(attempt.reply, expires_at)
+                    self._add(site, cached)
+                return cached.reply
         finally:
             if not lock.locked():
                 self._locks.pop(site, None)
 
-    def _keep(self, site: str, kept: CachedRobots) -> CachedRobots:
-        self._kept.pop(site, None)
-        self._kept[site] = kept
-        weight = sum(_weight(each.answer) for each in self._kept.values())
-        while weight > MAX_CACHE_BYTES:
-            weight -= _weight(self._kept.pop(next(iter(self._kept))).answer)
-        return kept
+    def _add(self, site: str, cached: CachedRobots) -> None:
+        """Cache a reply, and evict the oldest ones beyond the bound."""
+        self._cached.pop(site, None)
+        self._cached[site] = cached
+        total = sum(each.size for each in self._cached.values())
+        while total > MAX_CACHE_BYTES:
+            total -= self._cached.pop(next(iter(self._cached))).size
 
-    async def _ask(self, site: str) -> tuple[RobotsReply, float]:
-        """Ask, again where that may help; return the answer and how long to keep it."""
+    async def _fetch(self, site: str) -> RobotsAttempt:
+        """Fetch a robots.txt; retry passing failures."""
+        number = 0
         with self._fetcher.deadline(TIMEOUT_S) as deadline:
-            return await self._ask_within(site, deadline)
-
-    async def _ask_within(self, site: str, deadline: PageDeadline) -> tuple[RobotsReply, float]:
-        attempt = 0
-        while True:
-            attempt += 1
-            asked = await self._attempt(site, deadline)
-            wait = retry_delay_s(
-                attempt,
-                status=asked.answer.status or None,
-                kind=asked.kind,
-                retry_after_s=asked.retry_after_s,
-                remaining_s=deadline.remaining_s,
-            )
-            if wait is None:
-                return asked.answer, asked.fresh_s
-            await asyncio.sleep(wait)
-            deadline.restart_if_interrupted()
+            while True:
+                number += 1
+                attempt = await self._attempt(site, deadline)
+                wait_s = retry_delay_s(
+                    number,
+                    status=attempt.reply.status or None,
+                    kind=attempt.error_kind,
+                    retry_after_s=attempt.retry_after_s,
+                    remaining_s=deadline.remaining_s,
+                )
+                if wait_s is None:
+                    return attempt
+                await asyncio.sleep(wait_s)
+                deadline.restart_if_interrupted()
 
     async def _attempt(self, site: str, deadline: PageDeadline) -> RobotsAttempt:
         try:
             request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
-            # Pages wait for this while they hold their turn at the host.
+            # Pages already hold their place in the host's queue while they wait for this file.
             fetched = await self._fetcher.fetch(request, deadline, queued=False)
         except FetchError as error:
-            # 2.3.1.2: whoever is sent on and on may take the file for unavailable.
+            # 2.3.1.2: after too many redirects the file may be treated as unavailable.
             status = HTTPStatus.FOUND if error.kind == "redirects" else 0
-            return RobotsAttempt(RobotsReply(status, "", str(error)), kind=error.kind)
-        after_s = fetched.retry_after_s
-        text = decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)
-        most_s = _most_s(fetched.header("cache-control") or "")
+            return RobotsAttempt(RobotsReply(status, "", str(error)), error_kind=error.kind)
         return RobotsAttempt(
-            RobotsReply(fetched.status, text), retry_after_s=after_s, most_s=most_s
+            RobotsReply(fetched.status, decode_text(fetched.body[:MAX_PARSED_BYTES], UTF_8)),
+            retry_after_s=fetched.retry_after_s,
+            max_age_s=_max_age_s(fetched.header("cache-control") or ""),
         )
 
 
-def _most_s(cache_control: str) -> float:
-    """Return for how long a site lets its answer be kept."""
+def _max_age_s(cache_control: str) -> float:
+    """Return the seconds for which a Cache-Control header allows caching."""
     if "no-cache" in cache_control or "no-store" in cache_control:
         return 0.0
-    found = _MAX_AGE.search(cache_control)
-    return float(found[1]) if found else MAX_CACHE_S
-
-
-def _weight(answer: RobotsReply) -> int:
-    return len(answer.body) + 1024
+    match = _MAX_AGE.search(cache_control)
+    return float(match[1]) if match else MAX_CACHE_S
 
 
 class JobRobots:
-    """The robots files of one job, as they were when it first asked."""
+    """The robots.txt files of one job, fixed at their first use."""
 
-    def __init__(self, cache: RobotsCache, token: str, frozen: Mapping[str, bytes]) -> None:
+    def __init__(self, cache: RobotsCache, token: str, snapshots: Mapping[str, bytes]) -> None:
         self._cache, self._token = cache, token
-        self._answers: dict[str, RobotsReply] = {}
+        self._replies: dict[str, RobotsReply] = {}
         self._rules: dict[str, RobotsRules] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._unsaved: list[tuple[str, bytes]] = []
-        for name, body in frozen.items():
-            if name.startswith(_PREFIX):
-                self._answers[name.removeprefix(_PREFIX)] = RobotsReply(**orjson.loads(body))
+        for name, body in snapshots.items():
+            if name.startswith(_SNAPSHOT_PREFIX):
+                site = name.removeprefix(_SNAPSHOT_PREFIX)
+                self._replies[site] = RobotsReply(**orjson.loads(body))
 
     async def allowed(self, url: str) -> bool:
-        """Tell whether the site lets us fetch `url`."""
-        answer = await self.answer(url)
-        return not answer.unreachable and await in_turns((await self.rules(url)).deciding(url))
+        """Tell whether robots.txt allows `url`."""
+        reply = await self.reply(url)
+        if reply.unreachable:
+            return False
+        return await in_turns((await self.rules(url)).allows_in_steps(url))
 
     async def delay_s(self, url: str) -> float:
-        """Return the crawl-delay that the site asks for, up to a bound."""
+        """Return the crawl-delay of the site in seconds, up to a bound."""
         return min((await self.rules(url)).delay_s or 0.0, MAX_DELAY_S)
 
     async def rules(self, url: str) -> RobotsRules:
-        """Return what the file says to us."""
-        answer, site = await self.answer(url), url_origin(url)
+        """Return the parsed rules of the site."""
+        reply, site = await self.reply(url), url_origin(url)
         if site not in self._rules:
-            self._rules[site] = await in_turns(RobotsRules.parsing(answer.rules, self._token))
+            self._rules[site] = await in_turns(RobotsRules.parse_in_steps(reply.rules, self._token))
         return self._rules[site]
 
-    async def answer(self, url: str) -> RobotsReply:
-        """Return the site's answer, asked for once a job."""
+    async def reply(self, url: str) -> RobotsReply:
+        """Return the site's reply, requested once for each job."""
         site = url_origin(url)
-        if site in self._answers:
-            return self._answers[site]
+        if site in self._replies:
+            return self._replies[site]
         async with self._locks.setdefault(site, asyncio.Lock()):
-            if site not in self._answers:
-                answer = await self._cache.answer(site)
-                self._answers[site] = answer
-                frozen = {"status": answer.status, "body": answer.body, "problem": answer.problem}
-                self._unsaved.append((_PREFIX + site, orjson.dumps(frozen)))
-        return self._answers[site]
+            if site not in self._replies:
+                reply = await self._cache.reply(site)
+                self._replies[site] = reply
+                body = {"status": reply.status, "body": reply.body, "problem": reply.problem}
+                self._unsaved.append((_SNAPSHOT_PREFIX + site, orjson.dumps(body)))
+        return self._replies[site]
 
-    def unsaved(self) -> tuple[tuple[str, bytes], ...]:
-        """Return, once, the snapshots that the job has yet to store."""
-        fresh, self._unsaved = tuple(self._unsaved), []
-        return fresh
+    def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:
+        """Return the snapshots that the job has yet to store, each once."""
+        unsaved, self._unsaved = tuple(self._unsaved), []
+        return unsaved

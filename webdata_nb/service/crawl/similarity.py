@@ -1,4 +1,4 @@
-"""How much two texts have in common, by their sketches. Pure."""
+"""Estimates how similar two texts are from their bottom-k sketches (`content.minhash`). Pure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Final
 HASH_BYTES: Final = 4
 
 
-def similarity(one: bytes, other: bytes) -> float:
-    """Estimate the share of word pairs that two texts have in common, 0 to 1.
+def similarity(first: bytes, second: bytes) -> float:
+    """Estimate the Jaccard similarity of the word pairs of two texts, 0 to 1.
 
-    Exact while both texts are shorter than a sketch; empty sketches are like none.
+    The estimate is exact while both texts are shorter than a sketch. An empty sketch is similar
+    to none.
     """
-    if not one or not other:
+    if not first or not second:
         return 0.0
-    if one == other:
+    if first == second:
         return 1.0
-    first, second = _hashes(one), _hashes(other)
-    size = max(len(first), len(second))
-    both = set(sorted(first | second)[:size])
-    return len(both & first & second) / len(both)
+    first_hashes, second_hashes = _hashes(first), _hashes(second)
+    size = max(len(first_hashes), len(second_hashes))
+    smallest = set(sorted(first_hashes | second_hashes)[:size])
+    return len(smallest & first_hashes & second_hashes) / len(smallest)
 
 
 def _hashes(sketch: bytes) -> set[bytes]:
-    return {sketch[at : at + HASH_BYTES] for at in range(0, len(sketch), HASH_BYTES)}
+    return {sketch[start : start + HASH_BYTES] for start in range(0, len(sketch), HASH_BYTES)}

@@ -1,4 +1,4 @@
-"""A site's sitemaps as seeds: fetched once a job, in a fixed order, and frozen with it."""
+"""Reads a site's sitemaps as seeds of a crawl, once for each job and in a fixed order."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequ
 from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
 from webdata_nb.service.web.urls import join_url, url_origin
 
-# An index lists files, and those may be indexes; files and time are bounded over all of them.
+# An index lists files, which may be indexes as well, so the bounds apply to all files together.
 MAX_FILES: Final = 50
 MAX_SEEDS: Final = 50_000
-# Files left out that the receipt names one by one.
+# Unread files that the receipt lists one by one.
 MAX_PROBLEMS_LISTED: Final = 100
 FILE_TIMEOUT_S: Final = 20.0
 TOTAL_TIMEOUT_S: Final = 60.0
 LIMITS: Final = FetchLimits(wire_bytes=sitemap.BYTES, decoded_bytes=sitemap.BYTES)
-_SNAPSHOT: Final = "sitemaps"
+_SNAPSHOT_NAME: Final = "sitemaps"
+_NOT_FOUND: Final = frozenset({"HTTP 404", "HTTP 410"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,123 +38,127 @@ class SitemapSeeds:
     pages: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
 
-    def frozen(self) -> tuple[tuple[str, bytes], ...]:
-        """Return the snapshot that the job keeps."""
-        return ((_SNAPSHOT, orjson.dumps({"pages": self.pages, "problems": self.problems})),)
+    def snapshot(self) -> tuple[str, bytes]:
+        """Return name and content of the snapshot that the job stores."""
+        return _SNAPSHOT_NAME, orjson.dumps({"pages": self.pages, "problems": self.problems})
 
     @classmethod
-    def thawed(cls, snapshots: Mapping[str, bytes]) -> SitemapSeeds | None:
-        """Return what an earlier attempt froze."""
-        if _SNAPSHOT not in snapshots:
+    def from_snapshots(cls, snapshots: Mapping[str, bytes]) -> SitemapSeeds | None:
+        """Return the seeds that an earlier attempt stored, None where it stored none."""
+        if _SNAPSHOT_NAME not in snapshots:
             return None
-        told = orjson.loads(snapshots[_SNAPSHOT])
-        problems = tuple((url, reason) for url, reason in told["problems"])
-        return cls(tuple(told["pages"]), problems)
+        data = orjson.loads(snapshots[_SNAPSHOT_NAME])
+        problems = tuple((url, reason) for url, reason in data["problems"])
+        return cls(tuple(data["pages"]), problems)
 
 
 @dataclass(slots=True)
 class SitemapReader:
-    """Reads the sitemaps of one site, one after the other."""
+    """Reads the sitemaps of one site, one after the other.
+
+    `parse` extracts the URLs of a fetched file. `headers` and `cookies` are sent to the site
+    itself, but not to other sites that its robots.txt names.
+    """
 
     fetcher: PoliteFetcher
-    read: Callable[[FetchedResponse], Awaitable[Listing]]
+    parse: Callable[[FetchedResponse], Awaitable[Listing]]
     robots: JobRobots
-    polite: bool
+    respect_robots_txt: bool
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
 
-    async def seeds(self, start: str) -> SitemapSeeds:
-        """Return what the sitemaps of the site of `start` list, in their order."""
-        listed = await self._announced(start)
-        guess = f"{url_origin(start)}/sitemap.xml"
-        # A file that nobody announced is not even a fault where it is not there.
-        silent = set() if guess in listed else {guess}
-        if silent and (not self.polite or await self.robots.allowed(guess)):
-            listed.append(guess)
-        return await self._read_all(deque(listed), silent, url_origin(start))
+    async def read_seeds(self, start: str) -> SitemapSeeds:
+        """Return the pages that the sitemaps of the start page's site list."""
+        urls = await self._announced(start)
+        default = f"{url_origin(start)}/sitemap.xml"
+        # The default location is no promise: that it does not exist is not a problem.
+        optional = set() if default in urls else {default}
+        if optional and (not self.respect_robots_txt or await self.robots.allowed(default)):
+            urls.append(default)
+        return await self._read_all(deque(urls), optional, url_origin(start))
 
     async def _announced(self, start: str) -> list[str]:
-        found: list[str] = []
+        """Return the sitemaps that robots.txt names."""
+        urls: dict[str, None] = {}
         for text in (await self.robots.rules(start)).sitemaps:
             try:
                 url = join_url(f"{url_origin(start)}/robots.txt", text)
             except FetchError:
                 continue
             if url is not None:
-                found.append(url)
-        return list(dict.fromkeys(found))
+                urls[url] = None
+        return list(urls)
 
-    async def _read_all(self, queue: deque[str], silent: set[str], home: str) -> SitemapSeeds:
-        whole = PageDeadline(TOTAL_TIMEOUT_S)
+    async def _read_all(self, queue: deque[str], optional: set[str], site: str) -> SitemapSeeds:
+        total = PageDeadline(TOTAL_TIMEOUT_S)
         known, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
         while queue:
+            if files == MAX_FILES or len(pages) >= MAX_SEEDS:
+                problems += _unread(queue)
+                break
             url = queue.popleft()
             files += 1
-            if files > MAX_FILES or len(pages) >= MAX_SEEDS:
-                reason = f"not read: {MAX_FILES} files or {MAX_SEEDS:,} URLs were reached"
-                left = (url, *queue)
-                problems.extend((each, reason) for each in left[:MAX_PROBLEMS_LISTED])
-                if len(left) > MAX_PROBLEMS_LISTED:
-                    problems.append(
-                        (
-                            left[MAX_PROBLEMS_LISTED],
-                            f"{reason}; nor were {len(left) - MAX_PROBLEMS_LISTED - 1} more",
-                        )
-                    )
-                break
-            listing = await self._read(url, whole, own=url_origin(url) == home)
-            if listing.problem and not (url in silent and listing.problem in _ABSENT):
+            listing = await self._read_file(url, total, is_own=url_origin(url) == site)
+            if listing.problem and not (url in optional and listing.problem in _NOT_FOUND):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
-            fresh = [each for each in listing.sitemaps if each not in known]
-            known.update(fresh)
-            queue.extend(fresh)
+            nested = [each for each in listing.sitemaps if each not in known]
+            known.update(nested)
+            queue.extend(nested)
         return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
 
-    async def _read(self, url: str, whole: PageDeadline, *, own: bool) -> Listing:
+    async def _read_file(self, url: str, total: PageDeadline, *, is_own: bool) -> Listing:
         request = FetchRequest(
             url,
-            headers=self.headers if own else {},
-            cookies=self.cookies if own else {},
+            headers=self.headers if is_own else {},
+            cookies=self.cookies if is_own else {},
             limits=LIMITS,
         )
-        delay_s = await self.robots.delay_s(url) if self.polite else 0.0
-        with self.fetcher.deadline(min(FILE_TIMEOUT_S, whole.remaining_s)) as deadline:
-            fetched, problem = await _fetched(self.fetcher, request, deadline, delay_s)
-        whole.queued_s += deadline.queued_s
-        return Listing(problem=problem) if fetched is None else await self.read(fetched)
+        delay_s = await self.robots.delay_s(url) if self.respect_robots_txt else 0.0
+        with self.fetcher.deadline(min(FILE_TIMEOUT_S, total.remaining_s)) as deadline:
+            fetched, problem = await _fetch(self.fetcher, request, deadline, delay_s)
+        total.queued_s += deadline.queued_s
+        return Listing(problem=problem) if fetched is None else await self.parse(fetched)
 
 
-_ABSENT: Final = frozenset({"HTTP 404", "HTTP 410"})
+def _unread(queue: deque[str]) -> list[tuple[str, str]]:
+    """Return the problems of the files left in the queue."""
+    urls = list(queue)
+    reason = f"not read: {MAX_FILES} files or {MAX_SEEDS:,} URLs were reached"
+    problems = [(url, reason) for url in urls[:MAX_PROBLEMS_LISTED]]
+    if len(urls) > MAX_PROBLEMS_LISTED:
+        others = len(urls) - MAX_PROBLEMS_LISTED - 1
+        problems.append((urls[MAX_PROBLEMS_LISTED], f"{reason}; nor were {others} more"))
+    return problems
 
 
-async def _fetched(
+async def _fetch(
     fetcher: PoliteFetcher, request: FetchRequest, deadline: PageDeadline, delay_s: float
 ) -> tuple[FetchedResponse | None, str]:
-    """Return a file, or why there is none; passing faults are tried again."""
+    """Fetch a file; retry passing failures. Returns the file, or None and the problem."""
     attempt = 0
     while True:
         attempt += 1
-        status, kind, after_s = None, "", None
+        status, error_kind, retry_after_s = None, "", None
         try:
             fetched = await fetcher.fetch(request, deadline, delay_s=delay_s)
         except FetchError as error:
-            kind, problem = error.kind, str(error)
+            error_kind, problem = error.kind, str(error)
         else:
             status, problem = fetched.status, f"HTTP {fetched.status}"
-            after_s = fetched.retry_after_s
+            retry_after_s = fetched.retry_after_s
             if status == HTTPStatus.OK:
                 return fetched, ""
-        wait = retry_delay_s(
+        wait_s = retry_delay_s(
             attempt,
             status=status,
-            kind=kind,
-            retry_after_s=after_s,
+            kind=error_kind,
+            retry_after_s=retry_after_s,
             remaining_s=deadline.remaining_s,
         )
-        if wait is None:
+        if wait_s is None:
             return None, problem
-        await asyncio.sleep(wait)
+        await asyncio.sleep(wait_s)
         deadline.restart_if_interrupted()

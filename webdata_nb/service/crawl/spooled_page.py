@@ -1,4 +1,4 @@
-"""A page that came as it is spooled, and read back after a restart."""
+"""Stores fetched pages in a job's spool, so that a killed crawl does not fetch them again."""
 
 from __future__ import annotations
 
@@ -12,68 +12,88 @@ import orjson
 
 from webdata_nb.service.content.source import Slice, Source
 from webdata_nb.service.pages.page_pipeline import Arrived
+from webdata_nb.service.store.base import Spool
 from webdata_nb.service.store.records import SpoolLocation
 
 _SIZES: Final = struct.Struct("!II")
-# What a site sets for its visitors is no part of a page, and nothing to lie on a disk.
-_LEFT_OUT: Final = frozenset({"set-cookie", "set-cookie2"})
+# Session cookies are no part of the page, and must not be written to disk.
+_OMITTED_HEADERS: Final = frozenset({"set-cookie", "set-cookie2"})
 
 
-def encode(came: Arrived) -> tuple[bytes, bytes, bytes]:
-    """Return the record of a page: sizes and what is known of it, its body, its screenshot."""
-    source = came.source
-    known: dict[str, Any] = {
-        "url": came.url,
-        "elapsed_s": came.elapsed_s,
-        "rendered": came.rendered,
-        "pictured": came.screenshot is not None,
-        "page_height": came.page_height,
+async def save(spool: Spool, number: int, page: Arrived) -> Arrived | None:
+    """Write a page to the spool and return it without its body; None where there is no room."""
+    parts = encode(page)
+    location = await spool.keep(number, *parts)
+    return None if location is None else with_body_on_disk(page, parts[0], location)
+
+
+async def load(spool: Spool, number: int) -> Arrived | None:
+    """Return a page that an earlier attempt saved, without its body; None where there is none."""
+    record = await spool.take(number)
+    page = None if record is None else decode(record)
+    if record is None or page is None:
+        return None
+    return with_body_on_disk(page, record, spool.place(number))
+
+
+def encode(page: Arrived) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of a page's record: sizes and metadata, body, screenshot."""
+    source = page.source
+    metadata: dict[str, Any] = {
+        "url": page.url,
+        "elapsed_s": page.elapsed_s,
+        "rendered": page.rendered,
+        "pictured": page.screenshot is not None,
+        "page_height": page.page_height,
         "asked": source.url,
         "final": source.final_url,
         "status": source.status,
         "type": source.content_type,
         "redirects": source.redirects,
         "fetched_at": source.fetched_at,
-        "headers": [each for each in source.headers if each[0].lower() not in _LEFT_OUT],
+        "headers": [
+            (name, value) for name, value in source.headers if name.lower() not in _OMITTED_HEADERS
+        ],
     }
-    head = orjson.dumps(known)
+    head = orjson.dumps(metadata)
     sizes = _SIZES.pack(len(head), len(source.body))
-    return sizes + head, source.body, came.screenshot or b""
+    return sizes + head, source.body, page.screenshot or b""
 
 
-def with_body_on_disk(came: Arrived, record: bytes, at: SpoolLocation) -> Arrived:
-    """Return a page whose record is kept, or its beginning, with its body left where that lies."""
-    head, size = _SIZES.unpack_from(record)
-    where = Slice(at.path, at.start + _SIZES.size + head, size)
-    source = came.source.lying(where)
-    return replace(came, source=source)
+def with_body_on_disk(page: Arrived, record: bytes, location: SpoolLocation) -> Arrived:
+    """Replace a page's body by its place in the spool; `record` may be the first part alone."""
+    head_size, body_size = _SIZES.unpack_from(record)
+    body_start = location.start + _SIZES.size + head_size
+    source = page.source.lying(Slice(location.path, body_start, body_size))
+    return replace(page, source=source)
 
 
 def decode(record: bytes) -> Arrived | None:
-    """Return the page of a record; None where another release wrote it, in another form."""
+    """Return the page of a record; None where another release wrote it in another format."""
     with suppress(KeyError, TypeError, ValueError, struct.error):
-        return _decoded(record)
+        return _decode(record)
     return None
 
 
-def _decoded(record: bytes) -> Arrived:
-    head, body = _SIZES.unpack_from(record)
-    end = _SIZES.size + head
-    known = orjson.loads(record[_SIZES.size : end])
+def _decode(record: bytes) -> Arrived:
+    head_size, body_size = _SIZES.unpack_from(record)
+    head_end = _SIZES.size + head_size
+    body_end = head_end + body_size
+    metadata = orjson.loads(record[_SIZES.size : head_end])
     return Arrived(
-        known["url"],
+        metadata["url"],
         Source(
-            url=known["asked"],
-            final_url=known["final"],
-            status=known["status"],
-            content_type=known["type"],
-            body=record[end : end + body],
-            redirects=tuple((url, status) for url, status in known["redirects"]),
-            fetched_at=datetime.fromisoformat(known["fetched_at"]),
-            headers=tuple((name, value) for name, value in known["headers"]),
+            url=metadata["asked"],
+            final_url=metadata["final"],
+            status=metadata["status"],
+            content_type=metadata["type"],
+            body=record[head_end:body_end],
+            redirects=tuple((url, status) for url, status in metadata["redirects"]),
+            fetched_at=datetime.fromisoformat(metadata["fetched_at"]),
+            headers=tuple((name, value) for name, value in metadata["headers"]),
         ),
-        known["elapsed_s"],
-        rendered=known["rendered"],
-        screenshot=record[end + body :] if known["pictured"] else None,
-        page_height=known.get("page_height"),  # records of earlier releases have none
+        metadata["elapsed_s"],
+        rendered=metadata["rendered"],
+        screenshot=record[body_end:] if metadata["pictured"] else None,
+        page_height=metadata.get("page_height"),  # earlier releases did not store it
     )
