@@ -259,6 +259,6 @@ async def test_a_crawl_that_began_in_another_order_says_so(
 class LastLinkFirst(DepthFirst):
     """An order that this release does not have."""
 
-    def offer(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[Candidate]) -> None:
         """Push the links the other way round."""
         super().add(reversed(list(candidates)))
