@@ -48,7 +48,7 @@ from tests.wire.waiting import processes_on
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.errors import ServiceError
 from webdata_nb.session import Connection
 from webdata_nb.settings import Provider, Settings

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from webdata_nb.api import crawl_df, search_df, show
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.display import text_lines
 from webdata_nb.frames import records
 

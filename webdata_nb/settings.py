@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import platformdirs
 
 from webdata_nb.contract import variables
-from webdata_nb.contract.fields import ENGINES, http_url, proxy_url, user_agent
+from webdata_nb.contract.choices import ENGINES
+from webdata_nb.contract.fields import http_url, proxy_url, user_agent
 from webdata_nb.contract.local import SOURCES
 
 _APP: Final = "webdata"

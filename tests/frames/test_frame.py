@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.frames.test_rows import CRAWLED, PNG
-from webdata_nb.contract.fields import FORMATS
+from webdata_nb.contract.choices import FORMATS
 from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.frames.schemas import TableName
 

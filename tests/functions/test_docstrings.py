@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from webdata_nb import api, errors
-from webdata_nb.contract import fields
+from webdata_nb.contract import choices
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.display import progress
 from webdata_nb.frames import frame, schemas
@@ -39,9 +39,9 @@ REQUESTS: dict[Callable[..., Any], type[BaseModel]] = {
 }
 
 TYPES: dict[str, Any] = {
-    "Engine": fields.Engine,
-    "Format": fields.Format,
-    "Strategy": fields.Strategy,
+    "Engine": choices.Engine,
+    "Format": choices.Format,
+    "Strategy": choices.Strategy,
     "OnCancel": groups.OnCancel,
     "OnIncomplete": groups.OnIncomplete,
     "OnError": groups.OnError,

@@ -16,7 +16,7 @@ from tests.site.server import Site
 from webdata_nb import local, settings
 from webdata_nb.api import search_df
 from webdata_nb.bridge import synced
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.jobs import runner
 
 stop = synced(local.stop)

@@ -24,7 +24,7 @@ from webdata_nb.api import (
     search_df,
 )
 from webdata_nb.bridge import synced
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.errors import JobFailed
 
 stop = synced(local.stop)

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import Running, service

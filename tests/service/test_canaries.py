@@ -27,7 +27,7 @@ from tests.service.search.stubs import Result, stubs
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Site
 from webdata_nb.contract import paths
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms

@@ -36,7 +36,7 @@ from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
 from webdata_nb.contract import paths
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.creatives import google
 from webdata_nb.service.settings import DIRECT, Upstream, WebhookSettings

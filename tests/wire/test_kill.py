@@ -15,7 +15,7 @@ from tests.wire.kills import connected, crawl_and_kill, duration, instants, kill
 from tests.wire.waiting import PATIENCE_S, processes_on, until
 from webdata_nb import local
 from webdata_nb.client.client import Client
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.settings import Provider, Settings
 

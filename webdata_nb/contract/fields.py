@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -21,32 +21,8 @@ from pydantic import (
 )
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.choices import FORMATS, Format
 from webdata_nb.contract.countries import country_code
-
-Engine = Literal["engine_one", "engine_two", "engine_three"]
-ENGINES: Final[tuple[Engine, ...]] = ("engine_one", "engine_two", "engine_three")
-
-Format = Literal[
-    "markdown",
-    "html",
-    "raw_html",
-    "links",
-    "images",
-    "headings",
-    "structured_data",
-    "screenshot",
-]
-FORMATS: Final[tuple[Format, ...]] = (
-    "markdown",
-    "html",
-    "raw_html",
-    "links",
-    "images",
-    "headings",
-    "structured_data",
-    "screenshot",
-)
-Strategy = Literal["bfs", "dfs", "bff"]
 
 # RFC 9110 token; the connection's own headers are not the caller's to set.
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

@@ -13,7 +13,8 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.fields import Engine, Flag, ProxyUrl, Strict, UserAgent
+from webdata_nb.contract.choices import Engine
+from webdata_nb.contract.fields import Flag, ProxyUrl, Strict, UserAgent
 
 SERVICE: Final = "webdata_nb"
 # Raised when a client and a service that differ in it would misunderstand each other.

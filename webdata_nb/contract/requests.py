@@ -13,13 +13,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.choices import Engine, Strategy
 from webdata_nb.contract.fields import (
     Concurrency,
     Cookies,
     Country,
     CreativesLimit,
     DeviceName,
-    Engine,
     ExtractSchema,
     Flag,
     Formats,
@@ -34,7 +34,6 @@ from webdata_nb.contract.fields import (
     ScrapeTimeoutMs,
     ScreenshotSide,
     Selectors,
-    Strategy,
     Strict,
     TimeoutMs,
     WaitFor,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.contract.fields import ENGINES, Engine
+from webdata_nb.contract.choices import ENGINES, Engine
 
 _PROVIDER: Final = re.compile(r"WEBDATA_(LLM_)?([A-Z][A-Z0-9_]*)_(URL|KEY)")
 _MODEL: Final = re.compile(r"WEBDATA_LLM_([A-Z][A-Z0-9_]*)_(MODELS?|CONTEXT|TIMEOUT)")

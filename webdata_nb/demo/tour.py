@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from webdata_nb import local, session
 from webdata_nb.api import crawl_df, search_df
 from webdata_nb.bridge import synced
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.settings import current, options

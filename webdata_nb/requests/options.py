@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from webdata_nb.contract.fields import Engine, Format, Strategy
+    from webdata_nb.contract.choices import Engine, Format, Strategy
     from webdata_nb.frames.frame import DtypeBackend
     from webdata_nb.session import Connection
 

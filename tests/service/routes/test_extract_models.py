@@ -14,7 +14,7 @@ from tests.service.extract.stub_model import KEY, StubModel, fails, says
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 
 LEASE = {"X-Webdata-Lease": "l1"}

@@ -10,7 +10,7 @@ from tests.service.routes.endless import endless
 from tests.service.routes.teams import member
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.work.runner import SLOTS
 

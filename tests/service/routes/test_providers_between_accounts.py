@@ -15,7 +15,7 @@ from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
 from tests.service.search.stubs import KEY, Asked, Stub, results, stubs
 from tests.site.server import Site
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.search.catalog import APIS
 

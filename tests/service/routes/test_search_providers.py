@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.service.conftest import Api, opened
 from tests.service.search.stubs import KEY, Result, stubs
 from tests.site.server import Site
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 
 LEASE = {"X-Webdata-Lease": "l1"}

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.contract.cells import neutralised
-from webdata_nb.contract.fields import FORMATS
+from webdata_nb.contract.choices import FORMATS
 from webdata_nb.service.exports.source import PARTIAL, Rows, is_partial
 from webdata_nb.service.store.records import Job
 

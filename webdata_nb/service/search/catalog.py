@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.contract.fields import ENGINES, http_url
+from webdata_nb.contract.choices import ENGINES
+from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.search.chain import ChainLink

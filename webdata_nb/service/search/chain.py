@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.contract.fields import ENGINES
+from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.observability.logs import event
 from webdata_nb.service.observability.operations import waiting_for

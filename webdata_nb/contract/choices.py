@@ -1,0 +1,22 @@
+"""Lists the words that request options accept, without any import, so that commands start fast."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+Engine = Literal["engine_one", "engine_two", "engine_three"]
+ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+
+Format = Literal[
+    "markdown",
+    "html",
+    "raw_html",
+    "links",
+    "images",
+    "headings",
+    "structured_data",
+    "screenshot",
+]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+
+Strategy = Literal["bfs", "dfs", "bff"]
