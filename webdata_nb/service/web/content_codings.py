@@ -1,94 +1,316 @@
-"""Content codings: gzip, deflate, br and zstd, chained, decoded in pieces under a ceiling."""
+"""Decodes content codings (gzip, deflate, br, zstd and chains of them) within a byte limit."""
 
 from __future__ import annotations
 
+import secrets
+import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import brotli  # type: ignore[import-untyped]  # it ships no types
+import zstandard
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.decompress import DAMAGE, STAGES, BoundedOutput, DecompressionStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import IO
 
 ACCEPTED: Final = "gzip, deflate, br, zstd"
 """The value of Accept-Encoding."""
 
+_DECOMPRESSION_ERRORS: Final = (zlib.error, brotli.error, zstandard.ZstdError)
 _MAX_CODINGS: Final = 5
 _ALIASES: Final = {"x-gzip": "gzip"}
 _NO_CODING: Final = frozenset(("", "identity"))
+_CHUNK_BYTES: Final = 64 * 1024
+_MAX_GZIP_MEMBERS: Final = 1024
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class _BoundedOutput:
+    """Passes the output of a stage on, and counts it against a limit."""
+
+    def __init__(self, write: Callable[[bytes], None], limit: int) -> None:
+        self._write = write
+        self._limit = limit
+        self.byte_count = 0
+
+    def max_chunk(self) -> int:
+        """Return the size of the next chunk, up to one byte beyond the limit to detect overflow."""
+        return min(_CHUNK_BYTES, self._limit - self.byte_count + 1)
+
+    def write(self, chunk: bytes) -> None:
+        """Pass a chunk on; raise `FetchError` of kind ``too_large`` beyond the limit."""
+        self.byte_count += len(chunk)
+        if self.byte_count > self._limit:
+            raise FetchError("too_large", f"The page unpacks to more than {self._limit:,} bytes.")
+        self._write(chunk)
+
+
+class _Decompressor(Protocol):
+    """Decodes one coding: takes bytes by `feed` and writes decoded chunks to its output."""
+
+    output: _BoundedOutput
+
+    def feed(self, data: bytes) -> None:
+        """Decode the next bytes; raises one of `_DECOMPRESSION_ERRORS` for damaged ones."""
+
+    def is_complete(self) -> bool:
+        """Tell, after the last bytes, whether the stream has reached its end mark."""
+
+
+class _Inflater(Protocol):
+    """The interface of zlib's decompressor."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _inflate(stream: _Inflater, data: bytes, output: _BoundedOutput) -> bytes:
+    """Decode up to the end of the stream; return the bytes after it."""
+    while True:
+        max_chunk = output.max_chunk()
+        chunk = stream.decompress(data, max_chunk)
+        if chunk:
+            output.write(chunk)
+        if stream.eof:
+            return stream.unused_data
+        data = stream.unconsumed_tail
+        if not data and len(chunk) < max_chunk:
+            return b""
+
+
+class _Gzip:
+    """Gzip, of one or more members; like gzip, it ignores bytes after the last member."""
+
+    def __init__(self, output: _BoundedOutput) -> None:
+        self.output = output
+        self._stream: _Inflater | None = None
+        self._members = 0
+        self._pending = b""
+        self._at_end = False
+
+    def feed(self, data: bytes) -> None:
+        data, self._pending = self._pending + data, b""
+        while data and not self._at_end:
+            stream = self._stream or self._next_member(data)
+            if stream is None:
+                return
+            data = _inflate(stream, data, self.output)
+            self._stream = None if stream.eof else stream
+
+    def is_complete(self) -> bool:
+        return self._members > 0 and self._stream is None
+
+    def _next_member(self, data: bytes) -> _Inflater | None:
+        """Start a member; return None if the bytes are too few to decide, or not a member."""
+        if self._members and len(data) < len(_GZIP_MAGIC):
+            self._pending = data
+            return None
+        if self._members and not data.startswith(_GZIP_MAGIC):
+            self._at_end = True
+            return None
+        self._members += 1
+        if self._members > _MAX_GZIP_MEMBERS:
+            raise FetchError("decode", f"The body has more than {_MAX_GZIP_MEMBERS} gzip members.")
+        return zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+
+class _Deflate:
+    """Deflate, with the zlib header of the standard, or without it as many servers send it."""
+
+    def __init__(self, output: _BoundedOutput) -> None:
+        self.output = output
+        self._stream: _Inflater | None = None
+        self._pending = b""
+
+    def feed(self, data: bytes) -> None:
+        data, self._pending = self._pending + data, b""
+        if self._stream is None:
+            if len(data) < len(b"\x78\x9c"):
+                self._pending = data
+                return
+            self._stream = zlib.decompressobj(_deflate_window(data))
+        if not self._stream.eof:
+            _inflate(self._stream, data, self.output)
+
+    def is_complete(self) -> bool:
+        return self._stream is not None and self._stream.eof
+
+
+def _deflate_window(start: bytes) -> int:
+    has_header = start[0] & 0x0F == zlib.DEFLATED and int.from_bytes(start[:2], "big") % 31 == 0
+    return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
+
+
+class _BrotliStream(Protocol):
+    """The interface of brotli's decompressor."""
+
+    def process(self, data: bytes, *, output_buffer_limit: int) -> bytes: ...
+
+    def is_finished(self) -> bool: ...
+
+
+class _Brotli:
+    """Brotli; its window is at most 16 MiB."""
+
+    # The decoder grows its output by whole blocks. With a limit below the size of the first block,
+    # 32 KiB, a chunk is never larger than that.
+    _LIMIT: Final = 32_000
+
+    def __init__(self, output: _BoundedOutput) -> None:
+        self.output = output
+        self._stream: _BrotliStream = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> None:
+        # It consumes the whole input at once; only empty output means that nothing is pending.
+        while chunk := self._stream.process(data, output_buffer_limit=self._LIMIT):
+            self.output.write(chunk)
+            data = b""
+
+    def is_complete(self) -> bool:
+        return self._stream.is_finished()
+
+
+class _Zstd:
+    """Zstandard, of one or more frames, with windows up to 8 MiB (RFC 9659)."""
+
+    _WINDOW: Final = 8 * 1024 * 1024
+
+    def __init__(self, output: _BoundedOutput) -> None:
+        self.output = output
+        self._file = _ZstdFile(output)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=self._WINDOW)
+        self._stream = decompressor.stream_writer(
+            cast("IO[bytes]", self._file), write_size=_CHUNK_BYTES, closefd=False
+        )
+
+    def feed(self, data: bytes) -> None:
+        self._stream.write(data)
+
+    def is_complete(self) -> bool:
+        """Append an unguessable frame, which is decoded only after a complete frame."""
+        self._file.buffer = bytearray()
+        try:
+            # In two writes: the library treats a whole frame at the start of its input as one,
+            # even in the middle of another frame's header.
+            self._stream.write(_PROBE_FRAMES[:1])
+            self._stream.write(_PROBE_FRAMES[1:])
+        except zstandard.ZstdError:
+            return False
+        decoded = bytes(self._file.buffer)
+        if rest := decoded.removesuffix(_PROBE):
+            self.output.write(rest)
+        return decoded.endswith(_PROBE)
+
+
+class _ZstdFile:
+    """The file that the decompressor writes to; it buffers the output once `buffer` is set."""
+
+    def __init__(self, output: _BoundedOutput) -> None:
+        self._output = output
+        self.buffer: bytearray | None = None
+
+    def write(self, chunk: bytes) -> int:
+        if self.buffer is None:
+            self._output.write(bytes(chunk))
+        else:
+            self.buffer += chunk
+        return len(chunk)
+
+
+# Repeated, so that its compressed form does not contain it. The empty skippable frame after it
+# (RFC 8878, 3.1.2) flushes the decompressor.
+_PROBE: Final = secrets.token_bytes(4) * 64
+_PROBE_FRAMES: Final = zstandard.ZstdCompressor().compress(_PROBE) + b"\x50\x2a\x4d\x18" + bytes(4)
+
+_DECOMPRESSORS: Final[dict[str, Callable[[_BoundedOutput], _Decompressor]]] = {
+    "gzip": _Gzip,
+    "deflate": _Deflate,
+    "br": _Brotli,
+    "zstd": _Zstd,
+}
+"""The known content codings, by their HTTP names."""
 
 
 class ContentDecoder:
-    """Undoes the content codings of one body while it arrives.
+    """Decodes the content codings of one body while it arrives.
 
     Parameters
     ----------
     codings : sequence of str
-        As `content_codings` gives them, in the order they were applied.
-    ceiling : int
-        The most decoded bytes; holds for what comes between two codings too.
+        The result of `parse_content_codings`, in the order of their application.
+    limit : int
+        Upper bound of the decoded bytes, also between two codings.
     """
 
-    def __init__(self, codings: Iterable[str], ceiling: int) -> None:
-        self._pieces: list[bytes] = []
-        self._stages: list[DecompressionStage] = []
-        sink: Callable[[bytes], None] = self._pieces.append
+    def __init__(self, codings: Iterable[str], limit: int) -> None:
+        self._chunks: list[bytes] = []
+        self._decompressors: list[_Decompressor] = []
+        write: Callable[[bytes], None] = self._chunks.append
         for coding in codings:
-            stage = STAGES[coding](BoundedOutput(sink, ceiling))
-            self._stages.append(stage)
-            sink = stage.feed
-        self._feed = sink
+            decompressor = _DECOMPRESSORS[coding](_BoundedOutput(write, limit))
+            self._decompressors.append(decompressor)
+            write = decompressor.feed
+        self._feed = write
 
     @property
     def decoded_bytes(self) -> int:
-        """How many bytes have come out so far."""
-        return self._stages[0].outlet.produced if self._stages else sum(map(len, self._pieces))
+        """Number of decoded bytes so far."""
+        if not self._decompressors:
+            return sum(map(len, self._chunks))
+        return self._decompressors[0].output.byte_count
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the body.
+        """Decode the next bytes of the body.
 
         Raises
         ------
         FetchError
-            Of kind ``decode``, when the bytes are not what the codings say; ``too_large``, when
-            more comes out than the ceiling allows.
+            Of kind ``decode`` for damaged bytes, ``too_large`` for output beyond the limit.
         """
-        with _damage_explained():
+        with _as_fetch_error():
             self._feed(data)
 
     def finish(self) -> bytes:
-        """Give the whole decoded body.
+        """Return the whole decoded body.
 
         Raises
         ------
         FetchError
-            Of kind ``decode``, when a compressed stream ended early.
+            Of kind ``decode`` for a truncated stream.
         """
-        with _damage_explained():
-            complete = all(stage.is_complete() for stage in reversed(self._stages))
+        with _as_fetch_error():
+            complete = all(each.is_complete() for each in reversed(self._decompressors))
         if not complete:
             raise FetchError("decode", "The compressed body ends before its end mark.")
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 
-def content_codings(values: Iterable[str]) -> tuple[str, ...]:
-    """Read the Content-Encoding header lines of a response.
+def parse_content_codings(values: Iterable[str]) -> tuple[str, ...]:
+    """Parse the Content-Encoding headers of a response.
 
     Raises
     ------
     FetchError
-        Of kind ``decode``, when a coding is unknown or there are absurdly many.
+        Of kind ``decode`` for an unknown coding, or too many.
 
     Examples
     --------
-    >>> content_codings(["x-gzip, br"])
+    >>> parse_content_codings(["x-gzip, br"])
     ('gzip', 'br')
     """
-    named = [name.strip().lower() for value in values for name in value.split(",")]
-    codings = tuple(_ALIASES.get(name, name) for name in named if name not in _NO_CODING)
+    names = [name.strip().lower() for value in values for name in value.split(",")]
+    codings = tuple(_ALIASES.get(name, name) for name in names if name not in _NO_CODING)
     for coding in codings:
-        if coding not in STAGES:
+        if coding not in _DECOMPRESSORS:
             raise FetchError("decode", f"The body has the unknown content coding {coding[:40]!r}.")
     if len(codings) > _MAX_CODINGS:
         raise FetchError("decode", f"The body is compressed more than {_MAX_CODINGS} times over.")
@@ -96,8 +318,8 @@ def content_codings(values: Iterable[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _damage_explained() -> Iterator[None]:
+def _as_fetch_error() -> Iterator[None]:
     try:
         yield
-    except DAMAGE as exc:
+    except _DECOMPRESSION_ERRORS as exc:
         raise FetchError("decode", f"The compressed body is damaged ({exc}).") from exc

@@ -10,7 +10,6 @@ import aiohttp
 from yarl import URL
 
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.body import ResponseBody
 from webdata_nb.service.web.credentials import Credentials
 from webdata_nb.service.web.failures import to_fetch_error
 from webdata_nb.service.web.request import (
@@ -21,6 +20,7 @@ from webdata_nb.service.web.request import (
     Redirect,
     format_seconds,
 )
+from webdata_nb.service.web.response_body import ResponseBody
 from webdata_nb.service.web.urls import UrlParts, canonical_url, join_url, split_url
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class RedirectFollower:
         host = split_url(self._url).host
         if self._body is None:
             return f"{host} did not answer within {format_seconds(timeout_s)} s."
-        came = f"{self._body.received:,} bytes of the body came"
+        came = f"{self._body.wire_bytes:,} bytes of the body came"
         return f"{host} did not send the whole page within {format_seconds(timeout_s)} s ({came})."
 
     async def _exchange(self) -> FetchedResponse | _RedirectReply:
@@ -185,7 +185,7 @@ class RedirectFollower:
             status=status,
             headers=headers,
             body=body,
-            wire_bytes=0 if self._body is None else self._body.received,
+            wire_bytes=0 if self._body is None else self._body.wire_bytes,
             redirects=tuple(self._hops),
             elapsed_s=time.perf_counter() - self._started,
             stopped=stopped,

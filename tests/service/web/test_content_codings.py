@@ -14,7 +14,7 @@ import zstandard
 
 from tests.service.web.bombs import BOMBS, MIB
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.web.content_codings import ContentDecoder, content_codings
+from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
 
 SLACK = 64 * 1024
 
@@ -219,13 +219,13 @@ def test_a_flood_of_empty_gzip_members_ends_early() -> None:
     ],
 )
 def test_content_codings(lines: list[str], codings: tuple[str, ...]) -> None:
-    assert content_codings(lines) == codings
+    assert parse_content_codings(lines) == codings
 
 
 @pytest.mark.parametrize("lines", [["compress"], ["gzip, dcb"], ["utf-8"], ["gzip," * 6]])
 def test_codings_that_cannot_be_undone(lines: list[str]) -> None:
     with pytest.raises(FetchError) as caught:
-        content_codings(lines)
+        parse_content_codings(lines)
     assert caught.value.kind == "decode"
 
 
