@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.content.structured_data import MAX_DEPTH
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
@@ -103,6 +104,47 @@ def test_what_json_has_no_form_for_costs_no_page(*, encoded: bool) -> None:
     data = came.formats["structured_data"]
     [thing] = (orjson.loads(data) if encoded else data)["json_ld"]
     assert thing == {"gtin": 1.2345678901234568e29, "half": "a�b", "text": "a\nb"}
+
+
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize("levels", [99, 300, 900])
+def test_deep_structured_data_is_cut(levels: int) -> None:
+    blocks = f'<script type="application/ld+json">{nested(levels)}</script>'
+    item = "<div itemscope itemtype=http://a/b itemprop=x>"
+    body = f"<title>T</title>{blocks}<p>words</p>{item * 80}deep{'</div>' * 80}"
+    options = ScrapeOptions(("markdown", "structured_data"), only_main_content=False)
+    scraped = decode_answer(*told(options, body), options)
+    assert isinstance(scraped, Scraped)
+    assert "words" in scraped.formats["markdown"]
+    [block] = scraped.formats["structured_data"]["json_ld"]
+    depth = 0
+    while isinstance(block, dict):
+        block, depth = block["a"], depth + 1
+    assert (depth, block) == ((levels, 1) if levels <= MAX_DEPTH else (MAX_DEPTH, None))
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_format_that_json_cannot_hold_is_null(*, encoded: bool) -> None:
+    deep: Any = "innermost"
+    for _ in range(300):
+        deep = [deep]
+    options = ScrapeOptions(("markdown", "headings"), encoded=encoded)
+    made = replace(
+        scrape(source(), replace(options, encoded=False)),
+        formats={"markdown": "words", "headings": deep},
+        metadata={"title": "T"},
+    )
+    message = encode_answer(made.encoded() if encoded else made)
+    scraped = decode_answer(*split(message), options)
+    assert isinstance(scraped, Scraped)
+    sent = scraped.formats
+    formats = {name: orjson.loads(each) for name, each in sent.items()} if encoded else sent
+    assert formats == {"markdown": "words", "headings": None}
+    assert scraped.metadata["title"] == "T"
+    assert list(scraped.metadata["formats_omitted"]) == ["headings"]
 
 
 SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}}}'

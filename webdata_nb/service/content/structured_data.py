@@ -12,6 +12,10 @@ from webdata_nb.service.content.parser import MicrodataItem, RdfaItem, microdata
 if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import Reading
 
+MAX_DEPTH = 100
+"""Levels of lists and objects in a JSON-LD block or an item; what is deeper is null."""
+# An item, its properties, and the list of a property's values.
+_LEVELS_OF_AN_ITEM = 3
 _OPENINGS = ("<!--", "//<![CDATA[", "/*<![CDATA[*/", "<![CDATA[")
 _CLOSINGS = ("-->", "//]]>", "/*]]>*/", "]]>", "//", ";")
 
@@ -23,18 +27,18 @@ def structured_data(reading: Reading) -> dict[str, Any]:
     `type`, `id` and `properties`, a name's values as a list); `opengraph` (``og:`` and
     ``twitter:`` names); `rdfa` (top-level resources with `vocab`, `type`, `resource` and
     `properties`); `meta` (every named ``meta``). In `opengraph` and `meta` a name that is given
-    several times has a list.
+    several times has a list. What nests deeper than `MAX_DEPTH` levels is null.
     """
     base, metas = reading.links.base, reading.head.metas
     return {
         "json_ld": json_ld(reading.head.json_ld),
-        "microdata": [_microdata(each) for each in microdata_of(reading.document, base)],
+        "microdata": [_microdata(each, MAX_DEPTH) for each in microdata_of(reading.document, base)],
         "opengraph": {
             name: _one_or_all(values)
             for name, values in metas.items()
             if name.startswith(("og:", "twitter:"))
         },
-        "rdfa": [_rdfa(each) for each in rdfa_of(reading.document, base)],
+        "rdfa": [_rdfa(each, MAX_DEPTH) for each in rdfa_of(reading.document, base)],
         "meta": {name: _one_or_all(values) for name, values in metas.items()},
     }
 
@@ -44,10 +48,21 @@ def json_ld(blocks: list[str]) -> list[Any]:
     found = []
     for block in blocks:
         try:
-            found.append(orjson.loads(block))
+            values = [orjson.loads(block)]
         except orjson.JSONDecodeError:
-            found += _lenient(_unwrapped(block))
+            values = _lenient(_unwrapped(block))
+        if block.count("{") + block.count("[") > MAX_DEPTH:
+            values = [_cut(value, MAX_DEPTH) for value in values]
+        found += values
     return found
+
+
+def _cut(value: Any, levels: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(each, levels - 1) for name, each in value.items()} if levels else None
+    if isinstance(value, list):
+        return [_cut(each, levels - 1) for each in value] if levels else None
+    return value
 
 
 def _lenient(text: str) -> list[Any]:
@@ -67,17 +82,25 @@ def _unwrapped(block: str) -> str:
     return text
 
 
-def _microdata(item: MicrodataItem) -> dict[str, Any]:
+def _microdata(item: MicrodataItem, levels: int) -> dict[str, Any] | None:
+    levels -= _LEVELS_OF_AN_ITEM
+    if levels < 0:
+        return None
     properties = {
-        name: [_microdata(each) if isinstance(each, MicrodataItem) else each for each in values]
+        name: [
+            _microdata(each, levels) if isinstance(each, MicrodataItem) else each for each in values
+        ]
         for name, values in item.properties.items()
     }
     return {"type": item.type, "id": item.id, "properties": properties}
 
 
-def _rdfa(item: RdfaItem) -> dict[str, Any]:
+def _rdfa(item: RdfaItem, levels: int) -> dict[str, Any] | None:
+    levels -= _LEVELS_OF_AN_ITEM
+    if levels < 0:
+        return None
     properties = {
-        name: [_rdfa(each) if isinstance(each, RdfaItem) else each for each in values]
+        name: [_rdfa(each, levels) if isinstance(each, RdfaItem) else each for each in values]
         for name, values in item.properties.items()
     }
     return {

@@ -56,5 +56,21 @@ class Scraped:
 
     def encoded(self) -> Scraped:
         """Return the same with its formats as JSON bytes."""
-        formats = {name: dumps(value) for name, value in self.formats.items()}
-        return replace(self, formats=formats, text="" if "markdown" in formats else self.text)
+        formats, metadata = self.encode_formats()
+        text = "" if "markdown" in formats else self.text
+        return replace(self, formats=dict(formats), metadata=metadata, text=text)
+
+    def encode_formats(self) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """Return the formats as JSON, and the metadata.
+
+        A format that JSON cannot hold is null, and `formats_omitted` in the metadata says why.
+        """
+        encoded, omitted = {}, {}
+        for name, value in self.formats.items():
+            try:
+                encoded[name] = value if isinstance(value, bytes) else dumps(value)
+            except (TypeError, RecursionError):
+                encoded[name] = b"null"
+                omitted[name] = "it nests too deeply"
+        note = {"formats_omitted": omitted} if omitted else {}
+        return encoded, {**self.metadata, **note}

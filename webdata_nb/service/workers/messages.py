@@ -109,20 +109,18 @@ def encode_answer(answer: Answer) -> bytes:
     if isinstance(answer, tuple):
         kind, reason = answer
         return _message({"failure": (kind, reason[:MAX_FAILURE_CHARS])})
-    formats = [
-        value if isinstance(value, bytes) else dumps(value) for value in answer.formats.values()
-    ]
+    formats, metadata = answer.encode_formats()
     text = answer.text.encode("utf-8", "replace")
-    parts = (text, answer.sketch, answer.shape, *formats)
+    parts = (text, answer.sketch, answer.shape, *formats.values())
     head = {
         "title": answer.title,
-        "metadata": answer.metadata,
+        "metadata": metadata,
         "quality": answer.quality,
         "outlinks": tuple(zip(*answer.outlinks, strict=True)),
         "canonical": answer.canonical,
         "robots": tuple(answer.robots),
         "content_hash": answer.content_hash,
-        "formats": tuple(answer.formats),
+        "formats": tuple(formats),
         "sizes": tuple(map(len, parts)),
     }
     message = _message(head, *parts)
