@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import __version__
 from webdata_nb.cli import admin, doctor
+from webdata_nb.cli.option_flags import add_flags, passed_options
 from webdata_nb.errors import InvalidArgument, WebdataError
+from webdata_nb.requests.options import (
+    CommandOptions,
+    CrawlOptions,
+    CreativesOptions,
+    ResultPageOptions,
+    SingleSearchInputOptions,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,45 +41,8 @@ _INTERRUPTED: Final = 130
 _TEAM_PORT: Final = 8000
 _LEAST_CELL: Final = 12
 
-# Which flags become which argument; only those given are passed on.
-_SCRAPE: Final = (
-    "formats",
-    "format_options",
-    "only_main_content",
-    "mobile",
-    "mobile_device",
-    "headers",
-    "cookies",
-    "extract",
-)
-_PAGE: Final = ("wait_for", "include_tags", "exclude_tags", "render")
-_CRAWL: Final = (
-    "max_pages",
-    "max_depth",
-    "concurrency",
-    "crawl_strategy",
-    "allow_external_links",
-    "respect_robots_txt",
-    "include_paths",
-    "exclude_paths",
-    "filter_faceted_urls",
-    "sitemap",
-    "respect_nofollow",
-)
-_SEARCH: Final = ("num_results", "engine", "language", "country", "safe_search")
-_CREATIVES: Final = (
-    "region",
-    "date_range",
-    "max_rows",
-    "limit",
-    "only_new",
-    "skip_details",
-    "should_download_assets",
-    "should_download_previews",
-    "ocr",
-    "timeout_ms",
-)
-_CALL: Final = ("out", "timeout", "cache", "refresh", "offline", "ttl", "on_incomplete")
+# The flags of `scrape_options` that no option of a search has.
+_PAGE_FLAGS: Final = ("wait_for", "include_tags", "exclude_tags", "render")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -161,23 +132,14 @@ def _crawl(commands: _Commands) -> None:
     parser = _command(commands, "crawl", _run_crawl, "Crawl a site from one URL.")
     parser.add_argument("url", metavar="URL", help="where to start")
     add = parser.add_argument_group("where to go").add_argument
-    add("--max-pages", type=int, metavar="N", help="rows wanted, 1 to 1000 (default 100)")
-    add("--max-depth", type=int, metavar="N", help="links from the start, 1 to 10 (default 10)")
-    add("--concurrency", type=int, metavar="N", help="pages at once, 1 to 10 (default 5)")
-    add("--crawl-strategy", choices=("bfs", "dfs", "bff"), help="the order (default bfs)")
-    add("--include-path", dest="include_paths", action="append", metavar="GLOB")
-    add("--exclude-path", dest="exclude_paths", action="append", metavar="GLOB")
-    _switch(add, "--allow-external-links", "leave the start URL's site")
-    _switch(add, "--respect-robots-txt", "obey robots.txt (the default)")
-    _switch(add, "--filter-faceted-urls", "fetch one of a page's facet and sort variants")
-    _switch(add, "--sitemap", "start from the site's sitemaps as well")
-    _switch(add, "--respect-nofollow", "leave links out that say rel=nofollow")
-    add = _scrape_flags(parser)
+    add_flags(add, CrawlOptions, without={"scrape_options"})
+    add = parser.add_argument_group("what to take from each page").add_argument
+    add_flags(add, ResultPageOptions)
     add("--wait-for", type=_number_or_text, metavar="MS|SELECTOR", help="render, then wait")
     add("--page-timeout", type=int, metavar="MS", help="milliseconds a page (default 30000)")
     add("--include-tag", dest="include_tags", action="append", metavar="SELECTOR")
     add("--exclude-tag", dest="exclude_tags", action="append", metavar="SELECTOR")
-    _switch(add, "--render", "load pages in a browser")
+    add("--render", action=argparse.BooleanOptionalAction, help="load pages in a browser")
     add(
         "--render-auto",
         dest="render",
@@ -192,23 +154,20 @@ def _run_crawl(args: argparse.Namespace) -> int:
     from webdata_nb.api import crawl_df
 
     _choose_service(args)
-    page = _given(args, *_SCRAPE, *_PAGE)
-    if args.page_timeout is not None:
-        page["timeout"] = args.page_timeout
-    frame = crawl_df(args.url, scrape_options=page or None, **_given(args, *_CRAWL, *_CALL))
+    page = {name: getattr(args, name) for name in _PAGE_FLAGS} | {"timeout": args.page_timeout}
+    page = {name: value for name, value in page.items() if value is not None}
+    page |= passed_options(args, ResultPageOptions)
+    options = passed_options(args, CrawlOptions, CommandOptions, without={"scrape_options"})
+    frame = crawl_df(args.url, scrape_options=page or None, **options)
     return _show(frame, args.out, ("url", "title", "status", "status_code", "depth", "error"))
 
 
 def _search(commands: _Commands) -> None:
     parser = _command(commands, "search", _run_search, "Search, and read the pages found.")
     parser.add_argument("query", metavar="QUERY", help="the search terms")
-    add = parser.add_argument_group("what to find").add_argument
-    add("--num-results", type=int, metavar="N", help="1 to 50 (default 10)")
-    add("--engine", choices=("engine_one", "engine_two", "engine_three"))
-    add("--language", metavar="CODE", help="such as en")
-    add("--country", metavar="CODE", help="two letters, such as us")
-    _switch(add, "--safe-search", "filtered results only")
-    _scrape_flags(parser)
+    add_flags(parser.add_argument_group("what to find").add_argument, SingleSearchInputOptions)
+    add = parser.add_argument_group("what to take from each page").add_argument
+    add_flags(add, ResultPageOptions)
     _call_flags(parser)
 
 
@@ -216,7 +175,8 @@ def _run_search(args: argparse.Namespace) -> int:
     from webdata_nb.api import search_df
 
     _choose_service(args)
-    frame = search_df(args.query, **_given(args, *_SEARCH, *_SCRAPE, *_CALL))
+    groups = (SingleSearchInputOptions, ResultPageOptions, CommandOptions)
+    frame = search_df(args.query, **passed_options(args, *groups))
     return _show(frame, args.out, ("rank", "title", "url", "snippet", "error"))
 
 
@@ -227,18 +187,7 @@ def _creatives(commands: _Commands) -> None:
     parser.add_argument(
         "--find", action="store_true", help="ADVERTISER is a name or domain: list who it may be"
     )
-    add = parser.add_argument_group("which ads").add_argument
-    add("--region", metavar="CODE|NAME", help="where they were shown (default anywhere)")
-    add("--date-range", metavar="RANGE", help="last_30_days, or 2026-01-01..2026-01-31")
-    add("--max-rows", type=int, metavar="N", help="at most N ads")
-    add("--limit", type=int, metavar="N", help="ads a request, 1 to 40 (default 40)")
-    add("--only-new", action="store_true", default=None, help="without those of the last call")
-    add = parser.add_argument_group("what to add to each").add_argument
-    _switch(add, "--skip-details", "leave out the details (the default)")
-    _switch(add, "--should-download-assets", "download its files")
-    _switch(add, "--should-download-previews", "download its preview")
-    _switch(add, "--ocr", "read the text in its picture")
-    add("--timeout-ms", type=int, metavar="MS", help="for each request, 5000 to 90000")
+    add_flags(parser.add_argument_group("which ads").add_argument, CreativesOptions)
     _call_flags(parser)
 
 
@@ -249,41 +198,13 @@ def _run_creatives(args: argparse.Namespace) -> int:
     if args.find:
         _print_table(advertisers_df(args.advertiser))
         return 0
-    frame = creatives_df(args.advertiser, **_given(args, *_CREATIVES, *_CALL))
+    frame = creatives_df(args.advertiser, **passed_options(args, CreativesOptions, CommandOptions))
     shown = ("position", "creative_id", "format", "last_shown", "headline", "text", "error")
     return _show(frame, args.out, tuple(name for name in shown if name in frame.columns))
 
 
-_Add = Callable[..., Any]
-
-
-def _switch(add: _Add, name: str, text: str) -> None:
-    """Add --name and --no-name; without either the service's default holds."""
-    add(name, action=argparse.BooleanOptionalAction, help=text)
-
-
-def _scrape_flags(parser: argparse.ArgumentParser) -> _Add:
-    add = parser.add_argument_group("what to take from each page").add_argument
-    add("--formats", type=_words, metavar="LIST", help='such as markdown,links; "" for none')
-    add("--format-options", type=_json, metavar="JSON", help="settings by format")
-    _switch(add, "--only-main-content", "without navigation and footers (the default)")
-    _switch(add, "--mobile", "the mobile variant")
-    add("--mobile-device", metavar="NAME", help="a device preset")
-    add("--header", dest="headers", action=_Pairs, separator=":", metavar="'NAME: VALUE'")
-    add("--cookie", dest="cookies", action=_Pairs, separator="=", metavar="NAME=VALUE")
-    add("--extract", type=_json, metavar="JSON", help='such as {"prompt": "..."}; may be @FILE')
-    return add
-
-
 def _call_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("the call").add_argument
-    add("--out", type=Path, metavar="FILE", help="write rows to FILE.parquet or FILE.jsonl")
-    add("--timeout", type=float, metavar="S", help="seconds to wait for the job")
-    _switch(add, "--cache", "use and fill the cache (the default)")
-    add("--refresh", action="store_true", default=None, help="ask anew, whatever is cached")
-    add("--offline", action="store_true", default=None, help="answer from the cache only")
-    add("--ttl", type=float, metavar="S", help="seconds for which a cached answer is fresh")
-    add("--on-incomplete", choices=("raise", "warn", "ignore"), help="when rows are missing")
+    add_flags(parser.add_argument_group("the call").add_argument, CommandOptions)
     _base_url_flag(parser)
 
 
@@ -295,47 +216,8 @@ def _base_url_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
 def _number_or_text(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
-
-
-def _json(text: str) -> Any:
-    """Read JSON from the argument, or from the file that @ names."""
-    try:
-        return json.loads(Path(text[1:]).read_text("utf-8") if text.startswith("@") else text)
-    except (ValueError, OSError) as error:
-        raise argparse.ArgumentTypeError(f"must be JSON, or @FILE with JSON: {error}") from None
-
-
-class _Pairs(argparse.Action):
-    """Collects NAME<separator>VALUE arguments in one mapping."""
-
-    def __init__(self, *, separator: str, **rest: Any) -> None:
-        super().__init__(**rest)
-        self.separator = separator
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Add one pair."""
-        name, found, value = str(values).partition(self.separator)
-        if not found or not name.strip():
-            parser.error(f"argument {option_string}: expected {self.metavar}")
-        so_far: dict[str, str] = getattr(namespace, self.dest) or {}
-        setattr(namespace, self.dest, {**so_far, name.strip(): value.strip()})
-
-
-def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    values = ((name, getattr(args, name)) for name in names)
-    return {name: value for name, value in values if value is not None}
 
 
 def _choose_service(args: argparse.Namespace) -> None:
@@ -359,7 +241,7 @@ def _run_jobs(args: argparse.Namespace) -> int:
 
     _choose_service(args)
     columns = ("job_id", "type", "status", "subject", "created_at", "completed", "total", "error")
-    _print_table(jobs_df(**_given(args, "limit")), columns)
+    _print_table(jobs_df() if args.limit is None else jobs_df(limit=args.limit), columns)
     return 0
 
 

@@ -76,7 +76,7 @@ class ResultPageOptions(TypedDict, total=False):
     """Choose what a search reads from the pages of its results.
 
     formats
-        What to scrape from each result page: any of `"markdown"`, `"html"`, `"raw_html"`,
+        What to scrape from each page: any of `"markdown"`, `"html"`, `"raw_html"`,
         `"links"`, `"images"`, `"headings"`, `"structured_data"`, `"screenshot"` (default
         `["markdown"]`). `[]` finds results without visiting them.
     format_options
@@ -84,10 +84,14 @@ class ResultPageOptions(TypedDict, total=False):
         sizes in CSS pixels.
     only_main_content
         Leave out navigation, footers and the like (default True).
-    mobile, mobile_device
-        Visit pages as a phone does, or as the named device.
-    headers, cookies
-        Sent to result pages only, never to search engines. No file stores them.
+    mobile
+        Visit pages as a phone does.
+    mobile_device
+        Visit pages as the named device.
+    headers
+        HTTP headers for the pages; search engines never get them, and no file stores them.
+    cookies
+        Cookies for the pages; search engines never get them, and no file stores them.
     extract
         `{"prompt": ..., "schema": ..., "provider": ..., "model": ...}`, each of them optional: what
         to extract from each page, into `extract`. Without a language model it is filled from
@@ -125,8 +129,10 @@ class CrawlOptions(TypedDict, total=False):
         Follow links to other sites (default False).
     respect_robots_txt
         Obey the site's robots.txt (default True).
-    include_paths, exclude_paths
-        Glob patterns of URL paths to keep to, and to leave out, such as `"/docs/**"`.
+    include_paths
+        Glob patterns of URL paths to keep to, such as `"/docs/**"`.
+    exclude_paths
+        Glob patterns of URL paths to leave out.
     scrape_options
         How each page is read, as a dict: `formats` (as in `search_df`, default `["markdown"]`),
         `only_main_content`, `wait_for` and `timeout` (milliseconds; `wait_for` may be a CSS
@@ -187,8 +193,12 @@ class CreativesOptions(TypedDict, total=False):
         Rows per request, 1 to 40 (default 40).
     skip_details
         Leave out the details of each creative (default True).
-    should_download_assets, should_download_previews, ocr
-        Enrichment of each creative (default False).
+    should_download_assets
+        Download the files of each creative (default False).
+    should_download_previews
+        Download the preview of each creative (default False).
+    ocr
+        Read the text in the picture of each creative (default False).
     timeout_ms
         Milliseconds that the service waits for the source, 5000 to 90000 (default 30000).
     """
@@ -380,3 +390,21 @@ class ListingOptions(ConnectionOptions, total=False):
     """The options of a listing that the service answers at once."""
 
     dtype_backend: DtypeBackend
+
+
+class CommandOptions(TypedDict, total=False):
+    """The options of a call that commands offer.
+
+    out
+        File to write the rows to, `.parquet` or `.jsonl`.
+    timeout
+        Seconds to wait for the job's end.
+    """
+
+    out: str | Path | None
+    timeout: float | None
+    cache: bool
+    refresh: bool
+    offline: bool | None
+    ttl: float | None
+    on_incomplete: OnIncomplete
