@@ -102,7 +102,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from webdata_nb.cache import snapshots
 from webdata_nb.frames import rows
-question = snapshots.Question.of("crawl", base_url="x", identity="y", params={})
+question = snapshots.CacheKey.of("crawl", base_url="x", identity="y", params={})
 table = rows.to_table("crawl", [{"url": f"u{n}", "markdown": "m" * 2000} for n in range(300)])
 print("ready", flush=True)
 while True:
