@@ -470,3 +470,48 @@ def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     # Otherwise inspect would follow it back to the coroutine function.
     del twin.__wrapped__
     return twin
+
+
+# Holds the partial result of an interrupted call for the thread that waited for it.
+_PARTIAL_RESULT: Final[contextvars.ContextVar[list[Any] | None]] = contextvars.ContextVar(
+    "webdata_partial_result", default=None
+)
+
+
+def blocking(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return the blocking twin as `synced` does, which returns a partial result of an interrupt.
+
+    The bridge raises an interrupt again once the task has ended. With `on_cancel="partial"` the
+    task has ended with rows, which it has handed to `set_partial_result`.
+    """
+    plain = synced(afunction)
+
+    @functools.wraps(plain)
+    def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        results: list[T] = []
+        token = _PARTIAL_RESULT.set(results)
+        try:
+            return plain(*args, **kwargs)
+        except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
+            if results:
+                return results[0]
+            raise _without_traceback(interrupt) from None
+        finally:
+            _PARTIAL_RESULT.reset(token)
+
+    del twin.__wrapped__  # otherwise inspect would follow it back to the coroutine function
+    return twin
+
+
+def _without_traceback(interrupt: BaseException) -> BaseException:
+    """Remove the traceback of an interrupt, which is no error; IPython has a hook for that."""
+    line = f"{type(interrupt).__name__}: interrupted"
+    interrupt._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
+    return interrupt.with_traceback(None)
+
+
+def set_partial_result(result: object) -> None:
+    """Hand a partial result to the waiting thread, in case an interrupt ends its call."""
+    results = _PARTIAL_RESULT.get()
+    if results is not None:
+        results.append(result)

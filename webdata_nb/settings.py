@@ -398,16 +398,21 @@ def _merge(merged: Options, layer: Options) -> None:
 
 def _from_environment(environ: Mapping[str, str]) -> Options:
     """Read every variable that is set and not empty."""
-    texts = {name: text.strip() for name, text in environ.items() if text.strip()}
+    texts = {
+        name: text.strip()
+        for name, text in environ.items()
+        if name.startswith("WEBDATA_") and text.strip()
+    }
     read = Options()
     for each in fields(Options):
         source: _Source = each.metadata["source"]
         variable = source.variable
         if variable is not None and variable in texts:
-            text = texts[variable]
+            text = texts.pop(variable)
             setattr(read, each.name, source.parse(variable, text) if source.parse else text)
-    read.engines = dict(variables.engines(texts).items())
-    read.providers, read.llm = _providers(texts)
+    if texts:  # the variables of engines, providers and language models
+        read.engines = dict(variables.engines(texts).items())
+        read.providers, read.llm = _providers(texts)
     return read
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webdata_nb.bridge import blocking
 from webdata_nb.contract import limits
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.jobs.listings import listing_frame
 from webdata_nb.requests import arguments
-from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
+from webdata_nb.bridge import blocking
 from webdata_nb.contract import limits
-from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.inputs import creatives_inputs
 from webdata_nb.requests.options import CreativesDfOptions
 from webdata_nb.requests.signatures import with_options

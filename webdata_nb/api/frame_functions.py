@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, overload
 
+from webdata_nb.calls import budget, multi_input, single_call
 from webdata_nb.calls.batches import FrameStream, open_stream
-from webdata_nb.calls.multi_input import run_call
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.options import (
@@ -32,7 +32,11 @@ async def frame_or_stream(
     fan_out = FanOutOptions.check(options)
     if not arguments.flag("stream", stream):
         call = CallOptions.check(options, options["on_incomplete"])
-        return await run_call(inputs, call, fan_out)
+        if fan_out.budget is not None:
+            await budget.check([each.spec for each in inputs], call, fan_out.budget)
+        if inputs[0].labels:
+            return await multi_input.run(inputs, call, fan_out)
+        return await single_call.run(inputs[0].spec, call)
     stream_options: TableOptions = {**options, "out": None}
     call = CallOptions.check(stream_options, options["on_incomplete"])
     return await open_stream(inputs, call, fan_out, out=options["out"], batch_rows=batch_rows)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.api.scrape import scrape_pages
+from webdata_nb.bridge import blocking
 from webdata_nb.calls import budget as budgets
-from webdata_nb.calls.multi_input import run_inputs
+from webdata_nb.calls import multi_input
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, merge_retried, receipt
-from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input, page_inputs, request_values
 from webdata_nb.requests.job_spec import JobSpec
@@ -182,7 +182,9 @@ class _Retry:
     async def _inputs(
         self, made: pd.DataFrame, whole: Sequence[int], inputs: Sequence[Input]
     ) -> pd.DataFrame:
-        again = await run_inputs(inputs, self._call, FanOutOptions(executor=self._fan_out.executor))
+        again = await multi_input.run(
+            inputs, self._call, FanOutOptions(executor=self._fan_out.executor)
+        )
         pieces = {}
         for place, each in zip(whole, inputs, strict=True):
             pieces[place] = merge_retried.chosen(again, each.labels)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from webdata_nb.calls import budget
-from webdata_nb.calls.multi_input import run_inputs
-from webdata_nb.requests.blocking import blocking
+from webdata_nb.bridge import blocking
+from webdata_nb.calls import budget, multi_input
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import page_inputs
 from webdata_nb.requests.options import ScrapeDfOptions, SinglePageOptions
@@ -73,4 +72,4 @@ async def scrape_pages(
     """Return one row for each URL, in their order."""
     inputs = page_inputs(urls, options)
     await budget.check([each.spec for each in inputs], call, fan_out.budget)
-    return await run_inputs(inputs, call, replace(fan_out, row_each=True))
+    return await multi_input.run(inputs, call, replace(fan_out, row_each=True))

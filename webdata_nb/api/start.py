@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
-from webdata_nb.bridge import synced
+from webdata_nb.bridge import blocking, synced
 from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result_cache import ResultCache, find_job_ref
 from webdata_nb.client import job_wait
@@ -15,9 +15,7 @@ from webdata_nb.jobs import runner
 from webdata_nb.jobs.job import Job, checked_id, started_job
 from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
-from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.inputs import request_values
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.requests.options import (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.bridge import blocking
 from webdata_nb.cache import receipt_files
 from webdata_nb.cache.result_cache import find_job_ref
 from webdata_nb.contract import outcomes
@@ -15,9 +16,7 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.jobs.job import Job, checked_id
-from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import CallOptions, within
 
 if TYPE_CHECKING:
     import pandas as pd

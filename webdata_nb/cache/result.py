@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.bridge import set_partial_result
 from webdata_nb.cache.snapshots import Snapshot
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, WebdataError
 from webdata_nb.frames import arrow_memory, exports, frame, receipt
 from webdata_nb.frames.receipt import JobOutcome
 from webdata_nb.frames.rows import Batch
-from webdata_nb.requests.blocking import salvage
 from webdata_nb.requests.call_options import CallOptions
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _raise_or_warn(outcome: JobOutcome, built: pd.DataFrame, options: CallOption
     """Raise or warn where a job did not succeed; the error carries the rows that arrived."""
     error = outcome.error()
     if outcome.interrupted:
-        salvage(built)
+        set_partial_result(built)
     elif isinstance(error, JobCancelled) and options.on_cancel == "partial":
         return
     elif isinstance(error, JobError):

@@ -18,7 +18,7 @@ from webdata_nb.cache.result import CallResult
 from webdata_nb.cache.snapshots import CacheKey, Snapshot
 from webdata_nb.errors import OfflineError
 from webdata_nb.frames import receipt
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import within
 
 if TYPE_CHECKING:
     import pyarrow as pa

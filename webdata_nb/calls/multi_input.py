@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from webdata_nb.bridge import set_partial_result
 from webdata_nb.cache.cancel_token import CancelToken
 from webdata_nb.cache.result import CallResult, deliver
-from webdata_nb.calls import budget, single_call
+from webdata_nb.calls import single_call
 from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.calls.executor import InputResult, InputRunner, run_on_executor
 from webdata_nb.display.progress_view import UNITS
@@ -26,7 +27,6 @@ from webdata_nb.errors import (
 from webdata_nb.frames import receipt, stacked
 from webdata_nb.frames.stacked import Part
 from webdata_nb.jobs.progress_scope import show_progress
-from webdata_nb.requests.blocking import salvage
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input
 from webdata_nb.requests.job_spec import JobSpec
@@ -41,18 +41,7 @@ _SEEN_S: Final = 1.0
 _NO_SUBJECT: Final = "(none)"
 
 
-async def run_call(
-    inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
-) -> pd.DataFrame:
-    """Return the frame of a single input without labels, or of all inputs of a list."""
-    if fan_out.budget is not None:
-        await budget.check([each.spec for each in inputs], options, fan_out.budget)
-    if not inputs[0].labels:
-        return await single_call.run(inputs[0].spec, options)
-    return await run_inputs(inputs, options, fan_out)
-
-
-async def run_inputs(
+async def run(
     inputs: Sequence[Input], options: CallOptions, fan_out: FanOutOptions
 ) -> pd.DataFrame:
     """Run every input and return their rows as one frame."""
@@ -67,7 +56,7 @@ async def run_inputs(
         _warn_of_shortcomings(results)
     built = await deliver(combined_result, options)
     if interrupted:
-        salvage(built)
+        set_partial_result(built)
     return built
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from webdata_nb.bridge import synced
+from webdata_nb.bridge import blocking, synced
 from webdata_nb.cache import snapshots
 from webdata_nb.cache.job_refs import JobRef
 from webdata_nb.cache.result import CallResult, deliver
@@ -30,7 +30,6 @@ from webdata_nb.jobs.background_progress import LivePanel, can_show_panel
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
-from webdata_nb.requests.blocking import blocking
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.options import OnCancel, OnIncomplete
 from webdata_nb.session import Connection

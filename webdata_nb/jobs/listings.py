@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from webdata_nb.bridge import blocking
 from webdata_nb.client import paging
 from webdata_nb.contract import limits
 from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
-from webdata_nb.requests.blocking import blocking
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import CallOptions, within
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,7 @@ from webdata_nb.errors import (
 from webdata_nb.frames import rows
 from webdata_nb.frames.receipt import of_crawl, of_search
 from webdata_nb.jobs.incremental_reader import CrawlRowReader
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.job_spec import JobSpec
 
 # Together with the cancel request before it, this stays within the 3 s that the bridge waits.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Awaitable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Unpack, get_args
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack, get_args
 
 from webdata_nb import session as sessions
 from webdata_nb.display import progress as display
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.errors import ConnectionFailed, InvalidArgument
 from webdata_nb.requests import arguments
 from webdata_nb.requests.options import (
     CallArguments,
@@ -24,6 +26,8 @@ from webdata_nb.settings import Options, Settings
 
 if TYPE_CHECKING:
     from webdata_nb.frames.frame import DtypeBackend
+
+T = TypeVar("T")
 
 # Seconds for which a cached answer is fresh, unless the call or the settings say otherwise.
 TTL_S: Final = {"search": 86_400.0, "creatives": 86_400.0, "crawl": 7 * 86_400.0}
@@ -147,3 +151,15 @@ class FanOutOptions:
         if executor is not None and not isinstance(executor, Executor):
             raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
         return cls(on_error, executor, arguments.amount("budget", options.get("budget")))
+
+
+async def within(timeout_s: float | None, work: Awaitable[T]) -> T:
+    """Return the result of `work`; raises `ConnectionFailed` after `timeout_s` seconds."""
+    try:
+        async with asyncio.timeout(timeout_s) as deadline:
+            return await work
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        message = f"the service gave no answer within timeout={timeout_s:g} s"
+        raise ConnectionFailed(message) from None

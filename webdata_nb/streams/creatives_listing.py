@@ -18,8 +18,7 @@ from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.frames.rows import Batch, batch, returning
-from webdata_nb.requests.call_options import CallOptions
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.streams.cancellation import StreamCancelled, wait_unless_cancelled
 from webdata_nb.streams.creative_files import download_files

@@ -15,7 +15,7 @@ from webdata_nb.errors import IncompleteResult, JobTimeout
 from webdata_nb.frames import rows
 from webdata_nb.frames.receipt import JobOutcome, of_crawl, of_search
 from webdata_nb.jobs import runner
-from webdata_nb.requests.deadline import within
+from webdata_nb.requests.call_options import within
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
