@@ -1,7 +1,7 @@
 """Selects the short or the full run, isolates each session, and checks for leftovers.
 
-A run of the whole suite leaves out tests marked `slow`, unless it has the option `--all` or the
-environment has `CI=true`. A run of named files or folders leaves nothing out.
+A run of the whole suite leaves out tests marked `slow` and not `smoke`, unless it has the option
+`--all` or the environment has `CI=true`. A run of named files or folders leaves nothing out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts background commands with SIGINT ignored; the tests of Ctrl-C need Python's own.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "gate: checks the source itself: style, types, layers")
-    config.addinivalue_line("markers", "slow: left out of the short run; see tests/conftest.py")
+    config.addinivalue_line("markers", "slow: left out of the short run")
+    config.addinivalue_line(
+        "markers", "smoke: one of its kind in a slow file, kept in the short run"
+    )
     config.stash[_OMITTED_TESTS] = 0
     # A loaded machine must not fail a test, and CI must not depend on random examples.
     settings.register_profile(
@@ -59,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if name not in _PRESERVED_VARIABLES:
             del os.environ[name]
     tempfile.tempdir = str(scratch)
+    # Processes that tests start would compile the package again and again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # No test calls a search provider that it did not start itself.
     os.environ |= {
         f"WEBDATA_{name}": "local" for name in ("ENGINE_ONE", "ENGINE_TWO", "ENGINE_THREE")
@@ -71,12 +76,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect slow tests in a short run, and start with the files that take longest."""
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
     if is_short_run(config):
-        omitted = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        omitted = [item for item in items if is_slow(item)]
+        items[:] = [item for item in items if not is_slow(item)]
         config.stash[_OMITTED_TESTS] = len(omitted)
         config.hook.pytest_deselected(items=omitted)
     # Parallel workers take whole files in this order; a long file at the end would idle the others.
     items.sort(key=lambda item: item.path not in slow_files)
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Tell whether a short run leaves out a test."""
+    return bool(item.get_closest_marker("slow")) and not item.get_closest_marker("smoke")
 
 
 def is_short_run(config: pytest.Config) -> bool:

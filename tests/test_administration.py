@@ -54,6 +54,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             process.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_a_key_opens_the_running_service_at_once_and_is_shown_once(served: Served) -> None:
     key_id, key = served.new_key("keys", "create", "--name", "alice", "--plan", "trial")
     assert served.status(key) == 200
@@ -67,6 +68,7 @@ def test_a_key_opens_the_running_service_at_once_and_is_shown_once(served: Serve
     assert key.encode() not in kept
 
 
+@pytest.mark.slow
 def test_an_account_has_several_keys_that_rotate_and_end(served: Served) -> None:
     served.run("accounts", "create", "bob", "--monthly", "50", "--concurrency", "3")
     first, key = served.new_key("keys", "create", "--name", "laptop", "--account", "bob")
@@ -80,6 +82,7 @@ def test_an_account_has_several_keys_that_rotate_and_end(served: Served) -> None
     assert served.run("keys", "list", "--account", "bob").stdout.count("ended") == 3
 
 
+@pytest.mark.slow
 def test_an_account_shows_its_credits(served: Served) -> None:
     served.run("accounts", "create", "carol", "--monthly", "50")
     assert "7 credits" in served.run("keys", "topup", "--account", "carol", "7").stderr
@@ -99,6 +102,7 @@ def test_an_account_shows_its_credits(served: Served) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

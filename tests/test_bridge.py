@@ -423,6 +423,7 @@ PLAIN_LOOP = "factory = None"
 UVLOOP = "import uvloop; factory = uvloop.new_event_loop"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loop", "option", "answer"),
     [

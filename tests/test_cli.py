@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +20,9 @@ import pandas as pd
 import pytest
 
 from tests.site.document import document
-from webdata_nb import __version__
+from webdata_nb import __version__, session
+from webdata_nb.cli.main import main
+from webdata_nb.settings import options
 
 if TYPE_CHECKING:
     from tests.site.server import Site
@@ -50,6 +54,26 @@ class Shell:
         with self.start(*words, **environ) as process:
             out, err = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def call(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in this process, which spares the start of another."""
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as err,
+        ):
+            patch.setattr(session, "_DEFAULT", [])
+            patch.setattr(warnings, "formatwarning", warnings.formatwarning)
+            patch.setattr(options, "base_url", None)
+            for name, value in {"WEBDATA_HOME": str(self.home), **environ}.items():
+                patch.setenv(name, value)
+            try:
+                code = main(words)
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 1
+            for connection in session._DEFAULT:
+                connection.close()
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     @contextmanager
     def serving(self, *words: str) -> Iterator[subprocess.Popen[str]]:
@@ -128,7 +152,7 @@ def test_version_is_the_packages(shell: Shell) -> None:
     ],
 )
 def test_wrong_usage_is_exit_code_2(shell: Shell, words: tuple[str, ...]) -> None:
-    done = shell.run(*words)
+    done = shell.call(*words)
     assert done.returncode == 2
     assert "usage: webdata" in done.stderr
     assert "Traceback" not in done.stderr
@@ -155,7 +179,7 @@ def test_wrong_usage_is_exit_code_2(shell: Shell, words: tuple[str, ...]) -> Non
 def test_a_wrong_value_is_one_line_that_says_what_is_allowed(
     shell: Shell, words: tuple[str, ...], message: str
 ) -> None:
-    done = shell.run(*words)
+    done = shell.call(*words)
     assert done.returncode == 2
     assert message in one_line(done.stderr)
     assert "canary" not in done.stderr
@@ -167,7 +191,7 @@ def test_a_wrong_value_is_one_line_that_says_what_is_allowed(
     ("name", "value"), [("WEBDATA_PROXY", "canary:canary@x"), ("WEBDATA_CA_BUNDLE", "no/such.pem")]
 )
 def test_a_way_out_that_is_none_starts_nothing(shell: Shell, name: str, value: str) -> None:
-    done = shell.run("crawl", "http://a.test/", **{name: value})
+    done = shell.call("crawl", "http://a.test/", **{name: value})
     assert done.returncode == 2
     assert f"({name}) must be" in one_line(done.stderr)
     assert "canary" not in done.stderr
@@ -176,7 +200,7 @@ def test_a_way_out_that_is_none_starts_nothing(shell: Shell, name: str, value: s
 
 def test_a_wrong_variable_is_one_line_that_names_it(shell: Shell) -> None:
     for words in (("cache", "path"), ("crawl", "http://a.test/"), ("stop",)):
-        done = shell.run(*words, WEBDATA_OFFLINE="perhaps")
+        done = shell.call(*words, WEBDATA_OFFLINE="perhaps")
         assert done.returncode == 2
         assert "WEBDATA_OFFLINE" in one_line(done.stderr)
 
@@ -214,7 +238,7 @@ def test_crawl_flags_become_the_contracts_fields(shell: Shell, service: Site) ->
     more = ("--header", "X-B: two words", "--extract", f"@{schema}")
     options = ("--format-options", '{"markdown": {"mode": "full"}}')
     base_url = service.url.rstrip("/")
-    done = shell.run(
+    done = shell.call(
         *("crawl", "http://a.test/x", *flags, *more, *options, "--base-url", base_url),
         WEBDATA_API_KEY="k3y",
     )
@@ -257,15 +281,15 @@ def test_crawl_flags_become_the_contracts_fields(shell: Shell, service: Site) ->
 def test_each_way_to_render(
     shell: Shell, service: Site, flag: str, sent_as: bool | Literal["auto"]
 ) -> None:
-    shell.run("crawl", flag, "http://a.test/", "--base-url", service.url, WEBDATA_API_KEY="k3y")
+    shell.call("crawl", flag, "http://a.test/", "--base-url", service.url, WEBDATA_API_KEY="k3y")
     asked = {"url": "http://a.test/", "scrape_options": {"render": sent_as}}
     assert sent(service, "/v1/crawl") == asked
 
 
 def test_what_is_not_given_is_not_sent(shell: Shell, service: Site) -> None:
     named = {"WEBDATA_BASE_URL": service.url, "WEBDATA_API_KEY": "k3y"}
-    shell.run("crawl", "http://a.test/", **named)
-    shell.run("search", "a query", **named)
+    shell.call("crawl", "http://a.test/", **named)
+    shell.call("search", "a query", **named)
     assert sent(service, "/v1/crawl") == {"url": "http://a.test/"}
     assert sent(service, "/v1/search") == {"query": "a query"}
 
@@ -275,7 +299,7 @@ def test_search_flags_become_the_contracts_fields(shell: Shell, service: Site) -
         "--num-results 3 --engine engine_two --language pt-BR --country br --safe-search "
         "--formats links --no-mobile --base-url"
     )
-    shell.run("search", "dois mundos", *flags, service.url, WEBDATA_API_KEY="k3y")
+    shell.call("search", "dois mundos", *flags, service.url, WEBDATA_API_KEY="k3y")
     assert sent(service, "/v1/search") == {
         "query": "dois mundos",
         "num_results": 3,
@@ -289,7 +313,7 @@ def test_search_flags_become_the_contracts_fields(shell: Shell, service: Site) -
 
 
 def test_no_formats_means_discovery_only(shell: Shell, service: Site) -> None:
-    shell.run("search", "x", "--formats", "", "--base-url", service.url, WEBDATA_API_KEY="k3y")
+    shell.call("search", "x", "--formats", "", "--base-url", service.url, WEBDATA_API_KEY="k3y")
     assert sent(service, "/v1/search?wait=1") == {"query": "x", "formats": []}
 
 
@@ -316,6 +340,7 @@ def test_crawl_prints_a_table_and_its_receipt(served: Shell, site: Site) -> None
     assert "3 rows" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
 def test_crawl_writes_a_file(served: Shell, site: Site, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"rows{suffix}"
@@ -358,7 +383,7 @@ def test_a_failed_job_is_one_line_with_the_reason(served: Shell, site: Site) -> 
 def test_an_unreachable_service_is_one_line(shell: Shell, site: Site) -> None:
     url = site.url
     site.close()
-    done = shell.run("jobs", "--base-url", url, WEBDATA_API_KEY="k3y")
+    done = shell.call("jobs", "--base-url", url, WEBDATA_API_KEY="k3y")
     assert (done.returncode, done.stdout) == (1, "")
     assert url.rstrip("/") in one_line(done.stderr)
 
@@ -393,6 +418,7 @@ def test_a_reader_that_has_had_enough_is_no_error_message(served: Shell) -> None
 # the cache
 
 
+@pytest.mark.slow
 def test_the_cache_is_listed_measured_and_cleared(served: Shell, site: Site) -> None:
     assert served.run("crawl", three_pages(site)).returncode == 0
     where = Path(served.run("cache", "path").stdout.strip())
@@ -422,6 +448,7 @@ def test_stop_says_whether_a_service_ran(shell: Shell) -> None:
         assert service.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_stop_takes_a_data_directory(shell: Shell) -> None:
     data_dir = shell.home / "elsewhere"
     with shell.serving("--data-dir", str(data_dir)) as service:
@@ -430,6 +457,7 @@ def test_stop_takes_a_data_directory(shell: Shell) -> None:
         assert service.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_only_one_service_serves_a_directory(shell: Shell) -> None:
     with shell.serving() as first:
         second = shell.run("serve")
@@ -438,12 +466,14 @@ def test_only_one_service_serves_a_directory(shell: Shell) -> None:
         assert first.poll() is None
 
 
+@pytest.mark.slow
 def test_local_mode_serves_nobody_else(shell: Shell) -> None:
     done = shell.run("serve", "--host", "0.0.0.0")
     assert done.returncode == 1
     assert "loopback" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -459,6 +489,7 @@ def test_a_way_out_that_cannot_be_taken_is_said_at_the_start(
     assert message in one_line(done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX signal")
 def test_serve_ends_well_when_asked_to(shell: Shell) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -467,6 +498,7 @@ def test_serve_ends_well_when_asked_to(shell: Shell) -> None:
             assert service.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_the_command_leaves_no_process_behind(shell: Shell, site: Site) -> None:
     assert shell.run("crawl", three_pages(site)).returncode == 0
     # The service lingers for two seconds after its last client, or is gone already.

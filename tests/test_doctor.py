@@ -111,6 +111,7 @@ def test_a_setting_that_cannot_be_right_fails(
         assert findings(capsys, 1)["settings"][0] == "failed"
 
 
+@pytest.mark.slow
 def test_the_local_service_is_started_and_asked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -65,11 +65,13 @@ def test_the_commands_help_loads_nothing_heavy() -> None:
     assert loaded_by(code) & HEAVY == set()
 
 
+@pytest.mark.slow
 def test_a_public_function_brings_its_table_and_no_service() -> None:
     loaded = loaded_by("from webdata_nb import crawl_df")
     assert "pandas" in loaded
     assert loaded & (SCREEN | {"aiohttp", "starlette", "turbohtml", "uvicorn"}) == set()
 
 
+@pytest.mark.slow
 def test_the_service_knows_no_table_and_no_screen() -> None:
     assert loaded_by("import webdata_nb.service.app") & (TABLES | SCREEN | {"httpx"}) == set()

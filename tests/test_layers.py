@@ -114,6 +114,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIOLATIONS)
 def test_a_broken_rule_is_noticed(copied: Path, name: str) -> None:
     line, rule = VIOLATIONS[name]
@@ -192,6 +193,7 @@ def names(node: ast.AST) -> Iterator[str]:
         yield node.attr
 
 
+@pytest.mark.slow
 def test_in_the_service_only_web_opens_connections() -> None:
     found = {
         (file, name)
@@ -205,6 +207,7 @@ def test_in_the_service_only_web_opens_connections() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_environment_is_read_in_one_place() -> None:
     readers = {
         file

@@ -58,6 +58,7 @@ def check(shell: Shell, data: Path) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_sound_database_passes_every_check_also_while_it_is_served(
     shell: Shell, data: Path
 ) -> None:
@@ -145,6 +146,7 @@ def damage(path: Path, how: str) -> None:
 DAMAGE = ["no database", "truncated", "scrambled"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_database_is_one_sentence(shell: Shell, data: Path, how: str) -> None:
     damage(data / "jobs.sqlite", how)
@@ -168,6 +170,7 @@ def test_a_damaged_database_is_one_sentence(shell: Shell, data: Path, how: str) 
     assert [path.name for path in copy.parent.iterdir() if "copy" in path.name] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [*DAMAGE, "empty"])
 def test_a_damaged_text_index_is_built_anew(shell: Shell, data: Path, how: str) -> None:
     index = data / "index.sqlite"

@@ -22,7 +22,7 @@ from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 SAID = "#said:not(:empty)"
 ASK = """<!DOCTYPE html><pre id="said"></pre><script>

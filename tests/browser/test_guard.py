@@ -21,7 +21,7 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.proxy_session import TrafficLimits
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 TRY_ALL = """<!DOCTYPE html><pre id="said"></pre><script>
 const ways = {
@@ -99,6 +99,7 @@ async def test_a_page_reaches_what_is_admitted(
     assert len(other_site.requests) == 4
 
 
+@pytest.mark.smoke
 async def test_nothing_forbidden_is_reached(
     browser: Browser, site: Site, inside: tuple[Inside, int]
 ) -> None:

@@ -11,6 +11,8 @@ from tests.site.document import document, prose
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.service.pages.javascript import is_empty_without_javascript
 
+pytestmark = pytest.mark.slow
+
 NOTICE = "<noscript>You need to enable JavaScript to run this app.</noscript>"
 APP = "<script type=module src=/assets/index.js></script>"
 EMPTY = [

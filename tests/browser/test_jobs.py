@@ -13,6 +13,8 @@ from tests.requirements import require, require_module
 from tests.service.conftest import Api, opened
 from tests.site.server import Site
 
+pytestmark = pytest.mark.slow
+
 SCRIPTED = """<!doctype html><title>App</title><div id="root"></div><script>
 document.title = "Built";
 document.getElementById("root").innerHTML =

@@ -21,6 +21,8 @@ from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.web.fetch import Fetcher
 
+pytestmark = pytest.mark.slow
+
 _PATIENCE_S: Final = 60.0
 _CHILD: Final = """
 import asyncio, sys
@@ -65,6 +67,7 @@ def chromiums(kind: str | None = None) -> set[psutil.Process]:
     return found
 
 
+@pytest.mark.smoke
 async def test_it_starts_with_the_first_page_and_ends_with_the_service(
     chromium: None,  # noqa: ARG001 - it must be there
     fetcher: Fetcher,
@@ -144,6 +147,7 @@ async def test_a_browser_that_is_installed_is_found_without_a_start(
         await browser.check_installed()
 
 
+@pytest.mark.smoke
 async def test_without_playwright_too(
     fetcher: Fetcher, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from webdata_nb.service.settings import Upstream
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.throttle import HostThrottle
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 SAID = "#said:not(:empty)"
 ONE_BY_ONE = """<!DOCTYPE html><pre id="said"></pre><script>

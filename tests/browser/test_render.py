@@ -13,7 +13,7 @@ from webdata_nb.service.browser.renderer import Browser, RenderRequest, Shot
 from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 APP = """<!DOCTYPE html><title>App</title><div id="root"></div><script>
 fetch("/data").then(answer => answer.text()).then(text => {
@@ -32,6 +32,7 @@ def tall(height: int) -> str:
     return f"<!DOCTYPE html><body style='margin: 0'><div style='height: {height}px'>tall</div>"
 
 
+@pytest.mark.smoke
 async def test_a_page_built_by_its_scripts(browser: Browser, site: Site) -> None:
     url = site.page("/", APP)
     site.page("/data", "made by a script é")
@@ -147,6 +148,7 @@ async def test_a_full_page_has_an_end(browser: Browser, site: Site) -> None:
     assert png.size_of(rendered.screenshot) == (100, 16_384)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("device", [None, "Pixel 9"])
 async def test_a_screenshot_shows_the_page(
     browser: Browser, site: Site, device: str | None

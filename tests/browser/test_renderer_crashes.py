@@ -19,6 +19,8 @@ from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.web.fetch import Fetcher
 
+pytestmark = pytest.mark.slow
+
 # Out of memory soon after the page came to rest, which is when it is being read.
 HUNGRY = """<!DOCTYPE html><p>hungry</p><script>
 const kept = [];

@@ -35,7 +35,7 @@ from webdata_nb.service.web import resolver
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 Mode = Literal["team", "local"]
 POLICIES = {

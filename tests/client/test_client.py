@@ -244,6 +244,7 @@ async def test_an_id_that_would_lead_elsewhere_is_not_sent(
 # ----------------------------------------------------------------------------------------- trouble
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -266,6 +267,7 @@ async def test_reads_survive_passing_trouble(
     assert len(service.seen) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
@@ -296,6 +298,7 @@ def unused_port() -> int:
     return port
 
 
+@pytest.mark.slow
 async def test_a_service_that_never_answers_is_given_up(service: Service) -> None:
     gate = fake.Gate()
     service.on("GET crawl", *[gate] * 5)

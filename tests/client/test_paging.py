@@ -98,6 +98,7 @@ async def test_fewer_rows_than_counted_are_never_a_silent_end(
     assert "page 4 is empty" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [

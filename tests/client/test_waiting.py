@@ -149,6 +149,7 @@ async def test_errors_by_kind_come_from_the_receipt(service: Service, client: Cl
     assert (heard[-1].failed, heard[-1].elapsed) == ({"timeout": 2}, 7.5)
 
 
+@pytest.mark.slow
 @pytest.mark.quirks("no events")
 async def test_an_outage_is_waited_out(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch

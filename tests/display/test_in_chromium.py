@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from tests.display import drawn, hostile
 from tests.requirements import require
 
@@ -123,6 +125,7 @@ def test_nothing_of_ours_runs_or_loads_in_any_repr(tmp_path: Path) -> None:
     check(drawn.markups(list(hostile.OWN)), tmp_path)
 
 
+@pytest.mark.slow
 def test_nothing_of_the_corpora_runs_or_loads_in_any_repr(tmp_path: Path) -> None:
     texts = hostile.texts(require("corpora"))
     # The tables differ in their columns, not in how these are drawn: `test_sheet` has them all.

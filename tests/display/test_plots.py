@@ -56,6 +56,7 @@ def test_a_small_crawl_names_its_folders_and_counts_its_depths() -> None:
     assert legend == ["read", "client error (4xx)", "no answer"]
 
 
+@pytest.mark.slow
 def test_a_large_crawl_labels_what_has_room_for_it() -> None:
     urls = [f"https://a.test/{'a' if n % 3 else 'b'}/{n}?q={n}" for n in range(1000)]
     figure = plot_crawl(crawl(urls, [200] * 1000))

@@ -148,6 +148,7 @@ def test_own_payloads_in_every_field_are_text() -> None:
         assert list(hostile.dangers(markup)) == []
 
 
+@pytest.mark.slow
 def test_payloads_of_the_corpora_in_every_field_are_text() -> None:
     texts = hostile.texts(require("corpora"))
     assert len(texts) == 223 + 515

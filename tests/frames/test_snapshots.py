@@ -228,6 +228,7 @@ def _write_for_ever(root: str) -> None:
         put(Path(root), NOW + timedelta(microseconds=number))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kill -9 is POSIX")
 def test_a_killed_writer_leaves_only_sound_files(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")

@@ -45,6 +45,7 @@ def test_threads_that_ask_the_same_share_one_job(service: WireService) -> None:
         assert sorted(states) == ["hit", "hit", "hit", "miss"]
 
 
+@pytest.mark.slow
 def test_processes_that_ask_the_same_share_one_job(service: WireService) -> None:
     command = [sys.executable, "-c", ASK, service.url, KEY]
     asked = [
@@ -153,6 +154,7 @@ def test_no_answer_of_a_service_that_recovers_is_stale(service: WireService) -> 
         assert len(crawl_df(SITE, ttl=0, stale_if_error=True)) == 2
 
 
+@pytest.mark.slow
 def test_four_processes_on_one_question_fail_at_nothing_and_download_once() -> None:
     told, jobs, _ = cache_together.measure(0.5, 4)
     assert told.failed == ()
@@ -160,6 +162,7 @@ def test_four_processes_on_one_question_fail_at_nothing_and_download_once() -> N
     assert told.reads >= 4
 
 
+@pytest.mark.slow
 def test_nobody_fails_at_what_another_process_replaces() -> None:
     told, jobs = cache_together.measure_refreshed(0.5, 4)
     assert told.failed == ()

@@ -51,6 +51,7 @@ async def session(faulty: Service) -> AsyncIterator[Session]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_passing_fault_on_a_page_of_rows_loses_none(
     faulty: Service, session: Session, fault: str
@@ -64,6 +65,7 @@ async def test_a_passing_fault_on_a_page_of_rows_loses_none(
     assert df["url"].tolist() == [f"http://site.test/{n}" for n in range(250)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "reset", "truncated"])
 async def test_a_fault_that_stays_is_never_a_short_frame(
     faulty: Service, session: Session, fault: str
@@ -184,6 +186,7 @@ print("same", len(got))
 """
 
 
+@pytest.mark.slow
 async def test_the_same_frame_wherever_it_is_called(faulty: Service) -> None:
     command = [sys.executable, "-W", "ignore", "-c", PLACES, faulty.base_url, KEY]
     process = await asyncio.create_subprocess_exec(

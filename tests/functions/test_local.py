@@ -67,6 +67,7 @@ def test_a_cached_answer_starts_no_service(sample_site: SampleSite, connected: S
     assert synced(local.find)(settings.current()) is None
 
 
+@pytest.mark.slow
 def test_a_service_that_went_away_is_started_again(
     sample_site: SampleSite, connected: Session
 ) -> None:

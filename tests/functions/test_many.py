@@ -202,6 +202,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
         yield made
 
 
+@pytest.mark.slow
 def test_an_executor_gives_the_same_frame(
     service: WireService, connected: Session, executor: Executor
 ) -> None:
@@ -247,6 +248,7 @@ class Cluster(Executor):
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])
 @pytest.mark.parametrize("kind", ["threads", "processes", "cluster"])
 async def test_an_executor_hears_of_a_cancellation(
@@ -274,6 +276,7 @@ async def test_an_executor_hears_of_a_cancellation(
         assert len(service.jobs) == 2 + len(SEVERAL)
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) -> None:
     service.crawl = Script(crawl_rows(2), running=True)
     with pool("processes") as executor:
@@ -286,6 +289,7 @@ def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) ->
     assert {job.status for job in service.jobs.values()} == {"cancelled"}
 
 
+@pytest.mark.slow
 def test_one_input_that_ends_the_call_ends_the_others(
     service: WireService, connected: Session, executor: Executor
 ) -> None:

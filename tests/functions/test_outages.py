@@ -141,6 +141,7 @@ def test_a_list_whose_extractions_failed_says_so(
     assert "extraction failed: 2 invalid" in receipt["line"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "kind"), [(404, "http_404"), (500, "http_500")])
 def test_a_start_page_that_cannot_be_read_is_a_row_and_a_warning(
     site: Site, code: int, kind: str
@@ -159,6 +160,7 @@ def test_a_start_page_that_cannot_be_read_is_a_row_and_a_warning(
         crawl_job(site.at("/start")).df()
 
 
+@pytest.mark.slow
 def test_filters_that_nothing_matches_are_a_warning_each_time(site: Site) -> None:
     links = "".join(f'<a href="/docs/{n}">{n}</a>' for n in range(3))
     site.under("/start", page(links))

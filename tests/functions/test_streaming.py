@@ -157,6 +157,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     stop(settings.current())
 
 
+@pytest.mark.slow
 def test_with_the_events_of_a_real_service(sample_site: SampleSite, at_home: Session) -> None:
     batches = list(at_home.crawl_df(sample_site.url, max_pages=25, stream=True, batch_rows=10))
     assert [len(batch) for batch in batches] == [10, 10, 5]

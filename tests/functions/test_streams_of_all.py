@@ -452,6 +452,7 @@ def test_the_same_job_is_never_twice_in_a_dataset(tmp_path: Path, *, elsewhere: 
     assert ds.dataset(where, filesystem=system, partitioning="hive").count_rows() == 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("connected")
 def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path: Path) -> None:
     whole = search_df(SEVERAL)
@@ -515,6 +516,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     stop(settings.current())
 
 
+@pytest.mark.slow
 async def test_with_the_events_of_a_real_service(sample_site: SampleSite, at_home: Session) -> None:
     await at_home.acrawl_df(sample_site.url, max_pages=10)
     query = "aurora forecast"

@@ -71,6 +71,7 @@ async def test_each_url_has_its_reason_also_offline(
     )
 
 
+@pytest.mark.slow
 def test_without_a_file_the_service_is_asked(
     crawled: Site, at_home: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from tests.wire_service import WireService
 if TYPE_CHECKING:
     import pandas as pd
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _PATIENCE_S: Final = 180
 # What tells one run from the next; all else must be the same.

@@ -20,6 +20,8 @@ from webdata_nb.bridge import synced
 if TYPE_CHECKING:
     from playwright.sync_api import Page, ViewportSize
 
+pytestmark = pytest.mark.slow
+
 IMPORT: Final = "from webdata_nb import crawl_df, crawl_job"
 SIZE: Final[ViewportSize] = {"width": 1000, "height": 560}
 BAR: Final = ".jupyter-widgets.widget-vbox"

@@ -16,6 +16,8 @@ from tests.wire_service import KEY, WireService, crawl_rows
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
+
 SITE: Final = "https://site.test/<b>x&y</b>"
 _OFTEN: Final = 40
 

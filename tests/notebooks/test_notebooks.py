@@ -38,6 +38,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     stop(settings.current())
 
 
+def first_fast(paths: list[Path]) -> list[Any]:
+    """Return paths as parameters, all but the first of them slow."""
+    first, *others = paths
+    slow = [pytest.param(path, id=path.stem, marks=pytest.mark.slow) for path in others]
+    return [pytest.param(first, id=first.stem), *slow]
+
+
 def plots(path: Path) -> list[dict[str, Any]]:
     """Return the cells whose value is a figure."""
     return [cell for cell in cells(path) if "".join(cell["source"]).startswith("plot_")]
@@ -48,7 +55,7 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", first_fast(NOTEBOOKS))
 def test_it_runs_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / path.name
     shutil.copy(path, copy)

@@ -13,6 +13,8 @@ from tests.service.conftest import opened
 from webdata_nb.contract import paths
 from webdata_nb.service.browser.chromium import find_program
 
+pytestmark = pytest.mark.slow
+
 NOBODY = {"Authorization": ""}
 
 

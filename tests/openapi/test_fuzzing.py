@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.openapi.described import OPERATIONS
 from tests.openapi.fuzzing import chains, fuzz, fuzzed
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from tests.openapi.fuzzing import CHECKOUT, fuzzed
 
+pytestmark = pytest.mark.slow
+
 # The generator knows no pattern of media types; the file's own is told by the answer.
 CONFIG = {
     "content_type_overrides": {"*/*": "application/octet-stream"},

@@ -204,6 +204,7 @@ def test_names_are_read_as_words(name: str, traits: int) -> None:
     assert traits_of(name) == traits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "html",
     [
@@ -253,11 +254,13 @@ def _scored(scoring: ModuleType, name: str) -> list[tuple[str, dict[str, Any]]]:
     return [(scoring.plain(_markdown(html, row["url"])), row) for html, row in pages.values()]
 
 
+@pytest.mark.slow
 def test_news_articles_reach_the_floor(scoring: ModuleType) -> None:
     pairs = [(found, row["text"]) for found, row in _scored(scoring, "aeb")]
     assert scoring.shingle_scores(pairs)["shingle_f1"] >= FLOORS["aeb shingle_f1"]
 
 
+@pytest.mark.slow
 def test_pages_of_all_kinds_reach_the_floor(scoring: ModuleType) -> None:
     scores = [scoring.word_f1(found, row["text"]) for found, row in _scored(scoring, "wcxb_dev")]
     assert mean(scores) >= FLOORS["wcxb_dev word_f1"]

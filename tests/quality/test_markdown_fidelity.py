@@ -147,6 +147,7 @@ def recalls() -> dict[str, list[float]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", FLOORS)
 def test_a_round_trip_keeps_the_structure(structure: str, recalls: dict[str, list[float]]) -> None:
     assert mean(recalls[structure]) >= FLOORS[structure]

@@ -37,6 +37,7 @@ def judged() -> list[tuple[float, float]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [0, 1], ids=["even pages", "odd pages"])
 def test_the_score_ranks_pages_by_their_true_f1(
     half: int, judged: list[tuple[float, float]]

@@ -193,6 +193,7 @@ def _unfit(name: str, values: list[Any]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_what_the_data_says_is_filled(cases: list[Case]) -> None:
     filled, gaps = 0, []
     for case in cases:

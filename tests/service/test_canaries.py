@@ -35,6 +35,8 @@ from webdata_nb.service.settings import ServiceSettings, Upstream
 from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 KEYED = sorted(name for name, stub in stubs().items() if stub.keyed)
 JOB = ("webhook_secret", "webhook_url", "header", "cookie")
 SESSION = ("llm", "creatives", "proxy", *KEYED)

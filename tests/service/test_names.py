@@ -32,6 +32,8 @@ from webdata_nb.service.creatives import google
 from webdata_nb.service.settings import WebhookSettings
 from webdata_nb.service.web import resolver
 
+pytestmark = pytest.mark.slow
+
 FORBIDDEN = ("inside.test", "mixed.test", "metadata.test")
 START = "<html lang=en><title>S</title><main><p>A start page.</p></main>"
 # What differs between any two runs.

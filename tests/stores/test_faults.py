@@ -22,6 +22,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 def test_no_statement_that_fails_costs_a_row_a_credit_or_a_notice() -> None:
     told = unfaulted()
     for fault, among_chores in shortened(list(faults(told)), SEED):

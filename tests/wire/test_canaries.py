@@ -38,6 +38,8 @@ from webdata_nb.client.client import Client
 from webdata_nb.errors import WebdataError
 from webdata_nb.settings import options
 
+pytestmark = pytest.mark.slow
+
 PAGE = "<title>Shop</title><main><h1>Ant</h1><p>name: Ant</p><p>Words enough to be read.</p></main>"
 KINDS = ("header", "cookie", "webhook_secret", "webhook_url", "brave", "llm", "creatives", "proxy")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -22,6 +22,8 @@ from tests.test_cli import PATIENCE_S
 from tests.wire.stopping import client, crawl, ended
 from webdata_nb.contract import paths
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = ("--allow-network", "127.0.0.0/8", "--log-format", "json", "--metrics", "127.0.0.1:0")
 JSON = "Content-Type: application/json\r\n"
 

@@ -17,6 +17,8 @@ from webdata_nb.settings import current
 if TYPE_CHECKING:
     import pandas as pd
 
+pytestmark = pytest.mark.slow
+
 PAGES = 200
 # Words of the main content found again in the Markdown. What is missing is marks that both
 # readings leave out differently (soft hyphens, anchors), never a paragraph.

@@ -9,6 +9,8 @@ import pytest
 from tests.openapi.served import team
 from tests.wire.hostile_inputs import INPUTS, Hostile, under
 
+pytestmark = pytest.mark.slow
+
 # Generous: the machine may be busy, and each of these once took 3.6 s to 30 s, or 117 MB for good.
 DEADLINE_S = 2.5
 MEMORY_MB = 500

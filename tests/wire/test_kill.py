@@ -19,6 +19,8 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.settings import Provider, Settings
 
+pytestmark = pytest.mark.slow
+
 CONCURRENCY = 4
 
 
@@ -68,6 +70,7 @@ async def test_a_killed_depth_first_crawl_goes_on_in_its_order(chosen: Settings)
         assert len(asked) - len(set(asked)) <= 3 * CONCURRENCY
 
 
+@pytest.mark.smoke
 async def test_rows_of_a_crawl_do_not_depend_on_how_often_it_was_killed(
     chosen: Settings,
 ) -> None:

@@ -32,6 +32,8 @@ from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.sqlite import SqliteStore
 from webdata_nb.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("FAIL_POINT_KILLS", "2"))
 SECRET = "s3cret"
 CHECKOUT = Path(__file__).resolve().parent.parent.parent

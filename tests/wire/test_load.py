@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.ten_crawls import load
 from tests.site.process import SiteProcess
 from tests.wire.waiting import processes_on, until
+
+pytestmark = pytest.mark.slow
 
 CRAWLS, PAGES = 4, 120
 

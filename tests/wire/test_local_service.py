@@ -34,6 +34,8 @@ from webdata_nb.settings import Provider, Settings
 if TYPE_CHECKING:
     from tests.site.server import Site
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 # A program that uses the service as a kernel does: takes a lease, says so, and waits to be told.
 CLIENT = """
@@ -133,6 +135,7 @@ async def stand_in(settings: Settings, *options: str) -> AsyncIterator[subproces
 # found, shared, gone
 
 
+@pytest.mark.smoke
 async def test_the_first_call_starts_it_and_the_next_finds_it(chosen: Settings) -> None:
     assert await local.find(chosen) is None
     first = await local.ensure(chosen)
@@ -160,6 +163,7 @@ async def test_two_kernels_at_once_share_one_service(tmp_path: Path, chosen: Set
         assert (await hello_of(chosen)).leases == 3
 
 
+@pytest.mark.smoke
 async def test_a_script_leaves_no_process_behind(tmp_path: Path, chosen: Settings) -> None:
     with a_client(tmp_path) as script:
         _, _, pid = told(script)
@@ -211,6 +215,7 @@ async def test_a_crawl_outlives_its_kernel_and_then_the_service_leaves(
     await last.close()
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("quick")
 async def test_a_killed_service_is_started_again_by_the_next_call(chosen: Settings) -> None:
     service = await local.ensure(chosen)
@@ -272,6 +277,7 @@ async def test_nothing_waits_for_a_pipe_that_the_service_inherited(
 # stopping
 
 
+@pytest.mark.smoke
 async def test_stop_ends_it_and_waits_until_it_is_gone(chosen: Settings) -> None:
     service = await local.ensure(chosen)
     pid = (await hello_of(chosen)).pid
@@ -306,6 +312,7 @@ async def in_process(settings: Settings, timing: Timing) -> AsyncIterator[Lifeti
         await task
 
 
+@pytest.mark.smoke
 async def test_settings_are_bound_to_the_lease(chosen: Settings) -> None:
     mine = replace(
         chosen,
@@ -351,6 +358,7 @@ async def test_a_lease_made_anew_has_its_settings_again(chosen: Settings) -> Non
         await service.close()
 
 
+@pytest.mark.smoke
 def test_the_service_inherits_no_setting() -> None:
     ours = {"WEBDATA_BRAVE_KEY": "k3y", "webdata_home": "x", "PATH": "/bin", LEASE_SECONDS: "2"}
     theirs = environment(ours)
@@ -382,6 +390,7 @@ def hello(version: str, **changes: object) -> Hello:
     return Hello.model_validate(said | changes)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("theirs", "changes", "expected"),
     [

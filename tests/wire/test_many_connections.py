@@ -23,6 +23,8 @@ from webdata_nb.service.observability.logs import EVENTS
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.server import Server, listen
 
+pytestmark = pytest.mark.slow
+
 MANY = 1000
 LARGE = bytes(8_000_000)  # more than the socket buffers of both sides hold
 PIECE_BYTES = 50_000

@@ -21,6 +21,8 @@ from tests.test_cli import PATIENCE_S, Shell
 from webdata_nb.contract import paths
 from webdata_nb.service.creatives import sample
 
+pytestmark = pytest.mark.slow
+
 HERE = ("--allow-network", "127.0.0.0/8", "--webhook-loopback")
 OBSERVED = ("--metrics", "127.0.0.1:0", "--log-format", "json")
 ENDED = {"completed", "failed", "cancelled"}

@@ -18,6 +18,8 @@ from tests.site.server import Site
 from tests.wire.kills import connected
 from webdata_nb.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 # The last commit whose streams told of the pages of a search when they were ranked.
 PREVIOUS = "56925ce"
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent

@@ -18,6 +18,8 @@ from tests.wire.waiting import processes_on, until
 from webdata_nb import acrawl_df, connect, errors, local, session
 from webdata_nb.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_crawl_is_exact_under_kills_of_client_service_and_page_workers() -> None:
     # The short version of `python -m benchmarks.random_kills`.

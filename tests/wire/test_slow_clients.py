@@ -13,6 +13,8 @@ import pytest
 from tests.test_cli import PATIENCE_S, Shell
 from webdata_nb.service.http.connections import HEADER_BYTES, HEADERS_S
 
+pytestmark = pytest.mark.slow
+
 SLOW = 800
 PACE_S = 0.5
 

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.soak import soak
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120.0 if os.environ.get("CI") == "true" else 20.0
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 
+import pytest
+
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import connected, rows_after
 from tests.wire.waiting import processes_on
 from webdata_nb.service.web.suspension import SUSPENDED_AFTER_S
 from webdata_nb.settings import Settings
+
+pytestmark = pytest.mark.slow
 
 
 def send(settings: Settings, number: signal.Signals, *, workers: bool) -> None:

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.wire.stopping import cancelled, stopped
 from tests.wire.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # A service one of whose threads never returns, and that is asked to stop at once.

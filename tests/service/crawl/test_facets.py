@@ -28,6 +28,7 @@ def crawled(shop: Shop, strategy: Callable[[], Frontier], concurrency: int = 1) 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("kind", [Boutique, Warenhaus])
 def test_variants_are_left_out_and_pages_are_kept(
@@ -56,6 +57,7 @@ def instead(done: Driven, url: str) -> str:
     return url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("kind", [Boutique, Warenhaus])
 def test_what_is_learnt_does_not_depend_on_timing(

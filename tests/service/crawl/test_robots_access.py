@@ -145,6 +145,7 @@ CASES: Final[dict[str, Case]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 async def test_what_an_answer_means(
     name: str, fetcher: PoliteFetcher, site: Site, monkeypatch: pytest.MonkeyPatch

@@ -256,6 +256,7 @@ def right(ad: Ad, read: Reading) -> int:
     return (Counter(ad.words) & Counter(read.text.split())).total()
 
 
+@pytest.mark.slow
 async def test_at_least_95_of_100_words_are_right() -> None:
     program = str(require("tesseract"))
     pictures = await photographs(ADS, require("chromium"))

@@ -26,6 +26,7 @@ async def counted(stream: AsyncIterator[bytes]) -> int:
     return sum([len(piece) async for piece in stream])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [as_json.stream, as_csv.stream, as_zip.stream])
 async def test_a_large_job_is_exported_in_little_memory(tmp_path: Path, write: Stream) -> None:
     text = "lorem ipsum, dolor " * (MIB // 19)

@@ -91,6 +91,7 @@ HOSTILE: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [SCHEMA, WIDE], ids=["plain", "wide"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_data_is_bounded_work(name: str, schema: dict[str, Any]) -> None:

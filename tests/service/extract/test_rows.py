@@ -267,6 +267,7 @@ def _occurs(value: Any, there: list[Any]) -> bool:
     return value in said
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(fields, st.lists(nodes, max_size=4), st.lists(tables, max_size=3))
 def test_a_value_stands_where_its_provenance_says(

@@ -53,6 +53,7 @@ async def test_eight_pages_of_a_ternary_tree_reach_depth_seven(api: Api, concurr
         assert reply["receipt"]["counts"] == {"fetched": 8, "over_budget": 8 * 2 + 1}
 
 
+@pytest.mark.slow
 async def test_rows_are_those_of_a_depth_first_search_at_any_concurrency(api: Api) -> None:
     tables = []
     for concurrency in CONCURRENCIES:

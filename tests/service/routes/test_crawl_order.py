@@ -37,6 +37,7 @@ def untimed(value: Any) -> Any:
     return [untimed(each) for each in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
 async def test_all_columns_but_timings_are_the_same_at_any_concurrency(
     api: Api, strategy: str
@@ -59,6 +60,7 @@ async def test_all_columns_but_timings_are_the_same_at_any_concurrency(
     assert {"redirect", "duplicate", "facet"} & alone["receipt"]["counts"].keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
 @pytest.mark.parametrize("wanted", [10, 25, 50, 100])
 async def test_max_pages_is_exact(api: Api, site: Site, strategy: str, wanted: int) -> None:
@@ -104,6 +106,7 @@ async def test_a_thousand_pages_are_a_thousand_rows(api: Api, site: Site) -> Non
     assert min(counts["redirect"], counts["duplicate"]) >= 90
 
 
+@pytest.mark.slow
 async def test_a_page_in_line_at_a_slow_site_does_not_run_out_of_time(api: Api, site: Site) -> None:
     # Five pages at a time, a second apart: the last is in line for longer than its deadline.
     site.robots("User-agent: *\nCrawl-delay: 1\n")

@@ -16,6 +16,8 @@ from webdata_nb.service.crawl.prefetch import PREFETCHED_PER_FETCH
 from webdata_nb.service.crawl.sitemaps import MAX_FILES
 from webdata_nb.service.web.polite_fetcher import ATTEMPTS
 
+pytestmark = pytest.mark.slow
+
 PAGES = 20
 MOST = 3 * PAGES + 50
 

@@ -76,6 +76,7 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
     assert (usage["used"], usage["monthly_left"], usage["reserved"]) == (2.0, 8.0, 0.0)
 
 
+@pytest.mark.slow
 async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=0, concurrency=1000)
     async with opened(tmp_path, "team") as api, SqliteStore(tmp_path / "jobs.sqlite") as store:
@@ -101,6 +102,7 @@ async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None
         assert sum(line["credits"] for line in lines) == 200
 
 
+@pytest.mark.slow
 async def test_fifty_clients_never_have_more_than_eight_active(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=None, concurrency=8)
     watched: list[int] = []

@@ -13,6 +13,8 @@ from tests.site.document import document
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
 
+pytestmark = pytest.mark.slow
+
 QUERIES = ("aurora forecast", "moss garden", "anemometer", "winter")
 
 

@@ -98,6 +98,7 @@ def small_disk(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> Iterator[Dis
 Disk = tuple[Callable[[], None], Callable[[], None]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disk", [bounded_database, small_disk])
 async def test_jobs_wait_for_space_and_lose_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Any

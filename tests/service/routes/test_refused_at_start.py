@@ -191,6 +191,7 @@ async def test_without_a_browser_what_needs_one_is_refused(
         assert problem["loc"] == ["body", field]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_browser")
 @pytest.mark.parametrize("options", [{}, {"render": "auto"}, {"render": False}, {"mobile": False}])
 async def test_without_a_browser_all_else_is_done(

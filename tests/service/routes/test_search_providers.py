@@ -119,6 +119,7 @@ async def test_with_nobody_to_ask_the_job_fails(town: Town) -> None:
     assert reply["providers_unusable"] == {"serper": "no key: set WEBDATA_SERPER_KEY"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [1, 10, 50])
 async def test_ranks_are_exact_after_failures_and_retries(town: Town, wanted: int) -> None:
     stub = town.stubs["searxng"]

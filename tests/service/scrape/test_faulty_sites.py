@@ -34,6 +34,7 @@ def fails(seed: str, attempt: int) -> bool:
     return random.Random(f"{seed} {attempt}").random() < RATE
 
 
+@pytest.mark.slow
 async def test_30_percent_of_answers_5xx_loses_what_the_arithmetic_says(
     api: Api, site: Site
 ) -> None:
@@ -72,6 +73,7 @@ CUTS: dict[str, Handler] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", CUTS)
 async def test_no_truncated_page_is_a_success(api: Api, site: Site, place: str) -> None:
     site.page("/", "<title>Home</title><a href='/cut'>x</a><a href='/whole'>y</a>")
@@ -109,6 +111,7 @@ async def test_redirect_loops_are_failed_rows_and_bounded(api: Api, site: Site) 
     assert len(site.requests) < 30
 
 
+@pytest.mark.slow
 async def test_a_site_that_dies_fails_fast_and_says_so(api: Api, site: Site) -> None:
     paths = [f"/p{i}" for i in range(60)]
     site.page("/", "<title>Home</title>" + "".join(f"<a href='{path}'>x</a>" for path in paths))

@@ -58,6 +58,7 @@ def running() -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hijacked")
 @pytest.mark.parametrize("path", BROKEN)
 async def test_what_is_no_answer_fails_the_page_and_ends_the_worker(

@@ -80,6 +80,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("main", [False, True], ids=["page", "main"])
 async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
     options = ScrapeOptions(EVERY, only_main_content=main)

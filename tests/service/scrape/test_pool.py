@@ -144,6 +144,7 @@ async def test_a_worker_that_is_killed_takes_no_page_with_it() -> None:
         assert [each.title for each in answers] == [f"P{n}" for n in range(6)]
 
 
+@pytest.mark.slow
 async def test_killing_workers_again_and_again_loses_no_page() -> None:
     chance, killed = random.Random(14), 0
     async with PagePool(2) as pages:
@@ -160,6 +161,7 @@ async def test_killing_workers_again_and_again_loses_no_page() -> None:
     assert workers() == []
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_stopped_is_replaced_and_its_page_read_again() -> None:
     async with PagePool(1) as pages:
         stopped, waiting = await suspended_with(pages, "First", "Second")
@@ -167,6 +169,7 @@ async def test_a_worker_that_is_stopped_is_replaced_and_its_page_read_again() ->
         await until(lambda: stopped.pid not in {each.pid for each in workers()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "tries"), [("os._exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 10)]
 )

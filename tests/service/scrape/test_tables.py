@@ -91,6 +91,7 @@ def test_tables_are_read_before_the_page_is_pruned() -> None:
     assert read(page, "markdown") == [table([], ["Price", "9 EUR"])]
 
 
+@pytest.mark.slow
 def test_what_is_read_is_bounded() -> None:
     row = "<tr>" + "<td>1" * 100
     [wide] = read(f"<table>{row * 1000}</table>")

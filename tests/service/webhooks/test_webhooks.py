@@ -162,6 +162,7 @@ async def test_without_a_secret_nothing_is_signed(api: Api, endpoint: Endpoint) 
     assert not [name for name in got.headers if "signature" in name.lower()]
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_recovers_gets_the_same_event_again(
     timed: Api, clock: Clock, endpoint: Endpoint
 ) -> None:
@@ -178,6 +179,7 @@ async def test_a_receiver_that_recovers_gets_the_same_event_again(
     assert len({each.body for each in got}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answers", "attempts"), [([500] * 9, 3), ([404], 1), ([410], 1)])
 async def test_a_receiver_that_refuses_is_given_up(
     timed: Api, clock: Clock, endpoint: Endpoint, answers: list[int], attempts: int
@@ -207,6 +209,7 @@ async def test_a_redirect_is_never_followed(
     assert [got.path for got in endpoint.got] == ["/hook?token=t0ken"]
 
 
+@pytest.mark.slow
 async def test_nobody_listening_is_tried_three_times(timed: Api, clock: Clock) -> None:
     async with Endpoint() as gone:
         url = gone.url

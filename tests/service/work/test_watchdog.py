@@ -49,6 +49,7 @@ def reading_that_hangs(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[
     yield hung
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 5])
 async def test_a_job_without_progress_is_taken_up_again_and_then_fails(
     tmp_path: Path,
@@ -82,6 +83,7 @@ async def test_a_job_without_progress_is_taken_up_again_and_then_fails(
     assert len(hung) == min(times, 2)
 
 
+@pytest.mark.slow
 async def test_a_slow_site_is_no_job_without_progress(tmp_path: Path, site: Site) -> None:
     start = site.page("/", document("Slow"), delay=4.0)
     async with opened(tmp_path / "data", stall_s=1.0) as api:
