@@ -43,10 +43,10 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.app import service
 from webdata_nb.service.http.connections import Connections
 from webdata_nb.service.local_lifetime import Lifetime
-from webdata_nb.service.server import Server, give_memory_back, listen
+from webdata_nb.service.server import Server, listen, tune_malloc
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.records import Batch, JournalEntry, NewJob, UrlOutcome
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 FLOOR: Final = 0.6
 """The least share of the bare route's rate."""
@@ -93,7 +93,7 @@ async def filled(data_dir: Path) -> str:
             for n in range(ROWS)
         )
         seen = tuple(UrlOutcome(f"https://site.test/{n}", "fetched") for n in range(1000))
-        await store.commit(lease, Batch(entries=entries, seen=seen))
+        await store.commit(lease, Batch(entries=entries, url_outcomes=seen))
         await store.finish(lease, JobStatus.COMPLETED, error=None, now=now)
     return job_id
 
@@ -110,7 +110,7 @@ async def serve(data_dir: Path, pipe: Connection) -> None:
     async def bare(_request: Request) -> Response:
         return Response(same["body"], media_type="application/json")
 
-    give_memory_back()
+    tune_malloc()
     async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
         apps: list[Any] = [running.app, Starlette(routes=[Route("/bare", bare)])]
         sockets = [listen("127.0.0.1", 0) for _ in apps]

@@ -81,6 +81,10 @@ VIOLATIONS: Final = {
     "service/scrape/page.py": ("import aiohttp", "One way out"),
     "service/markdown/tables.py": ("import turbohtml", "One file knows the parser"),
     "service/crawl/engine.py": ("import sqlite3", "Only the store knows its database"),
+    "service/routes/jobs.py": (
+        "import webdata_nb.service.store.sqlite.store",
+        "Only one module chooses the store",
+    ),
     "contract/states.py": ("import webdata_nb.contract.events", "No cycles"),
 }
 

@@ -115,7 +115,7 @@ def structures(root: Node) -> dict[str, Counts]:
     return {name: Counter(read(body)) for name, read in STRUCTURES.items()}
 
 
-def of_page(html: bytes, url: str) -> dict[str, Counts]:
+def page_operations(html: bytes, url: str) -> dict[str, Counts]:
     document = parse(html, "utf-8")
     drop_all(document.select(NOT_COMPARED))
     found, absolute = structures(document), Links(url)
@@ -137,7 +137,7 @@ def recalls() -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in STRUCTURES}
     for key, row in pages:
         html = files[f"pages/{key}.html"]
-        wanted = of_page(html, row["url"])
+        wanted = page_operations(html, row["url"])
         source = fetched(html, url=row["url"], content_type="text/html; charset=utf-8")
         written = scrape(source, FULL, outlinks=False).formats["markdown"]
         kept = structures(parse(RENDER(written)))

@@ -17,7 +17,7 @@ import pytest
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service.app import Running, service
+from webdata_nb.service.app import RunningService, service
 from webdata_nb.service.local_lifetime import Lifetime
 from webdata_nb.service.settings import (
     DIRECT,
@@ -42,7 +42,7 @@ class Api:
 
     http: httpx.AsyncClient
     lifetime: Lifetime
-    running: Running
+    running: RunningService
 
     async def get(self, path: str, status: int = 200, **options: Any) -> Any:
         return self._checked(await self.http.get(path, **options), status)

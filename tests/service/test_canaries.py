@@ -32,8 +32,7 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.settings import ServiceSettings, Upstream
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.slow
 
@@ -200,7 +199,7 @@ async def test_a_key_is_nowhere_but_with_its_owner(
     canaries = Canaries("key", "wrong", "url")
     key = f"wdk_{canaries.plain('key')}"
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        accounts = Accounts(store)
+        accounts = store.accounts
         await accounts.add("a", "alice", Terms("team", 100, 2), now=time())
         await accounts.add_key("key_a", "a", "laptop", key_hash(key), now=time())
     found = {}

@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 
 from tests.service.conftest import opened
 from tests.site.server import Site
-from tests.stores.suite import ALICE, NOW, accounts, claimed, new_job
+from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
 from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import GivenKeys, KeyFile, Vault, check_keys, new_key
 from webdata_nb.service.errors import SecretsLost
 from webdata_nb.service.settings import BadSetting, secret_keys
-from webdata_nb.service.store.key_rotation import Secrets
-from webdata_nb.service.store.sealed_fields import joined, parted
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 CANARIES = ("canary-header", "canary-cookie", "canary-webhook", "canary-key", "canary-proxy")
 HEADERS, COOKIES = {"X-Token": CANARIES[0]}, {"session": CANARIES[1]}
@@ -59,8 +58,8 @@ def files_with(directory: Path, *canaries: str) -> list[tuple[str, str]]:
 def test_parts_are_joined_as_they_were_and_secrets_stand_apart(
     request: dict[str, Any], context: dict[str, Any]
 ) -> None:
-    shown, secrets = parted(request, context)
-    assert joined(shown, secrets) == (request, context)
+    shown, secrets = split_secrets(request, context)
+    assert merge_secrets(shown, secrets) == (request, context)
     assert not {"headers", "cookies", "webhook_secret"} & (
         shown.keys() | shown.get("scrape_options", {}).keys()
     )
@@ -159,21 +158,21 @@ async def test_a_rotation_seals_everything_anew_while_the_service_runs(tmp_path:
         await store.accept(new_job(), now=NOW)
         old = KeyFile(tmp_path / "secret.key").read()
         await asyncio.to_thread(KeyFile(tmp_path / "secret.key").rotate)
-        assert await Secrets(other, other.vault).reseal() == (3, 0)
+        assert await other.secrets.reencrypt() == (3, 0)
         late, _ = await store.accept(new_job(request=secret), now=NOW)
         jobs = await store.jobs(ALICE, limit=9)
     assert sum(job.request == secret for job in jobs) == 4
     # The old key opens nothing any more.
     async with SqliteStore(path, Vault(GivenKeys(old))) as store:
         assert sum(job.locked for job in await store.jobs(ALICE, limit=9)) == 4
-        assert await Secrets(store, store.vault).reseal() == (0, 4)
+        assert await store.secrets.reencrypt() == (0, 4)
         assert (await store.job(ALICE, late.id)).request == {"url": "http://x/"}
 
 
 async def test_a_job_whose_key_is_lost_fails_and_says_so(tmp_path: Path, site: Site) -> None:
     site.page("/", "text")
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await store.add_account("local", "me", now=NOW)
+        await store.accounts.ensure("local", "me", now=NOW)
         request = {"url": site.url, "scrape_options": {"headers": HEADERS}}
         job, _ = await store.accept(new_job("local", request=request), now=NOW)
     (tmp_path / "secret.key").unlink()

@@ -31,7 +31,9 @@ def test_no_statement_that_fails_costs_a_row_a_credit_or_a_notice() -> None:
         assert found.raised, f"{fault} never struck"
 
 
-@pytest.mark.parametrize("statement", ["COMMIT", "hold", "publish", "finish", "claim", "renew"])
+@pytest.mark.parametrize(
+    "statement", ["COMMIT", "check_lease", "publish", "finish", "claim", "renew"]
+)
 def test_what_decides_a_jobs_state_is_repeated_however_late_it_fails(statement: str) -> None:
     chance = random.Random(SEED)
     for code in CODES:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.stores.suite import NOW, entry, new_job
+from tests.stores.jobs import NOW, entry, new_job
 from webdata_nb.contract.states import ACTIVE, TERMINAL, JobStatus, Trigger, after, may_retry
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
@@ -31,9 +31,8 @@ from webdata_nb.service.errors import (
     ServiceError,
     WrongState,
 )
-from webdata_nb.service.store.accounts import Accounts
 from webdata_nb.service.store.records import Batch, Lease
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 TERMS = {"a": Terms("team", 12, 3), "b": Terms("team", 30, 2)}
@@ -81,7 +80,7 @@ class Lives(RuleBasedStateMachine):
     def open(self) -> None:
         self.store = SqliteStore(self.root / str(self.kills) / "jobs.sqlite")
         self.run(self.store.__aenter__())
-        self.accounts = Accounts(self.store)
+        self.accounts = self.store.accounts
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -116,7 +115,7 @@ class Lives(RuleBasedStateMachine):
     def start(self, account: str, pages: int) -> None:
         self.bury()
         refused = self.expected(account, pages)
-        wanted = new_job(account, most=(Charge("crawl", "page", pages),))
+        wanted = new_job(account, max_charges=(Charge("crawl", "page", pages),))
         wanted = replace(wanted, id=f"job-{len(self.jobs):03}")  # the same in every run
         error = self.tried(self.store.accept(wanted, now=self.now))
         assert (error and type(error)) is refused
@@ -174,7 +173,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from(["w1", "w2"]), most=st.integers(1, 3))
     def claim(self, worker: str, most: int) -> None:
-        found = self.run(self.store.claim(worker, most=most, lease_s=LEASE_S, now=self.now))
+        found = self.run(self.store.claim(worker, max_jobs=most, lease_s=LEASE_S, now=self.now))
         assert len(found) <= most
         for job, lease in found:
             known = self.jobs[job.id]
@@ -234,7 +233,7 @@ class Lives(RuleBasedStateMachine):
         self.open()
         self.run(dying.__aexit__(None, None, None))
         shutil.rmtree(before)
-        self.run(self.store.void_leases())
+        self.run(self.store.expire_leases())
 
     @rule(seconds=st.sampled_from([1.0, LEASE_S + 1, DAY, 31 * DAY]))
     def wait(self, seconds: float) -> None:
@@ -264,22 +263,20 @@ class Lives(RuleBasedStateMachine):
             usage = self.run(self.accounts.usage(name, now=self.now))
             lines = self.run(self.accounts.ledger(name))
             balance = usage.account.balance
-            assert sum(line["topup"] for line in lines) == balance.topup_left >= 0
-            stored = sum(line["monthly"] for line in lines)
+            assert sum(line.topup for line in lines) == balance.topup_left >= 0
+            stored = sum(line.monthly for line in lines)
             assert balance.monthly_left in {stored, terms.monthly}
             assert 0 <= balance.monthly_left <= (terms.monthly or 0)
-            charged = {
-                line["hold_id"]: line["credits"] for line in lines if line["kind"] == "charge"
-            }
+            charged = {line.reservation_id: line.credits for line in lines if line.kind == "charge"}
             for line in lines:
-                if line["kind"] == "charge":
-                    assert line["credits"] == -(line["monthly"] + line["topup"])
+                if line.kind == "charge":
+                    assert line.credits == -(line.monthly + line.topup)
             for job_id, known in self.jobs.items():
                 if known.account == name and known.state in TERMINAL:
                     assert charged.get(job_id, 0) == known.good
                 elif known.account == name:
                     assert job_id not in charged
-            bought = sum(line["topup"] for line in lines if line["kind"] == "topup")
+            bought = sum(line.topup for line in lines if line.kind == "topup")
             assert bought == self.topups[name]
 
     @invariant()

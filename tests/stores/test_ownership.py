@@ -22,15 +22,31 @@ from tests.stores.faults.fleet import Fleet
 from tests.stores.faults.injection import CODES, IN_DOUBT, Fault
 from tests.stores.faults.simulated import SimulatedLoop
 from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service.work.worker import MOST_ATTEMPTS
+from webdata_nb.service.work.worker import MAX_ATTEMPTS
 
 T = TypeVar("T")
 LIVES = int(os.environ.get("STORE_LIVES", "20"))
 MOST_JOBS = 6
 STATEMENTS = (
-    *("claim", "renew", "hold", "put_entry", "update_page", "publish", "progressed", "finish"),
-    *("add_seen", "put_snapshot", "charged_rows", "end_hold", "set_job_credits", "add_delivery"),
-    *("entries", "snapshots", "take_delivery", "settle_delivery", "release", "cancel"),
+    *(
+        "claim",
+        "renew",
+        "check_lease",
+        "put_entry",
+        "update_entry",
+        "publish",
+        "progressed",
+        "finish",
+    ),
+    *(
+        "add_url_outcome",
+        "put_pinned_file",
+        "charged_rows",
+        "end_reservation",
+        "set_job_credits",
+        "add_delivery",
+    ),
+    *("journal", "pinned_files", "take_delivery", "record_attempt", "release", "cancel"),
     *("BEGIN", "COMMIT", "ROLLBACK", IN_DOUBT),
 )
 
@@ -76,7 +92,7 @@ class Ownership(RuleBasedStateMachine):
     def fail_for_long(self, statement: str, code: str) -> None:
         self.fleet.faults.arm(Fault(statement, code, seconds=30.0))
 
-    @precondition(lambda self: self.kills < MOST_ATTEMPTS - 1)
+    @precondition(lambda self: self.kills < MAX_ATTEMPTS - 1)
     @rule()
     def kill(self) -> None:
         self.kills += 1

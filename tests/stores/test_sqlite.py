@@ -1,35 +1,26 @@
-"""The store contract on SQLite, and what is SQLite's own."""
+"""What only the SQLite store does: reopening, migrations, several processes."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.stores.accounts_suite import AccountsSuite
-from tests.stores.suite import ALICE, NOW, StoreSuite, accepted, accounts, claimed, entry
+from tests.stores.jobs import (
+    ALICE,
+    NOW,
+    accepted,
+    account_of,
+    accounts,
+    claimed,
+    entry,
+)
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.queries import migrations, queries, schema_version
 from webdata_nb.service.store.records import Batch
-from webdata_nb.service.store.sqlite import SqliteStore
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as opened:
-        yield opened
-
-
-class TestSqlite(StoreSuite):
-    pass
-
-
-class TestSqliteAccounts(AccountsSuite):
-    pass
+from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
 async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
@@ -42,20 +33,20 @@ async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     async with SqliteStore(path) as store:
         found = await store.job(ALICE, job.id)
         assert (found.state, found.published) == (JobStatus.RUNNING, 1)
-        assert len(await store.entries(job.id)) == 1
+        assert len(await store.journal(job.id)) == 1
 
 
 async def test_a_moment_passes_with_whatever_is_committed_by_whom(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store, SqliteStore(path) as other:
         await accounts(store)
-        moments = [store.moment()]
+        moments = [store.data_version()]
         for write in (accepted(store), accepted(other), claimed(other)):
-            assert store.moment() == moments[-1]
+            assert store.data_version() == moments[-1]
             await store.jobs(ALICE, limit=1)  # a question changes nothing
-            assert store.moment() == moments[-1]
+            assert store.data_version() == moments[-1]
             await write
-            moments.append(store.moment())
+            moments.append(store.data_version())
         assert len(set(moments)) == len(moments)
 
 
@@ -63,13 +54,17 @@ async def test_a_key_that_another_process_revokes_is_refused_at_once(tmp_path: P
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store, SqliteStore(path) as other:
         await accounts(store)
-        here, there = Accounts(store), Accounts(other)
+        there = other.accounts
         await there.add_key("k", ALICE, "laptop", "hash", now=NOW)
-        assert [await here.owner("hash", now=NOW + 1) for _ in range(2)] == [ALICE] * 2
+        assert [await account_of(store, "hash", now=NOW + 1) for _ in range(2)] == [ALICE] * 2
         await there.end_key("k", at=NOW + 2)
-        assert [await here.owner("hash", now=NOW + at) for at in (1, 2, 1)] == [ALICE, None, ALICE]
+        assert [await account_of(store, "hash", now=NOW + at) for at in (1, 2, 1)] == [
+            ALICE,
+            None,
+            ALICE,
+        ]
         await there.end_key("k", at=NOW)
-        assert await here.owner("hash", now=NOW + 1) is None
+        assert await account_of(store, "hash", now=NOW + 1) is None
 
 
 async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
@@ -104,7 +99,7 @@ def test_migrations_are_numbered_in_order() -> None:
 
 
 def test_every_named_query_is_one_statement() -> None:
-    for name, text in queries().items():
+    for name, text in statements().items():
         body = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         assert body.rstrip().endswith(";"), name
         assert body.count(";") == 1, name

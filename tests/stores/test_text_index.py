@@ -9,30 +9,30 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.stores.suite import ALICE, BOB, NOW, accounts, claimed, new_job
-from webdata_nb.service.store.indexing import Indexer, plain
-from webdata_nb.service.store.records import Batch, JournalEntry
-from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.store.text_index import Document, TextIndex
+from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, new_job
+from webdata_nb.service.store.indexing import Indexer, strip_markdown
+from webdata_nb.service.store.records import Batch, IndexedPage, JournalEntry
+from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 
 @pytest.fixture
-async def index(tmp_path: Path) -> AsyncIterator[TextIndex]:
-    async with TextIndex(tmp_path / "index.sqlite") as opened:
+async def index(tmp_path: Path) -> AsyncIterator[SqliteTextIndex]:
+    async with SqliteTextIndex(tmp_path / "index.sqlite") as opened:
         yield opened
 
 
-def document(position: int, title: str, text: str) -> Document:
-    return Document(position, f"http://x/{position}", title, text)
+def document(position: int, title: str, text: str) -> IndexedPage:
+    return IndexedPage(position, f"http://x/{position}", title, text)
 
 
 async def urls(
-    index: TextIndex, query: str, account_id: str = ALICE, *, limit: int = 10
+    index: SqliteTextIndex, query: str, account_id: str = ALICE, *, limit: int = 10
 ) -> list[str]:
     return [hit.url for hit in await index.find(account_id, query, limit=limit)]
 
 
-async def test_all_words_win_over_any_and_titles_over_text(index: TextIndex) -> None:
+async def test_all_words_win_over_any_and_titles_over_text(index: SqliteTextIndex) -> None:
     await index.add(
         ALICE,
         "j",
@@ -50,12 +50,12 @@ async def test_all_words_win_over_any_and_titles_over_text(index: TextIndex) -> 
 
 
 @pytest.mark.parametrize("query", ['"', "AND", "a* NEAR(b)", "col:umn", "-", "();--", "é ü", "…"])
-async def test_query_syntax_is_only_text(index: TextIndex, query: str) -> None:
+async def test_query_syntax_is_only_text(index: SqliteTextIndex, query: str) -> None:
     await index.add(ALICE, "j", [document(0, "t", "x")], upto=1)
     assert await urls(index, query) == []
 
 
-async def test_accents_fold_and_snippets_surround_the_match(index: TextIndex) -> None:
+async def test_accents_fold_and_snippets_surround_the_match(index: SqliteTextIndex) -> None:
     text = "word " * 100 + "Überraschung hier " + "word " * 100
     await index.add(ALICE, "j", [document(0, "t", text)], upto=1)
     [hit] = await index.find(ALICE, "uberraschung", limit=1)
@@ -63,15 +63,15 @@ async def test_accents_fold_and_snippets_surround_the_match(index: TextIndex) ->
     assert len(hit.snippet) < 400
 
 
-async def test_accounts_do_not_meet(index: TextIndex) -> None:
+async def test_accounts_do_not_meet(index: SqliteTextIndex) -> None:
     await index.add(ALICE, "j", [document(0, "t", "secret garden")], upto=1)
     assert await urls(index, "garden", BOB) == []
 
 
-async def test_a_job_is_forgotten_whole(index: TextIndex) -> None:
+async def test_a_job_is_forgotten_whole(index: SqliteTextIndex) -> None:
     await index.add(ALICE, "j1", [document(0, "t", "garden")], upto=1)
     await index.add(ALICE, "j2", [document(1, "t", "garden")], upto=2)
-    await index.forget("j1")
+    await index.delete("j1")
     assert await urls(index, "garden") == ["http://x/1"]
     assert (await index.cursor("j1"), await index.cursor("j2")) == (0, 2)
 
@@ -81,7 +81,7 @@ async def test_an_index_of_another_version_is_built_anew(tmp_path: Path) -> None
     with sqlite3.connect(path) as other:
         other.executescript("CREATE TABLE cursor (x); PRAGMA user_version = 999;")
     other.close()
-    async with TextIndex(path) as index:
+    async with SqliteTextIndex(path) as index:
         assert await index.cursor("j") == 0
 
 
@@ -104,7 +104,7 @@ async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[di
     await store.commit(lease, Batch(entries=entries))
 
 
-async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: TextIndex) -> None:
+async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: SqliteTextIndex) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
         good = {"url": "http://x/a", "title": "A", "success": True, "markdown": "# Big [fox](/f)"}
@@ -118,7 +118,7 @@ async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: TextIn
 
 
 async def test_a_page_whose_extraction_failed_is_a_page_all_the_same(
-    tmp_path: Path, index: TextIndex
+    tmp_path: Path, index: SqliteTextIndex
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
@@ -130,7 +130,9 @@ async def test_a_page_whose_extraction_failed_is_a_page_all_the_same(
         assert await urls(index, "fox") == ["http://x/a"]
 
 
-async def test_a_result_is_indexed_once_its_page_has_come(tmp_path: Path, index: TextIndex) -> None:
+async def test_a_result_is_indexed_once_its_page_has_come(
+    tmp_path: Path, index: SqliteTextIndex
+) -> None:
     def result(n: int, text: str | None) -> JournalEntry:
         url, done = f"http://x/{n}", orjson.dumps({"done": text is not None})
         shown = {"url": url, "title": "t", "success": True, **({"markdown": text} if text else {})}
@@ -157,7 +159,7 @@ async def test_a_result_is_indexed_once_its_page_has_come(tmp_path: Path, index:
 
 
 async def test_a_search_that_visits_no_page_is_passed_over(
-    tmp_path: Path, index: TextIndex
+    tmp_path: Path, index: SqliteTextIndex
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
@@ -166,7 +168,7 @@ async def test_a_search_that_visits_no_page_is_passed_over(
             for request in ({"query": "q", "formats": []}, {"query": "q"})
         ]
         shown = orjson.dumps({"url": "http://x/", "success": True, "markdown": "fox"})
-        for _, lease in await store.claim("w", most=2, lease_s=60, now=NOW):
+        for _, lease in await store.claim("w", max_jobs=2, lease_s=60, now=NOW):
             rows = tuple(
                 JournalEntry(
                     n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n
@@ -180,7 +182,7 @@ async def test_a_search_that_visits_no_page_is_passed_over(
 
 
 async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(
-    tmp_path: Path, index: TextIndex
+    tmp_path: Path, index: SqliteTextIndex
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
@@ -192,7 +194,7 @@ async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(
 
 @pytest.mark.parametrize("secret", [{"headers": {"A": "b"}}, {"cookies": {"a": "b"}}])
 async def test_pages_fetched_with_secrets_stay_out(
-    tmp_path: Path, index: TextIndex, secret: dict[str, object]
+    tmp_path: Path, index: SqliteTextIndex, secret: dict[str, object]
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
@@ -205,7 +207,7 @@ async def test_pages_fetched_with_secrets_stay_out(
 def test_plain_keeps_words_and_drops_marks() -> None:
     markdown = "# Head\n\n1. ## Item\n\n"
     markdown += "- **bold** `code`\n\n| a | b |\n| --- | --- |\n![alt](/i.png) [x](/y)"
-    assert plain(markdown).split() == [
+    assert strip_markdown(markdown).split() == [
         "Head",
         "Item",
         "bold",
@@ -220,16 +222,16 @@ def test_plain_keeps_words_and_drops_marks() -> None:
 
 
 def test_the_words_of_markdown_keep_their_brackets() -> None:
-    assert plain("see [![alt](s.png)](t) and `a[0]`\n---\n") == "see alt and a[0]\n\n"
+    assert strip_markdown("see [![alt](s.png)](t) and `a[0]`\n---\n") == "see alt and a[0]\n\n"
 
 
 @pytest.mark.parametrize("hostile", ["[", "](", "![a", "> ", "[x](", "1. ", " \n"])
 def test_marks_without_an_end_take_no_longer(hostile: str) -> None:
     # A pattern that looks far ahead from each of them would not come back within the hour.
-    assert len(plain(hostile * 200_000)) <= len(hostile) * 200_000
+    assert len(strip_markdown(hostile * 200_000)) <= len(hostile) * 200_000
 
 
-async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: TextIndex) -> None:
+async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: SqliteTextIndex) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
         rows: list[dict[str, object]] = [
@@ -242,7 +244,7 @@ async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: TextIndex) ->
             return next(asked)
 
         indexer = Indexer(store, index)
-        assert not await indexer.catch_up(busy=busy)
+        assert not await indexer.catch_up(is_busy=busy)
         assert len(await urls(index, "garden", limit=50)) == 20
         assert await indexer.catch_up()
         assert len(await urls(index, "garden", limit=50)) == 30
@@ -250,7 +252,7 @@ async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: TextIndex) ->
 
 def test_long_texts_lose_their_marks_wherever_they_are_cut() -> None:
     lines = "".join(f"- **item {n}** of [a list](/{n})\n" for n in range(10_000))
-    assert plain(lines) == "".join(f"item {n} of a list\n" for n in range(10_000))
+    assert strip_markdown(lines) == "".join(f"item {n} of a list\n" for n in range(10_000))
     line = "**bold** words " * 10_000
-    assert plain(line) == "bold words " * 10_000
-    assert plain("x" * 200_000) == "x" * 200_000
+    assert strip_markdown(line) == "bold words " * 10_000
+    assert strip_markdown("x" * 200_000) == "x" * 200_000

@@ -9,11 +9,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.stores.jobs import account_of
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import KEY_FILE, GivenKeys, KeyFile, Vault, new_key
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.queries import migrations, schema_version
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sql.named_statements import migrations, schema_version
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 DATA = """
 INSERT INTO account VALUES ('a1', 'alice', 1.0);
@@ -41,11 +41,11 @@ def first(tmp_path: Path) -> Path:
 
 async def test_everything_of_the_first_release_is_still_there(first: Path) -> None:
     async with SqliteStore(first) as store:
-        assert await Accounts(store).owner("the hash", now=10.0) == "a1"
+        assert await account_of(store, "the hash", now=10.0) == "a1"
         crawl = await store.job("a1", "j1")
         assert (crawl.state, crawl.published) == (JobStatus.COMPLETED, 1)
         assert crawl.request["scrape_options"] == {"headers": {"X-Key": "plain"}}
-        rows = await store.pages("a1", "j1", start=0, count=10)
+        rows = await store.rows("a1", "j1", start=0, count=10)
         assert [orjson.loads(row) for row in rows] == [{"url": "https://x.test/"}]
         assert (await store.receipt("j1", examples=1)).counts == {"fetched": 1}
         [(claimed, _)] = await store.claim("a worker", lease_s=15.0, now=10.0)

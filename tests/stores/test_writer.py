@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.service.store.writer import Writer
+from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
 
 Change = Callable[[sqlite3.Connection], int]
 
@@ -28,8 +28,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def writer(path: Path) -> AsyncIterator[Writer]:
-    opened = Writer(partial(sqlite3.connect, path, isolation_level=None, check_same_thread=False))
+async def writer(path: Path) -> AsyncIterator[GroupCommitWriter]:
+    opened = GroupCommitWriter(
+        partial(sqlite3.connect, path, isolation_level=None, check_same_thread=False)
+    )
     yield opened
     await opened.close()
 
@@ -51,7 +53,7 @@ def stored(path: Path) -> list[int]:
         connection.close()
 
 
-async def together(writer: Writer, *changes: Change) -> list[int | BaseException]:
+async def together(writer: GroupCommitWriter, *changes: Change) -> list[int | BaseException]:
     """Run changes in one group: they wait behind one that is under way."""
     begun, go = threading.Event(), threading.Event()
 
@@ -69,7 +71,9 @@ async def together(writer: Writer, *changes: Change) -> list[int | BaseException
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_change_that_fails_leaves_its_neighbours_alone(writer: Writer, path: Path) -> None:
+async def test_a_change_that_fails_leaves_its_neighbours_alone(
+    writer: GroupCommitWriter, path: Path
+) -> None:
     told = await together(writer, add(1), add(2, 1), add(3), add(4, 4), add(5))
     assert [each if isinstance(each, int) else type(each) for each in told] == [
         1,
@@ -81,7 +85,7 @@ async def test_a_change_that_fails_leaves_its_neighbours_alone(writer: Writer, p
     assert stored(path) == [0, 1, 3, 5]
 
 
-async def test_a_change_alone_is_whole_or_not_at_all(writer: Writer, path: Path) -> None:
+async def test_a_change_alone_is_whole_or_not_at_all(writer: GroupCommitWriter, path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         await writer.run(add(1, 1))
     assert await writer.run(add(2)) == 2
@@ -98,14 +102,16 @@ def failing(code: int) -> Change:
 
 
 async def test_a_change_too_large_for_the_disk_does_not_stop_the_others(
-    writer: Writer, path: Path
+    writer: GroupCommitWriter, path: Path
 ) -> None:
     told = await together(writer, add(1), failing(sqlite3.SQLITE_FULL), add(2))
     assert [str(each) for each in told] == ["1", "no luck", "2"]
     assert stored(path) == [0, 1, 2]
 
 
-async def test_a_group_that_meets_a_lock_is_told_so_once(writer: Writer, path: Path) -> None:
+async def test_a_group_that_meets_a_lock_is_told_so_once(
+    writer: GroupCommitWriter, path: Path
+) -> None:
     told = await together(writer, add(1), failing(sqlite3.SQLITE_BUSY), add(2))
     assert [str(each) for each in told] == ["no luck"] * 3
     assert stored(path) == [0]
@@ -134,7 +140,7 @@ async def test_the_writer_outlives_connections_that_cannot_be_opened_or_rolled_b
             path, isolation_level=None, check_same_thread=False, factory=Stubborn
         )
 
-    writer = Writer(connect)
+    writer = GroupCommitWriter(connect)
     with pytest.raises(sqlite3.OperationalError, match="open"):
         await writer.run(add(1))
     assert await writer.run(add(2)) == 2
@@ -146,7 +152,9 @@ async def test_the_writer_outlives_connections_that_cannot_be_opened_or_rolled_b
     assert opened == 3
 
 
-async def test_several_loops_are_each_told_of_their_own(writer: Writer, path: Path) -> None:
+async def test_several_loops_are_each_told_of_their_own(
+    writer: GroupCommitWriter, path: Path
+) -> None:
     def elsewhere(number: int) -> int:
         return asyncio.run(writer.run(add(number)))
 
@@ -158,7 +166,7 @@ async def test_several_loops_are_each_told_of_their_own(writer: Writer, path: Pa
 
 
 async def test_a_caller_that_leaves_is_not_missed(
-    writer: Writer, path: Path, caplog: pytest.LogCaptureFixture
+    writer: GroupCommitWriter, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, go = threading.Event(), threading.Event()
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from webdata_nb.service import app
-from webdata_nb.service.store import outbox, sqlite
+from webdata_nb.service.store.sql import job_queue, job_store
+from webdata_nb.service.store.sql.outbox import SqlOutbox
+from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.webhooks.sender import Sender
 
 
@@ -25,21 +27,21 @@ def die(*_: Any, **__: Any) -> NoReturn:
     raise AssertionError
 
 
-_accept = sqlite.SqliteStore.accept
+_accept = SqliteStore.accept
 
 
-async def die_after_accepting(store: sqlite.SqliteStore, *told: Any, **named: Any) -> NoReturn:
+async def die_after_accepting(store: SqliteStore, *told: Any, **named: Any) -> NoReturn:
     """Store a job, then end."""
     await _accept(store, *told, **named)
     die()
 
 
 INSTANTS = {
-    "accept": (sqlite, "_key_values", die),
-    "accepted": (sqlite.SqliteStore, "accept", die_after_accepting),
-    "outbox": (outbox, "ended", die),
+    "accept": (job_store, "_remember_key", die),
+    "accepted": (SqliteStore, "accept", die_after_accepting),
+    "outbox": (job_queue, "add_end_delivery", die),
     "committed": (Sender, "post", die),
-    "mark": (outbox.Outbox, "settle", die),
+    "mark": (SqlOutbox, "record_attempt", die),
 }
 
 

@@ -28,8 +28,7 @@ from webdata_nb.contract.local import Runtime
 from webdata_nb.contract.signature import verify_signature
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.settings import LOCAL_ACCOUNT
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -120,7 +119,7 @@ async def limited(settings: Settings) -> None:
     """Give the one account of a local service a limit, so that its credits can be counted."""
     async with SqliteStore(settings.data_dir / "jobs.sqlite") as store:
         terms = Terms("team", MONTHLY, 1)
-        await Accounts(store).add(LOCAL_ACCOUNT, "local", terms, now=time())
+        await store.accounts.add(LOCAL_ACCOUNT, "local", terms, now=time())
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,16 +19,15 @@ from webdata_nb.errors import InvalidArgument, WebdataError
 
 if TYPE_CHECKING:
     from webdata_nb.service.credits.plans import Terms
-    from webdata_nb.service.store.accounts import Accounts, Usage
-    from webdata_nb.service.store.database import Database
+    from webdata_nb.service.store.account_records import AccountUsage
+    from webdata_nb.service.store.interface import AccountStore
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
-DATABASE: Final = "jobs.sqlite"
 GRACE_HOURS: Final = 24.0
 
-_Act = Callable[["Database", argparse.Namespace], Awaitable[None]]
-_ActOnAccounts = Callable[["Accounts", argparse.Namespace], Awaitable[None]]
+_Act = Callable[[Path, argparse.Namespace], Coroutine[None, None, None]]
+_ActOnAccounts = Callable[["AccountStore", argparse.Namespace], Awaitable[None]]
 _Directory = Callable[[str], Path]
 
 
@@ -51,15 +50,16 @@ class _Group:
     def action(self, name: str, act: _ActOnAccounts, text: str) -> argparse.ArgumentParser:
         """Add an action; `act` is run on the accounts of the data directory."""
 
-        async def on_accounts(database: Database, args: argparse.Namespace) -> None:
-            from webdata_nb.service.store.accounts import Accounts
+        async def on_accounts(directory: Path, args: argparse.Namespace) -> None:
+            from webdata_nb.service.store.backends import open_accounts
 
-            await act(Accounts(database), args)
+            async with open_accounts(directory) as accounts:
+                await act(accounts, args)
 
         return self.deed(name, on_accounts, text)
 
     def deed(self, name: str, act: _Act, text: str) -> argparse.ArgumentParser:
-        """Add an action; `act` is run on the database of the data directory."""
+        """Add an action; `act` is run on the data directory."""
         parser = self.plain(name, lambda args: self._run(act, args), text)
         parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the one that is served")
         return parser
@@ -79,23 +79,23 @@ class _Group:
 
         directory = self._present(args, made=args.action == "create")
         try:
-            asyncio.run(_on_database(directory, act, args))
+            asyncio.run(act(directory, args))
         except ServiceError as error:
             raise WebdataError(str(error)) from None
         except ValueError as error:
             raise InvalidArgument(str(error)) from None
         return 0
 
-    def on_file(
+    def blocking_action(
         self, name: str, act: Callable[[Path, argparse.Namespace], int], text: str
     ) -> argparse.ArgumentParser:
-        """Add an action; `act` is run on the database file of the data directory."""
+        """Add an action; `act` is run on the data directory, without an event loop."""
 
         def run(args: argparse.Namespace) -> int:
             from webdata_nb.service.errors import ServiceError
 
             try:
-                return act(self._present(args) / DATABASE, args)
+                return act(self._present(args), args)
             except ServiceError as error:
                 raise WebdataError(str(error)) from None
 
@@ -107,17 +107,12 @@ class _Group:
         """Return the data directory that a command is about."""
         given: Path | None = args.data_dir
         directory = given.absolute() if given else self._directory("team")
-        if not made and not (directory / DATABASE).exists():
+        from webdata_nb.service.store.backends import DATABASE_FILE
+
+        if not made and not (directory / DATABASE_FILE).exists():
             raise WebdataError(f"no service has its data in {directory}; name it with --data-dir")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return directory
-
-
-async def _on_database(directory: Path, act: _Act, args: argparse.Namespace) -> None:
-    from webdata_nb.service.store.database import Database
-
-    async with Database(directory / DATABASE) as database:
-        await act(database, args)
 
 
 # accounts
@@ -148,14 +143,14 @@ def _terms(args: argparse.Namespace, usual: str) -> Terms:
     return terms_of(args.plan or usual, args.monthly, args.concurrency)
 
 
-async def _create_account(accounts: Accounts, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.plans import DEFAULT
+async def _create_account(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.credits.plans import DEFAULT_PLAN
 
-    await _new_account(accounts, args.name, _terms(args, DEFAULT))
+    await _new_account(accounts, args.name, _terms(args, DEFAULT_PLAN))
     _note(f"created the account {args.name!r}; `webdata keys create --account` gives it a key")
 
 
-async def _new_account(accounts: Accounts, name: str, terms: Terms) -> str:
+async def _new_account(accounts: AccountStore, name: str, terms: Terms) -> str:
     from webdata_nb.service.api_keys import new_id
 
     account_id = new_id("account")
@@ -163,7 +158,7 @@ async def _new_account(accounts: Accounts, name: str, terms: Terms) -> str:
     return account_id
 
 
-async def _list_accounts(accounts: Accounts, _args: argparse.Namespace) -> None:
+async def _list_accounts(accounts: AccountStore, _args: argparse.Namespace) -> None:
     now = time.time()
     found = [await accounts.usage(each.id, now=now) for each in await accounts.all(now=now)]
     _table(
@@ -172,7 +167,7 @@ async def _list_accounts(accounts: Accounts, _args: argparse.Namespace) -> None:
     )
 
 
-def _usage_cells(usage: Usage) -> tuple[object, ...]:
+def _usage_cells(usage: AccountUsage) -> tuple[object, ...]:
     terms, balance = usage.account.terms, usage.account.balance
     return (
         usage.account.name,
@@ -187,7 +182,7 @@ def _usage_cells(usage: Usage) -> tuple[object, ...]:
     )
 
 
-async def _show_account(accounts: Accounts, args: argparse.Namespace) -> None:
+async def _show_account(accounts: AccountStore, args: argparse.Namespace) -> None:
     now = time.time()
     account = await accounts.named(args.name, now=now)
     usage = await accounts.usage(account.id, now=now)
@@ -206,7 +201,7 @@ async def _show_account(accounts: Accounts, args: argparse.Namespace) -> None:
     await _print_keys(accounts, account.id)
 
 
-async def _set_terms(accounts: Accounts, args: argparse.Namespace) -> None:
+async def _set_terms(accounts: AccountStore, args: argparse.Namespace) -> None:
     if args.plan is None and args.monthly is None and args.concurrency is None:
         raise InvalidArgument("give --plan, --monthly or --concurrency")
     now = time.time()
@@ -246,13 +241,13 @@ def _keys(group: _Group) -> None:
     topup.add_argument("credits", type=int, metavar="CREDITS")
 
 
-async def _create_key(accounts: Accounts, args: argparse.Namespace) -> None:
+async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     from webdata_nb.service.api_keys import key_hash, new_id, new_key
-    from webdata_nb.service.credits.plans import DEFAULT
+    from webdata_nb.service.credits.plans import DEFAULT_PLAN
 
     name, now = _checked(args.name), time.time()
     if args.account is None:
-        account_id = await _new_account(accounts, name, _terms(args, DEFAULT))
+        account_id = await _new_account(accounts, name, _terms(args, DEFAULT_PLAN))
     elif (args.plan, args.monthly, args.concurrency) == (None, None, None):
         account_id = (await accounts.named(args.account, now=now)).id
     else:
@@ -266,14 +261,14 @@ async def _create_key(accounts: Accounts, args: argparse.Namespace) -> None:
     print(key)
 
 
-async def _list_keys(accounts: Accounts, args: argparse.Namespace) -> None:
+async def _list_keys(accounts: AccountStore, args: argparse.Namespace) -> None:
     account_id = None
     if args.account is not None:
         account_id = (await accounts.named(args.account, now=time.time())).id
     await _print_keys(accounts, account_id)
 
 
-async def _print_keys(accounts: Accounts, account_id: str | None) -> None:
+async def _print_keys(accounts: AccountStore, account_id: str | None) -> None:
     now = time.time()
     _table(
         ("key", "name", "account", "created", "state"),
@@ -290,7 +285,7 @@ def _state(ends_at: float | None, now: float) -> str:
     return f"{'valid until' if ends_at > now else 'ended'} {_day(ends_at)}"
 
 
-async def _rotate_key(accounts: Accounts, args: argparse.Namespace) -> None:
+async def _rotate_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     from webdata_nb.service.api_keys import key_hash, new_id, new_key
 
     if not 0 <= args.grace <= 24 * 365:
@@ -302,16 +297,16 @@ async def _rotate_key(accounts: Accounts, args: argparse.Namespace) -> None:
     print(key)
 
 
-async def _revoke_key(accounts: Accounts, args: argparse.Namespace) -> None:
+async def _revoke_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     await accounts.end_key(args.key, at=time.time())
     _note(f"{args.key} opens nothing any more")
 
 
-async def _top_up(accounts: Accounts, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.plans import MOST_CREDITS
+async def _top_up(accounts: AccountStore, args: argparse.Namespace) -> None:
+    from webdata_nb.service.credits.plans import MAX_CREDITS
 
-    if not 1 <= args.credits <= MOST_CREDITS:
-        raise InvalidArgument(f"CREDITS is a whole number from 1 to {MOST_CREDITS}")
+    if not 1 <= args.credits <= MAX_CREDITS:
+        raise InvalidArgument(f"CREDITS is a whole number from 1 to {MAX_CREDITS}")
     account = await accounts.top_up(args.account, args.credits, now=time.time())
     _note(f"{args.account!r} has {account.balance.topup_left} credits that do not expire")
 
@@ -325,15 +320,16 @@ def _secrets(group: _Group) -> None:
     group.plain("new-key", _new_secret_key, "Print a new key for WEBDATA_SECRET_KEY.")
 
 
-async def _rotate_secrets(database: Database, _args: argparse.Namespace) -> None:
+async def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
     from webdata_nb.service.encryption import KEY_FILE, KeyFile
     from webdata_nb.service.settings import secret_keys, vault_of
-    from webdata_nb.service.store.key_rotation import Secrets
+    from webdata_nb.service.store.backends import open_store
 
-    directory, keys = database.path.parent, secret_keys()
+    keys = secret_keys()
     if not keys:
         await asyncio.to_thread(KeyFile(directory / KEY_FILE).rotate)
-    done, lost = await Secrets(database, vault_of(directory, keys)).reseal()
+    async with open_store(directory, vault_of(directory, keys)) as store:
+        done, lost = await store.secrets.reencrypt()
     _note(f"sealed the secrets of {done} jobs with the first key")
     if lost:
         raise WebdataError(f"the secrets of {lost} jobs were sealed with a key that is not here")
@@ -351,30 +347,30 @@ def _new_secret_key(_args: argparse.Namespace) -> int:
 
 def _store(group: _Group) -> None:
     text = "Look for damage and contradictions in the database; the service may run meanwhile."
-    group.on_file("check", _check_store, text)
+    group.blocking_action("check", _check_store, text)
     text = "Copy the database to a new file; the service may run meanwhile."
-    backup = group.on_file("backup", _backup_store, text)
+    backup = group.blocking_action("backup", _backup_store, text)
     backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
 
 
-def _check_store(database: Path, _args: argparse.Namespace) -> int:
-    from webdata_nb.service.store.check import check
+def _check_store(directory: Path, _args: argparse.Namespace) -> int:
+    from webdata_nb.service.store.backends import check_store
 
-    findings = check(database)
-    for finding in findings:
-        print(f"{finding.check}: {f'{len(finding.problems)} wrong' if finding.problems else 'ok'}")
-        for problem in finding.problems:
+    results = check_store(directory)
+    for result in results:
+        print(f"{result.check}: {f'{len(result.problems)} wrong' if result.problems else 'ok'}")
+        for problem in result.problems:
             print(f"  {problem}")
-    return int(any(finding.problems for finding in findings))
+    return int(any(result.problems for result in results))
 
 
-def _backup_store(database: Path, args: argparse.Namespace) -> int:
+def _backup_store(directory: Path, args: argparse.Namespace) -> int:
     from webdata_nb.service.encryption import KEY_FILE
-    from webdata_nb.service.store.backup import backup
+    from webdata_nb.service.store.backends import back_up_store
 
-    size = backup(database, args.file.absolute())
+    size = back_up_store(directory, args.file.absolute())
     _note(f"wrote {args.file}, {size} bytes")
-    if (key := database.with_name(KEY_FILE)).exists():
+    if (key := directory / KEY_FILE).exists():
         _note(f"what is encrypted in it opens with the key in {key}; keep that apart from it")
     return 0
 

@@ -1,30 +1,29 @@
-"""The composition root: settings in, a running service out."""
+"""The composition root: opens the parts of a service, and serves until it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
-from typing import Any, Final
+from typing import Final
 
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
-from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.listing import Listing
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.errors import ServiceError, StoreUnavailable
+from webdata_nb.service.errors import ServiceError
 from webdata_nb.service.http.compression import Compressed
 from webdata_nb.service.http.connections import Connections, room
 from webdata_nb.service.http.gate import CallerOf, Gate, local_callers
@@ -33,45 +32,39 @@ from webdata_nb.service.local_lifetime import Lifetime
 from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.logs import Caller, Shape, set_up
 from webdata_nb.service.observability.metrics import Metrics, Stored
-from webdata_nb.service.routes import creatives, health, local
+from webdata_nb.service.routes import health, local
+from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
-from webdata_nb.service.routes.job_start import AppState
-from webdata_nb.service.routes.response_cache import Shelf
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.search.catalog import ProviderCatalog
 from webdata_nb.service.search.providers.endpoint import ProviderQueues
 from webdata_nb.service.search.providers.local import LocalProvider
 from webdata_nb.service.server import (
-    COLLECTOR,
-    SWITCH_S,
+    GC_THRESHOLDS,
+    SWITCH_INTERVAL_S,
     Server,
-    bounded_end,
-    give_memory_back,
+    limited_shutdown,
     listen,
-    measured,
-    signals,
+    serve_metrics,
+    stop_on_signals,
+    tune_malloc,
 )
 from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.deletion import Expiry
+from webdata_nb.service.store.backends import open_store, open_text_index, schema_version
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.outbox import Outbox
-from webdata_nb.service.store.queries import schema_version
+from webdata_nb.service.store.interface import AccountStore, Store
 from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.spool import Spool
-from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.store.text_index import TextIndex
+from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.webhooks.callbacks import Webhooks
 from webdata_nb.service.webhooks.deliver import Deliverer
-from webdata_nb.service.webhooks.sender import Sender, policy
-from webdata_nb.service.work.cleanup import Janitor
-from webdata_nb.service.work.egress import Ways
-from webdata_nb.service.work.engines import Engines
-from webdata_nb.service.work.events import Hub
+from webdata_nb.service.webhooks.sender import Sender, webhook_policy
+from webdata_nb.service.work.background_indexer import BackgroundIndexer
+from webdata_nb.service.work.engines import EgressRoutes, JobEngines
+from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.retention import Janitor
 from webdata_nb.service.work.runner import LocalRunner
 from webdata_nb.service.work.watchdog import Watchdog
 from webdata_nb.service.workers.pool import PagePool, default_workers
@@ -79,102 +72,20 @@ from webdata_nb.service.workers.pool import PagePool, default_workers
 log = logging.getLogger("webdata_nb.service")
 
 PAGE_WORKERS: Final = default_workers()
-# Pages are indexed once their job is over and nothing else waits for the processor.
-INDEX_AFTER_S: Final = 1.0
-# After a failure of that.
-INDEX_AGAIN_S: Final = 10.0
-# Between two looks for what is past its time outside the database: files, replies in memory.
-SWEEP_EVERY_S: Final = 600.0
-# How long a scrape of the metrics may wait for the store.
-SCRAPE_S: Final = 5.0
-# Sessions whose settings are kept as jobs take them.
-LEASES_KNOWN: Final = 64
-
-
-class Background:
-    """Does what can wait when a job ends: tells of it, and indexes it when nothing else is due."""
-
-    def __init__(
-        self,
-        store: Store,
-        indexer: Indexer,
-        wake_webhooks: Callable[[], None],
-        metrics: Metrics,
-    ) -> None:
-        self._store, self._indexer, self._metrics = store, indexer, metrics
-        self._wake_webhooks = wake_webhooks
-        self._due = asyncio.Event()
-        self._due.set()
-
-    def finished(self, ended: JobSnapshot) -> None:
-        """Note that a job ended."""
-        job = ended.job
-        self._due.set()
-        if job.request.get("webhook_url") is not None:
-            self._wake_webhooks()
-        chain = job.outcome.get("fallback_chain", [])
-        asked = [(each["provider"], each["status"]) for each in chain]
-        self._metrics.ended(job.kind, job.state.value, ended.receipt.counts, asked)
-
-    async def run(self) -> None:
-        """Index, for ever."""
-        while True:
-            await self._due.wait()
-            await asyncio.sleep(INDEX_AFTER_S)
-            self._due.clear()
-            if not await self._caught_up():
-                self._due.set()
-
-    async def _caught_up(self) -> bool:
-        try:
-            return await self._indexer.catch_up(busy=self._busy)
-        except StoreUnavailable as trouble:
-            log.warning("pages are not indexed for local search: %s; trying again", trouble)
-        except Exception:
-            log.exception("pages could not be indexed for local search; trying again")
-        await asyncio.sleep(INDEX_AGAIN_S)
-        return False
-
-    async def _busy(self) -> bool:
-        return await self._store.active_jobs() > 0
+# Between two deletions of old files of creatives and of cached replies.
+SWEEP_INTERVAL_S: Final = 600.0
+# How long a request for the metrics may wait for the store.
+METRICS_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedSettings:
-    """A job takes its settings from the session that starts it."""
-
-    lifetime: Lifetime
-    creatives: Creatives = NO_CREATIVES
-    _told: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = field(
-        default_factory=dict, repr=False
-    )
-
-    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
-        """See `Sessions.context_of`."""
-        bound = self.lifetime.settings_of(lease_id)
-        known = self._told.get(lease_id)
-        if known is None or known[0] is not bound:
-            # Creatives are no jobs: their token has no business in the database.
-            told = bound.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
-            known = self._told[lease_id] = bound, told
-            while len(self._told) > LEASES_KNOWN:
-                del self._told[next(iter(self._told))]
-        return known[1]
-
-    def creatives_of(self, lease_id: str | None) -> Creatives:
-        """See `Sessions.creatives_of`."""
-        bound = self.lifetime.settings_of(lease_id).creatives
-        return self.creatives if bound == NO_CREATIVES else bound
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """An open service: what answers requests, and how busy it is."""
+class RunningService:
+    """An open service: its application, and what says whether it is in use."""
 
     app: ASGIApp
     routes: Sequence[BaseRoute]
     metrics: Metrics
-    active_jobs: Callable[[], Awaitable[int]]
+    pending_work: Callable[[], Awaitable[int]]
 
 
 @asynccontextmanager
@@ -185,197 +96,220 @@ async def service(
     stop: Callable[[], None],
     *,
     clock: Callable[[], float] = time,
-) -> AsyncIterator[Running]:
-    """Open everything in its order, yield the application, close everything in reverse."""
+) -> AsyncIterator[RunningService]:
+    """Open all parts in order, yield the service, close them in reverse order."""
     async with AsyncExitStack() as stack:
-        path = settings.data_dir / "jobs.sqlite"
-        store = await stack.enter_async_context(SqliteStore(path, settings.vault))
-        index = await stack.enter_async_context(TextIndex(settings.data_dir / "index.sqlite"))
-        await store.void_leases()
-        accounts = Accounts(store)
-        await accounts.void_calls()
-        if settings.mode == "local":
-            await store.add_account(LOCAL_ACCOUNT, "the user of this machine", now=time())
-        policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
-        pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
-        throttle = HostThrottle()
-        ways = await stack.enter_async_context(
-            Ways(policy, settings.user_agent, throttle, pages, settings.upstream)
-        )
+        store = await _open_store(stack, settings)
+        index = await stack.enter_async_context(open_text_index(settings.data_dir))
+        spool = SpoolDirectory(settings.data_dir / "spool")
+        throttle, events, retry, metrics = HostThrottle(), JobEvents(), StoreRetry(), Metrics()
+        metrics.registry.register(Stored(_state_counts(store, asyncio.get_running_loop())))
         indexer = Indexer(store, index)
-        retry = StoreRetry()
-        webhooks = await _webhooks(stack, store, settings, port, clock=clock, retry=retry)
-        metrics = Metrics()
-        metrics.registry.register(Stored(_counts(store, asyncio.get_running_loop())))
-        background = Background(store, indexer, webhooks.wake, metrics)
-        catalog = ProviderCatalog(LocalProvider(index, indexer), ProviderQueues())
-        spool = Spool(settings.data_dir / "spool")
-        engines = Engines(ways, catalog, settings.providers, spool)
-        hub = Hub()
-        runner = LocalRunner(
-            store,
-            hub,
-            Watchdog(engines.run, fired=metrics.stalled, stall_s=settings.stall_s).run,
-            finished=background.finished,
-            forget=spool.forget,
-            retry=retry,
+        background_indexer = BackgroundIndexer(store, indexer)
+        engines = JobEngines(
+            await _open_egress(stack, settings, port, throttle),
+            ProviderCatalog(LocalProvider(index, indexer), ProviderQueues()),
+            settings.providers,
+            spool,
         )
-        sessions = LeasedSettings(lifetime, settings.providers.creatives)
-        listing = Listing(
-            Sources(throttle),
-            Seal.kept_in(settings.data_dir),
-            FileStore(settings.data_dir / "creatives"),
-            Readers(),
-        )
+        webhooks = await _open_webhooks(stack, settings, port, store, retry=retry, clock=clock)
+
+        def on_job_end(ended: JobSnapshot) -> None:
+            background_indexer.notify()
+            if ended.job.request.get("webhook_url") is not None:
+                webhooks.wake()
+            _count_job(metrics, ended)
+
+        watchdog = Watchdog(engines.run, fired=metrics.stalled, stall_s=settings.stall_s)
         state = AppState(
-            store,
-            accounts,
-            runner,
-            hub,
-            policy,
-            sessions,
-            ways.check_device,
-            ways.check_browser,
-            engines.listing,
-            engines.check_extract,
-            webhooks,
-            retry,
+            store=store,
+            engines=engines,
+            runner=LocalRunner(
+                store,
+                events,
+                watchdog.run,
+                on_end=on_job_end,
+                delete_spooled=spool.delete,
+                retry=retry,
+            ),
+            events=events,
+            webhooks=webhooks,
+            creatives=_creatives(settings.data_dir, throttle),
+            sessions=LeasedSessions(lifetime, settings.providers.creatives),
+            retry=retry,
             retention=settings.retention,
             clock=clock,
         )
-        janitor = Janitor(
-            Expiry(store), accounts, index, spool, retention=settings.retention, clock=clock
-        )
-        stack.push_async_callback(_end, asyncio.create_task(janitor.run()))
-        stack.push_async_callback(_end, asyncio.create_task(background.run()))
-        stack.push_async_callback(_end, asyncio.create_task(loop_lag.watch(metrics.lagged)))
-        stack.push_async_callback(_end, asyncio.create_task(_sweep(listing.files, state.shelf)))
-        await runner.start()
-        stack.push_async_callback(runner.close)
-        control = local.routes(lifetime, state.store.active_jobs, stop, schema_version())
-        app = Application(control if settings.mode == "local" else ())
-        app.state.app_state = state
-        app.state.counter = creatives.Counter(listing, ways)
-        app.state.readiness = health.Readiness(store, settings.data_dir, retry)
-        gate = Compressed(_gate(app, settings.mode, state, lifetime, settings.clients.per_account))
-        templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
-        yield Running(Traced(gate, templates, metrics), app.routes, metrics, _busy(store, webhooks))
+        janitor = Janitor(store, index, spool, retention=settings.retention, clock=clock)
+        _run_in_background(stack, janitor.run())
+        _run_in_background(stack, background_indexer.run())
+        _run_in_background(stack, loop_lag.watch(metrics.lagged))
+        _run_in_background(stack, _sweep(state))
+        await state.runner.start()
+        stack.push_async_callback(state.runner.close)
+        yield _running_service(settings, lifetime, stop, state, metrics)
 
 
-def _counts(
-    store: SqliteStore, loop: asyncio.AbstractEventLoop
-) -> Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]:
-    """Return what a scrape, on a thread of its own, asks of the store, whose loop is this one."""
-
-    async def look() -> dict[str, dict[tuple[str, ...], int]]:
-        jobs, deliveries = await store.read("job_counts"), await store.read("delivery_counts")
-        return {
-            "jobs": {(row["kind"], row["state"]): row["n"] for row in jobs},
-            "deliveries": {(row["state"],): row["n"] for row in deliveries},
-        }
-
-    return lambda: asyncio.run_coroutine_threadsafe(look(), loop).result(SCRAPE_S)
+async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
+    """Open the store, and take over the work of the process before this one."""
+    store = await stack.enter_async_context(open_store(settings.data_dir, settings.vault))
+    await store.expire_leases()
+    await store.accounts.expire_calls()
+    await store.outbox.expire_leases()
+    if settings.mode == "local":
+        await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=time())
+    return store
 
 
-def _busy(store: Store, webhooks: Webhooks) -> Callable[[], Awaitable[int]]:
-    """Return what keeps a managed service up: jobs under way, and what is still to be told."""
+async def _open_egress(
+    stack: AsyncExitStack, settings: ServiceSettings, port: int, throttle: HostThrottle
+) -> EgressRoutes:
+    policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
+    pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
+    routes = EgressRoutes(policy, settings.user_agent, throttle, pages, settings.upstream)
+    return await stack.enter_async_context(routes)
 
-    async def busy() -> int:
-        return await store.active_jobs() + await webhooks.outbox.pending()
 
-    return busy
-
-
-async def _webhooks(
+async def _open_webhooks(
     stack: AsyncExitStack,
-    store: SqliteStore,
     settings: ServiceSettings,
     port: int,
+    store: Store,
     *,
-    clock: Callable[[], float],
     retry: StoreRetry,
+    clock: Callable[[], float],
 ) -> Webhooks:
-    """Open the way to callers' endpoints, and begin to empty the outbox."""
+    """Open the egress to callers' endpoints, and start to send what is due."""
     choice = settings.webhooks
-    outbox = Outbox(store)
-    await outbox.void_leases()
-    allowed = policy(settings.allow_networks, own_port=port, loopback=choice.loopback)
     sender = await stack.enter_async_context(
         Sender(
-            allowed,
+            webhook_policy(settings.allow_networks, own_port=port, loopback=choice.loopback),
             settings.user_agent,
             loopback=choice.loopback,
             upstream=settings.upstream,
         )
     )
-    deliverer = Deliverer(outbox, store, sender, clock, retry)
-    stack.push_async_callback(_end, asyncio.create_task(deliverer.run()))
-    return Webhooks(outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
+    deliverer = Deliverer(store.outbox, store, sender, clock, retry)
+    _run_in_background(stack, deliverer.run())
+    return Webhooks(store.outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
 
 
-async def _sweep(files: FileStore, shelf: Shelf) -> None:
-    """Remove downloaded files past their time, and replies kept in memory, for ever."""
-    while True:
-        shelf.clear()
-        try:
-            await asyncio.to_thread(files.sweep, time())
-        except OSError:
-            log.exception("old files could not be removed; trying again later")
-        await asyncio.sleep(SWEEP_EVERY_S)
+def _creatives(data_dir: Path, throttle: HostThrottle) -> Listing:
+    files = FileStore(data_dir / "creatives")
+    return Listing(Sources(throttle), Seal.kept_in(data_dir), files, Readers())
 
 
-def _gate(
-    app: ASGIApp, mode: Mode, state: AppState, lifetime: Lifetime, per_account: int
-) -> ASGIApp:
-    callers = (
-        local_callers(lifetime.token, LOCAL_ACCOUNT) if mode == "local" else _keys(state.accounts)
+def _running_service(
+    settings: ServiceSettings,
+    lifetime: Lifetime,
+    stop: Callable[[], None],
+    state: AppState,
+    metrics: Metrics,
+) -> RunningService:
+    """Return the application behind gate, compression and request log."""
+    is_local = settings.mode == "local"
+    control = local.routes(lifetime, state.store.active_jobs, stop, schema_version())
+    app = Application(control if is_local else ())
+    app.state.app_state = state
+    app.state.readiness = health.Readiness(state.store, settings.data_dir, state.retry)
+    gate = Gate(
+        app,
+        caller_of=(
+            local_callers(lifetime.token, LOCAL_ACCOUNT)
+            if is_local
+            else _callers_by_key(state.store.accounts)
+        ),
+        loopback_only=is_local,
+        per_account=settings.clients.per_account,
     )
-    return Gate(app, caller_of=callers, loopback_only=mode == "local", per_account=per_account)
+    templates = {each.endpoint: each.path for each in app.routes if isinstance(each, Route)}
+
+    async def pending_work() -> int:
+        return await state.store.active_jobs() + await state.store.outbox.pending()
+
+    return RunningService(
+        Traced(Compressed(gate), templates, metrics), app.routes, metrics, pending_work
+    )
 
 
-def _keys(accounts: Accounts) -> CallerOf:
+def _callers_by_key(accounts: AccountStore) -> CallerOf:
     async def caller_of(key: str) -> Caller | None:
         return await accounts.caller(key_hash(key), now=time()) if key else None
 
     return caller_of
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+def _state_counts(
+    store: Store, loop: asyncio.AbstractEventLoop
+) -> Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]:
+    """Return what reads the store's counts from the metrics' thread; the store's loop is `loop`."""
+
+    def read_counts() -> Mapping[str, Mapping[tuple[str, ...], int]]:
+        counts = asyncio.run_coroutine_threadsafe(store.state_counts(), loop)
+        result = counts.result(METRICS_TIMEOUT_S)
+        return {"jobs": result.jobs, "deliveries": result.deliveries}
+
+    return read_counts
+
+
+def _count_job(metrics: Metrics, ended: JobSnapshot) -> None:
+    chain = ended.job.outcome.get("fallback_chain", [])
+    attempts = [(each["provider"], each["status"]) for each in chain]
+    metrics.ended(ended.job.kind, ended.job.state.value, ended.receipt.counts, attempts)
+
+
+async def _sweep(state: AppState) -> None:
+    """Delete old files of creatives and all cached replies, forever."""
+    while True:
+        state.shelf.clear()
+        try:
+            await asyncio.to_thread(state.creatives.files.sweep, time())
+        except OSError:
+            log.exception("old files could not be removed; trying again later")
+        await asyncio.sleep(SWEEP_INTERVAL_S)
+
+
+def _run_in_background(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
+    """Run `work` until the stack is closed."""
+    stack.push_async_callback(_cancel, asyncio.create_task(work))
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 async def _run(
-    settings: ServiceSettings, lifetime: Lifetime, stop_begins: Callable[[], None]
+    settings: ServiceSettings, lifetime: Lifetime, shutdown_begins: Callable[[], None]
 ) -> None:
-    """Serve until a signal, a control call or idleness ends it."""
+    """Serve until a signal, a control call or idleness stops the service."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    most = room()
-    with listen(settings.host, settings.port) as sock, signals(loop, stopping):
+    max_connections = room()
+    with listen(settings.host, settings.port) as sock, stop_on_signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
-            with measured(settings.metrics, running.metrics.registry):
+            with serve_metrics(settings.metrics, running.metrics.registry):
                 refused = running.metrics.refused
-                connections = Connections(settings.clients, most=most, refused=refused)
+                connections = Connections(settings.clients, most=max_connections, refused=refused)
                 server = Server(running.app, connections)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
-                beside = asyncio.create_task(lifetime.watch(running.active_jobs, stopping.set))
+                watching = asyncio.create_task(lifetime.watch(running.pending_work, stopping.set))
                 _announce(settings, port, lifetime)
                 await stopping.wait()
-                stop_begins()
+                shutdown_begins()
                 lifetime.retire()
                 server.should_exit = True
                 await serving
-                await _end(beside)
+                await _cancel(watching)
 
 
 def _announce(settings: ServiceSettings, port: int, lifetime: Lifetime) -> None:
-    """Let clients find the service; the socket listens already and holds early callers."""
+    """Publish the service's address; the socket already queues early connections."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if settings.mode == "local":
         lifetime.publish(f"http://{host}:{port}")
-    print(f"webdata_nb {__version__} serves http://{host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - a command's own word
+    print(f"webdata_nb {__version__} serves http://{host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - a command prints
 
 
 def serve(
@@ -448,9 +382,9 @@ def serve(
         The exit code: 0 after a stop that was asked for, 1 when the service could not start.
     """
     set_up(log_format)
-    give_memory_back()
-    gc_tuning.calm(*COLLECTOR)
-    sys.setswitchinterval(SWITCH_S)
+    tune_malloc()
+    gc_tuning.calm(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         settings = ServiceSettings.checked(
             host=host,
@@ -479,8 +413,8 @@ def serve(
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1
     try:
-        with bounded_end() as stop_begins:
-            asyncio.run(_run(settings, lifetime, stop_begins))
+        with limited_shutdown() as shutdown_begins:
+            asyncio.run(_run(settings, lifetime, shutdown_begins))
     except (ServiceError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1

@@ -1,4 +1,4 @@
-"""The process around a service: its socket, its server, its signals, its memory, its end."""
+"""The process of a service: socket, HTTP server, signals, memory settings, shutdown."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ from webdata_nb.service.http.connections import Admission, Connections
 
 log = logging.getLogger("webdata_nb.service")
 
-# How long replies under way may take when the service stops; jobs go on after the next start.
-GRACE_S: Final = 3
-# How long a stop may take in all, with two seconds to spare for a slow machine.
-END_S: Final = 8.0
+# How long open replies may take when the service stops; jobs continue after the next start.
+REPLY_GRACE_S: Final = 3
+# How long a shutdown may take; the promise is ten seconds.
+SHUTDOWN_S: Final = 8.0
 # glibc's M_ARENA_MAX, M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h).
 _MALLOC: Final = {-8: 2, -1: 8 * 1024 * 1024, -3: 256 * 1024}
-# When Python looks for cycles: a crawl makes objects by the thousand, and by default the looks took
-# a tenth of the loop's time.
-COLLECTOR: Final = (10_000, 20, 50)
-# Seconds that a thread runs before another gets its turn. The loop may wait as long for a thread
-# that computes whenever it reads or writes a socket, several times a request; Python's own value is
-# 5 ms.
-SWITCH_S: Final = 0.001
+# For `gc.set_threshold`: a crawl creates objects by the thousand, and with Python's own thresholds
+# the garbage collector took a tenth of the event loop's time.
+GC_THRESHOLDS: Final = (10_000, 20, 50)
+# For `sys.setswitchinterval`: the event loop may wait that long for a busy thread each time it
+# uses a socket, several times a request. Python's own value is 5 ms.
+SWITCH_INTERVAL_S: Final = 0.001
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket.
 
-    Made with IPPROTO_TCP, because asyncio sets TCP_NODELAY on such sockets alone: without it
-    each reply waits some 40 ms for an acknowledgement.
+    It has IPPROTO_TCP, because asyncio sets TCP_NODELAY on such sockets only: without it each reply
+    waits some 40 ms for an acknowledgement.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -54,13 +53,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """A server that leaves signals to `signals`: there is more to close than sockets."""
+    """A server that leaves signals to `stop_on_signals`: there is more to close than sockets."""
 
     def __init__(self, app: ASGIApp, connections: Connections) -> None:
         super().__init__(
             uvicorn.Config(
                 Admission(app, connections),
-                # uvicorn calls it as it would the class.
+                # uvicorn calls it like a class.
                 http=cast("type[asyncio.Protocol]", connections.protocol),
                 proxy_headers=False,
                 ws="none",
@@ -68,7 +67,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 lifespan="off",
                 server_header=False,
-                timeout_graceful_shutdown=GRACE_S,
+                timeout_graceful_shutdown=REPLY_GRACE_S,
             )
         )
 
@@ -79,8 +78,8 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def measured(at: tuple[str, int] | None, registry: CollectorRegistry) -> Iterator[None]:
-    """Show the metrics at an address of their own, to whoever can reach it."""
+def serve_metrics(at: tuple[str, int] | None, registry: CollectorRegistry) -> Iterator[None]:
+    """Serve the metrics at their own address, without authentication."""
     if at is None:
         yield
         return
@@ -96,15 +95,15 @@ def measured(at: tuple[str, int] | None, registry: CollectorRegistry) -> Iterato
 
 
 @contextmanager
-def signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[None]:
-    """Turn the signals that ask a process to end into a graceful stop."""
+def stop_on_signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[None]:
+    """Stop gracefully on the signals that ask a process to end."""
 
-    def ask(_number: int, _frame: object) -> None:
+    def request_stop(_number: int, _frame: object) -> None:
         loop.call_soon_threadsafe(stopping.set)
 
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, ask) for number in numbers}
+    before = {number: signal.signal(number, request_stop) for number in numbers}
     try:
         yield
     finally:
@@ -113,13 +112,13 @@ def signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterato
 
 
 @contextmanager
-def bounded_end() -> Iterator[Callable[[], None]]:
-    """Give what is called when a stop begins: from then on the process ends in time.
+def limited_shutdown() -> Iterator[Callable[[], None]]:
+    """Yield a function to call when a shutdown begins; the process then exits within `SHUTDOWN_S`.
 
-    A thread that never returns would keep it for ever. Nothing is lost by an end without its
-    ceremony: what is answered is on disk, as it must be for a process that the kernel kills.
+    A thread that does not return would block the exit forever. Nothing is lost by a forced exit:
+    what the service has answered is on disk.
     """
-    timer = threading.Timer(END_S, _end_now)
+    timer = threading.Timer(SHUTDOWN_S, _exit_now)
     timer.daemon = True
     try:
         yield timer.start
@@ -127,17 +126,17 @@ def bounded_end() -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _end_now() -> None:
-    log.warning("not everything ended within %g s; jobs go on after the next start", END_S)
+def _exit_now() -> None:
+    log.warning("not everything ended within %g s; jobs go on after the next start", SHUTDOWN_S)
     logging.shutdown()
     os._exit(0)
 
 
-def give_memory_back() -> None:
-    """Have the C library return what rows and pages leave behind.
+def tune_malloc() -> None:
+    """Make glibc return free memory to the system.
 
-    By itself glibc keeps an arena for each thread, and learns from large buffers to keep ever
-    more of them: a service that has passed on a thousand pages then holds half as much again.
+    By default glibc has an arena for each thread, and raises its thresholds with large buffers:
+    after a thousand pages a service would hold half as much memory again.
     """
     if not sys.platform.startswith("linux"):
         return

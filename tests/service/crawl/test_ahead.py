@@ -14,7 +14,7 @@ import pytest
 
 from tests.site.document import document
 from tests.site.server import Site
-from tests.stores.suite import ALICE, new_job
+from tests.stores.jobs import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.crawl import engine as crawl
@@ -22,13 +22,13 @@ from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.store.spool import Spool
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.spool import SpoolDirectory
+from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.work.egress import Ways
-from webdata_nb.service.work.events import Hub
-from webdata_nb.service.work.job_context import Assignment, LeasedJob
+from webdata_nb.service.work.engines import EgressRoutes
+from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.job_context import LeasedJob
 
 PAGES = [f"/p{n}" for n in range(6)]
 
@@ -61,7 +61,7 @@ class House:
     async def rows(self) -> list[dict[str, Any]]:
         async with SqliteStore(self._data / "jobs.sqlite") as store:
             job = (await store.jobs(ALICE, limit=1))[0]
-            pages = await store.pages(ALICE, job.id, start=0, count=99)
+            pages = await store.rows(ALICE, job.id, start=0, count=99)
         return [orjson.loads(page) for page in pages]
 
     def files(self) -> list[Path]:
@@ -69,15 +69,15 @@ class House:
 
     @asynccontextmanager
     async def attempt(
-        self, *, most_bytes: int = 10**6
+        self, *, max_bytes: int = 10**6
     ) -> AsyncIterator[tuple[Readers, asyncio.Task[object]]]:
         """Run the crawl as far as the block lets it; what is left then is what a kill leaves."""
-        readers, spool = Readers(), Spool(self.spool_dir, most_bytes=most_bytes)
-        ways = Ways(EgressPolicy("local"), "test", HostThrottle(), readers)
+        readers, spool = Readers(), SpoolDirectory(self.spool_dir, max_bytes=max_bytes)
+        ways = EgressRoutes(EgressPolicy("local"), "test", HostThrottle(), readers)
         async with SqliteStore(self._data / "jobs.sqlite") as store, ways:
             context = await self._context(store)
-            way = await ways.of({})
-            with suppress(asyncio.CancelledError), spool.of(context.job.id) as files:
+            way = await ways.route_for({})
+            with suppress(asyncio.CancelledError), spool.open(context.job.id) as files:
                 tools = crawl.CrawlResources(way.visitor, way.polite, way.robots, "test", files)
                 task = asyncio.create_task(crawl.run(context, self.request, tools))
                 yield readers, task
@@ -88,12 +88,12 @@ class House:
 
     async def _context(self, store: SqliteStore) -> LeasedJob:
         now = time.time()
-        await store.add_account(ALICE, "Alice", now=now)
+        await store.accounts.ensure(ALICE, "Alice", now=now)
         if not await store.jobs(ALICE, limit=1):
             await store.accept(new_job(), now=now)
-        await store.void_leases()
+        await store.expire_leases()
         [found] = await store.claim(f"w{now}", lease_s=60, now=now)
-        return LeasedJob(Assignment(*found), store, Hub())
+        return LeasedJob(*found, store, JobEvents())
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ async def test_without_room_to_keep_a_page_its_worker_waits_for_it(
     tmp_path: Path, site: Site
 ) -> None:
     house = House(tmp_path, site, concurrency=2)
-    async with house.attempt(most_bytes=0) as (readers, task):
+    async with house.attempt(max_bytes=0) as (readers, task):
         await until_waiting(readers, 2)
         assert house.files() == []
         readers.go_on.set()
@@ -172,9 +172,9 @@ async def test_rows_do_not_tell_how_far_workers_ran_ahead(
     tmp_path: Path, site: Site, strategy: str
 ) -> None:
     tables = []
-    for name, most_bytes in (("ahead", 10**6), ("behind", 0)):
+    for name, max_bytes in (("ahead", 10**6), ("behind", 0)):
         house = House(tmp_path / name, site, concurrency=2, crawl_strategy=strategy)
-        async with house.attempt(most_bytes=most_bytes) as (readers, task):
+        async with house.attempt(max_bytes=max_bytes) as (readers, task):
             readers.go_on.set()
             await task
         tables.append([(row["url"], row["markdown"]) for row in await house.rows()])

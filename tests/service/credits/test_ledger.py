@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.service.credits import ledger
-from webdata_nb.service.credits.ledger import Balance, Hold, Line
+from webdata_nb.service.credits.ledger import Balance, LedgerLine, Reservation
 from webdata_nb.service.credits.plans import PLANS, Terms, terms_of
-from webdata_nb.service.credits.weights import CATALOG, PRICES, Charge
+from webdata_nb.service.credits.weights import CATALOG, WEIGHTS, Charge
 
 counts = st.integers(0, 500)
 balances = st.builds(Balance, counts, counts, st.just(100.0))
 charges = st.lists(
     st.builds(
         lambda which, units: Charge(which[0], which[1], units),
-        st.sampled_from(sorted(PRICES)),
+        st.sampled_from(sorted(WEIGHTS)),
         counts,
     ),
     max_size=4,
@@ -39,7 +39,7 @@ def test_a_reservation_takes_all_of_it_or_nothing_and_the_month_first(
         assert needed > balance.left
         return
     hold, lines = taken
-    left = ledger.after(balance, lines)
+    left = ledger.apply(balance, lines)
     assert hold.monthly + hold.topup == needed == balance.left - left.left
     assert min(left.monthly_left, left.topup_left) >= 0
     assert hold.topup == 0 or left.monthly_left == 0
@@ -53,11 +53,11 @@ def test_a_settlement_takes_what_was_used_and_never_more_than_was_held(
     if taken is None:
         return
     hold, lines = taken
-    running = ledger.after(balance, lines)
+    running = ledger.apply(balance, lines)
     if over:  # the month ended while the job ran
-        running, fresh = ledger.renewed(running, LIMITED, 100.0, 100.0 + 40 * 86_400)
+        running, fresh = ledger.renew_period(running, LIMITED, 100.0, 100.0 + 40 * 86_400)
         assert [line.kind for line in fresh][-1] == "grant"
-    end = ledger.after(running, ledger.settle(running, hold, used))
+    end = ledger.apply(running, ledger.settle(running, hold, used))
     credits_used = min(sum(charge.credits for charge in used), held)
     from_month = min(credits_used, hold.monthly)
     assert end.topup_left == running.topup_left + hold.topup - (credits_used - from_month)
@@ -71,16 +71,16 @@ def test_without_a_limit_charges_are_written_and_nothing_is_taken(
 ) -> None:
     free = Terms("unlimited", None, None)
     taken = ledger.reserve(balance, free, 10**9)
-    assert taken == (Hold(0, 0, 100.0), [])
+    assert taken == (Reservation(0, 0, 100.0), [])
     lines = ledger.settle(balance, taken[0], used)
     assert [line.charge for line in lines] == [charge for charge in used if charge.credits]
-    assert ledger.after(balance, lines) == balance
+    assert ledger.apply(balance, lines) == balance
 
 
 @given(balances, st.integers(0, 1000), st.integers(0, 1000))
 def test_a_change_of_plan_keeps_what_was_used_used(balance: Balance, old: int, new: int) -> None:
-    lines = ledger.replanned(balance, Terms("team", old, 8), Terms("team", new, 8))
-    left = ledger.after(balance, lines)
+    lines = ledger.change_terms(balance, Terms("team", old, 8), Terms("team", new, 8))
+    left = ledger.apply(balance, lines)
     assert left.monthly_left == max(0, balance.monthly_left + new - old)
     assert left.topup_left == balance.topup_left
 
@@ -100,30 +100,30 @@ def test_a_change_of_plan_keeps_what_was_used_used(balance: Balance, old: int, n
 def test_periods_are_months_from_the_accounts_beginning(
     anchor: str, now: str, start: str, end: str
 ) -> None:
-    assert ledger.period(at(anchor), at(now)) == (at(start), at(end))
+    assert ledger.billing_period(at(anchor), at(now)) == (at(start), at(end))
 
 
 @given(st.integers(940_000_000, 3_800_000_000), st.integers(0, 10 * 366 * 86_400))
 def test_periods_follow_each_other_without_gaps(anchor: int, later: int) -> None:
-    start, end = ledger.period(anchor, anchor + later)
+    start, end = ledger.billing_period(anchor, anchor + later)
     assert start <= anchor + later < end
-    assert ledger.period(anchor, end)[0] == end
+    assert ledger.billing_period(anchor, end)[0] == end
     assert 27 * 86_400 < end - start < 32 * 86_400
 
 
 def test_a_month_expires_once_and_a_topup_never() -> None:
     anchor = at("2026-01-01T00:00")
     old = Balance(20, 7, anchor)
-    new, lines = ledger.renewed(old, LIMITED, anchor, at("2026-03-05T00:00"))
-    assert lines == [Line("expire", -20, 0), Line("grant", 300, 0)]
+    new, lines = ledger.renew_period(old, LIMITED, anchor, at("2026-03-05T00:00"))
+    assert lines == [LedgerLine("expire", -20, 0), LedgerLine("grant", 300, 0)]
     assert new == Balance(300, 7, at("2026-03-01T00:00"))
     for now in ("2026-03-31T23:00", "2026-02-01T00:00"):
-        assert ledger.renewed(new, LIMITED, anchor, at(now)) == (new, [])
+        assert ledger.renew_period(new, LIMITED, anchor, at(now)) == (new, [])
 
 
 def test_prices_are_whole_credits_and_the_catalog_shows_them() -> None:
-    assert all(isinstance(price, int) and price > 0 for price in PRICES.values())
-    assert {(each.platform, each.operation): each.weight for each in CATALOG} == PRICES
+    assert all(isinstance(price, int) and price > 0 for price in WEIGHTS.values())
+    assert {(each.platform, each.operation): each.weight for each in CATALOG} == WEIGHTS
 
 
 def test_a_plan_is_known_and_its_figures_bounded() -> None:

@@ -39,7 +39,7 @@ SCHEMA = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
 def test_a_reservation_is_what_success_would_cost(
     request_: SearchRequest | CrawlRequest, cost: int
 ) -> None:
-    assert sum(charge.credits for charge in tariff.most(request_)) == cost
+    assert sum(charge.credits for charge in tariff.max_charges(request_)) == cost
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_rendering_is_reserved_exactly_where_a_page_may_need_it(options: dict[st
 
 def test_jobs_are_charged_by_their_rows() -> None:
     rows = {"page": 3, "page,extract": 2, "page,extract,render": 1, "": 4}
-    spent = tariff.spent("crawl", JobStatus.CANCELLED, rows, any_row=True)
+    spent = tariff.final_charges("crawl", JobStatus.CANCELLED, rows, any_row=True)
     assert {charge.operation: charge.units for charge in spent} == {
         "page": 6,
         "extract": 3,
@@ -95,5 +95,5 @@ def test_jobs_are_charged_by_their_rows() -> None:
 def test_discovery_is_charged_where_it_led_somewhere(
     state: JobStatus, any_row: bool, units: int
 ) -> None:
-    spent = tariff.spent("search", state, {"": 2} if any_row else {}, any_row=any_row)
+    spent = tariff.final_charges("search", state, {"": 2} if any_row else {}, any_row=any_row)
     assert sum(charge.units for charge in spent) == units

@@ -10,8 +10,8 @@ import orjson
 
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.exports.source import Rows
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import Batch, Job, JournalEntry, NewJob
-from webdata_nb.service.store.sqlite import SqliteStore
 
 ACCOUNT = "alice"
 NOW = 1_700_000_000.0
@@ -52,7 +52,7 @@ def crawl_row(number: int, **fields: Any) -> dict[str, Any]:
 
 
 async def ended(
-    store: SqliteStore,
+    store: Store,
     kind: JobKind,
     rows: Iterable[dict[str, Any]],
     *,
@@ -61,7 +61,7 @@ async def ended(
     account: str = ACCOUNT,
 ) -> Job:
     """Store a job with these rows, and end it."""
-    await store.add_account(account, account, now=NOW)
+    await store.accounts.ensure(account, account, now=NOW)
     new = NewJob(str(uuid.uuid4()), account, kind, subject, request or {})
     await store.accept(new, now=NOW)
     [(job, lease)] = await store.claim("w", lease_s=60, now=NOW)

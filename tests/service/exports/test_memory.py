@@ -12,7 +12,7 @@ import pytest
 from tests.service.exports.jobs import crawl_row, ended
 from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.source import BATCH, StoredRows
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 MIB = 1024 * 1024
 ROWS = 96

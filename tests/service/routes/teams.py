@@ -7,8 +7,7 @@ from time import time
 
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.plans import Terms
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
 async def member(
@@ -16,7 +15,7 @@ async def member(
 ) -> dict[str, str]:
     """Add an account with one key to a data directory; return its request headers."""
     async with SqliteStore(data_dir / "jobs.sqlite") as store:
-        accounts, key = Accounts(store), f"wdk_{name}"
+        accounts, key = store.accounts, f"wdk_{name}"
         await accounts.add(name, name, Terms("team", monthly, concurrency), now=time())
         await accounts.add_key(f"key_{name}", name, "laptop", key_hash(key), now=time())
     return {"Authorization": f"Bearer {key}"}

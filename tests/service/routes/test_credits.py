@@ -17,8 +17,8 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import ConcurrencyReached
 from webdata_nb.service.routes.charge import charged
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.interface import AccountStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 LOOPBACK = ("127.0.0.0/8",)
 DISCOVERY = {"query": "q", "formats": []}
@@ -80,7 +80,7 @@ async def test_failed_pages_cost_nothing(tmp_path: Path, site: Site) -> None:
 async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=0, concurrency=1000)
     async with opened(tmp_path, "team") as api, SqliteStore(tmp_path / "jobs.sqlite") as store:
-        accounts = Accounts(store)
+        accounts = store.accounts
         for turn in range(1, 21):
             await accounts.top_up("alice", 10, now=time.time())
             answers = await asyncio.gather(
@@ -98,8 +98,8 @@ async def test_credit_for_ten_of_200_simultaneous_starts(tmp_path: Path) -> None
             usage = await all_over(api, mine)
             assert (usage["topup"], usage["used"]) == (0.0, 10.0 * turn)
         lines = await accounts.ledger("alice")
-        assert sum(line["topup"] for line in lines) == 0
-        assert sum(line["credits"] for line in lines) == 200
+        assert sum(line.topup for line in lines) == 0
+        assert sum(line.credits for line in lines) == 200
 
 
 @pytest.mark.slow
@@ -154,12 +154,12 @@ async def test_a_failed_job_costs_nothing_and_its_retry_is_charged_like_a_start(
         usage = await all_over(api, mine)
         assert (usage["used"], usage["monthly_left"]) == (0.0, 3.0)
         async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-            await Accounts(store).set_terms("alice", Terms("team", 2, 9), now=time.time())
+            await store.accounts.set_terms("alice", Terms("team", 2, 9), now=time.time())
         reply = await api.post(f"/v1/jobs/{job_id}/retry", {}, 429, headers=mine)
         assert "may cost 3 credits and 2 are left" in reply["detail"]
 
 
-async def break_off(accounts: Accounts, most: tuple[Charge, ...]) -> None:
+async def break_off(accounts: AccountStore, most: tuple[Charge, ...]) -> None:
     async with charged(accounts, "a", most, within_s=90) as call:
         usage = await accounts.usage("a", now=time.time())
         assert (usage.active, usage.reserved) == (1, 81)
@@ -173,7 +173,7 @@ async def break_off(accounts: Accounts, most: tuple[Charge, ...]) -> None:
 
 async def test_a_call_is_charged_for_what_it_added(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        accounts = Accounts(store)
+        accounts = store.accounts
         await accounts.add("a", "Alice", Terms("team", 100, 1), now=time.time())
         most = (Charge(CREATIVES, "creatives", 1), Charge(CREATIVES, "ocr", 40))
         with pytest.raises(EOFError):
@@ -186,7 +186,7 @@ async def test_a_service_that_starts_gives_back_what_dead_calls_held(tmp_path: P
     mine = await member(tmp_path, "alice", monthly=10)
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         most, now = (Charge(CREATIVES, "creatives", 3),), time.time()
-        await Accounts(store).open_call("alice", "call", most, until=now + 900, now=now)
+        await store.accounts.open_call("alice", "call", most, until=now + 900, now=now)
     async with opened(tmp_path, "team") as api:
         usage = await api.get("/v1/usage", headers=mine)
         assert (usage["monthly_left"], usage["reserved"], usage["active"]) == (10, 0, 0)

@@ -22,8 +22,8 @@ from webdata_nb.contract import paths
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.routes import health
 from webdata_nb.service.store import retry
-from webdata_nb.service.store.check import check
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.check import check_database
+from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 PAGES = 30
 PATIENCE_S = 60
@@ -57,7 +57,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def bounded_database(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    monkeypatch.setattr(SqliteStore, "connection_type", Bounded)
+    monkeypatch.setattr(SqliteDatabase, "connection_type", Bounded)
     size = (data_dir / "jobs.sqlite").stat().st_size // 16_384
 
     def fill() -> None:
@@ -129,7 +129,7 @@ async def test_jobs_wait_for_space_and_lose_nothing(
             assert await api.get(paths.READY) == {"status": "ok"}
             again = await api.done("crawl", **body)
             assert len(again["data"]) == PAGES
-        assert not [each for each in check(data_dir / "jobs.sqlite") if each.problems]
+        assert not [each for each in check_database(data_dir / "jobs.sqlite") if each.problems]
 
 
 async def full(api: Api, job_id: str) -> list[Any]:

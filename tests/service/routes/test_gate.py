@@ -10,8 +10,7 @@ import pytest
 from tests.service.conftest import Api, opened
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.http.gate import BODY_LIMIT
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize(
@@ -86,8 +85,8 @@ async def test_large_bodies_are_413_whether_declared_or_not(api: Api) -> None:
 async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         for name in ("alice", "bob"):
-            await store.add_account(name, name, now=time())
-            await Accounts(store).add_key(
+            await store.accounts.ensure(name, name, now=time())
+            await store.accounts.add_key(
                 f"k-{name}", name, "laptop", key_hash(f"key-{name}"), now=time()
             )
     async with opened(tmp_path, mode="team") as api:

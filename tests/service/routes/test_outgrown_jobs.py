@@ -12,7 +12,7 @@ from tests.service.conftest import opened
 from tests.site.server import Site
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.records import NewJob
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 BEYOND: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
@@ -35,7 +35,7 @@ async def stored(data_dir: Path, kind: Any, request: dict[str, Any]) -> str:
     data_dir.mkdir()  # noqa: ASYNC240 - a test
     job = NewJob(str(uuid.uuid4()), LOCAL_ACCOUNT, kind, "subject", request)
     async with SqliteStore(data_dir / "jobs.sqlite") as store:
-        await store.add_account(LOCAL_ACCOUNT, "the user", now=1.0)
+        await store.accounts.ensure(LOCAL_ACCOUNT, "the user", now=1.0)
         await store.accept(job, now=1.0)
     return job.id
 

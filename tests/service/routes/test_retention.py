@@ -17,8 +17,7 @@ from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.replies import SearchStatus
 from webdata_nb.service.settings import BadSetting, Retention, ServiceSettings
-from webdata_nb.service.store.deletion import Expiry
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE
@@ -101,7 +100,7 @@ async def test_a_job_that_was_marked_is_gone_whatever_the_clock_says(
     async with opened(tmp_path / "data") as api:
         _, search = await both(api, site)
     async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
-        await Expiry(store).expire(search["job_id"], now=time.time())
+        await store.retention.mark_expired(search["job_id"], now=time.time())
     async with opened(tmp_path / "data") as api:
         gone = await api.get(f"/v1/search/{search['job_id']}")
         assert (gone["data"], gone["result_expired"]) == ([], True)
@@ -113,9 +112,9 @@ async def test_a_running_service_clears_what_is_old(tmp_path: Path, site: Site) 
         crawl, search = await both(api, site)
     async with opened(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api, asyncio.timeout(60):
         async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
-            while await store.entries(search["job_id"]):  # noqa: ASYNC110 - the janitor tells nobody
+            while await store.journal(search["job_id"]):  # noqa: ASYNC110 - the janitor tells nobody
                 await asyncio.sleep(0.02)
-            assert len(await store.entries(crawl["job_id"])) == 4
+            assert len(await store.journal(crawl["job_id"])) == 4
         await api.get(f"/v1/crawl/{crawl['job_id']}")
 
 

@@ -18,10 +18,8 @@ from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.routes.response_cache import LARGEST, Question, Shelf
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.deletion import Expiry
 from webdata_nb.service.store.records import Job
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 JOB = Job(
     id="j",
@@ -99,7 +97,7 @@ async def test_a_kept_reply_goes_when_another_process_clears_its_rows(
         path = await crawled(api, site)
         await read(api, path)
         async with SqliteStore(tmp_path / "jobs.sqlite") as other:
-            await Expiry(other).expire(path.rpartition("/")[2], now=time.time())
+            await other.retention.mark_expired(path.rpartition("/")[2], now=time.time())
         gone = await api.get(path)
         assert (gone["data"], gone["result_expired"]) == ([], True)
 
@@ -123,7 +121,7 @@ async def test_a_kept_reply_is_for_its_owner_alone(tmp_path: Path, site: Site) -
             assert await api.get(path, 404, headers=bob) == {"detail": "no such job"}
             await api.get(path, 401, headers={"Authorization": "Bearer wdk_nobody"})
         async with SqliteStore(tmp_path / "jobs.sqlite") as other:
-            await Accounts(other).end_key("key_alice", at=time.time())
+            await other.accounts.end_key("key_alice", at=time.time())
         await api.get(path, 401)
 
 

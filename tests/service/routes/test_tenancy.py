@@ -16,8 +16,7 @@ from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
 from webdata_nb.contract import paths
 from webdata_nb.service.creatives.sample import advertiser_ids
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.store.sqlite.store import SqliteStore
 
 # What an operation is: method, path, body, and the kind of thing that it is about, if any.
 OPERATIONS = {
@@ -79,7 +78,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     await member(tmp_path, "bob")
     await member(tmp_path, "mallory")
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await Accounts(store).end_key("key_mallory", at=time.time())
+        await store.accounts.end_key("key_mallory", at=time.time())
     async with opened(tmp_path, "team") as api:
         del api.http.headers["Authorization"]
         starts = (("search", {"query": "q"}), ("crawl", {"url": "https://x.invalid", **HOOK}))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.suite import ALICE, accounts, entry, new_job
+from tests.stores.jobs import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, Batch, Job, JobSnapshot, Lease
-from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.work.events import Hub
+from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
 
 
@@ -28,14 +28,19 @@ class Slow(SqliteStore):
         self,
         worker: str,
         *,
-        most: int = 1,
-        spare: int = 0,
-        held: Collection[str] = (),
+        max_jobs: int = 1,
+        spare_jobs: int = 0,
+        held_jobs: Collection[str] = (),
         lease_s: float,
         now: float,
     ) -> list[tuple[Job, Lease]]:
         found = await super().claim(
-            worker, most=most, spare=spare, held=held, lease_s=lease_s, now=now
+            worker,
+            max_jobs=max_jobs,
+            spare_jobs=spare_jobs,
+            held_jobs=held_jobs,
+            lease_s=lease_s,
+            now=now,
         )
         if found:
             self.claimed.set()
@@ -87,7 +92,7 @@ def keep(_job_id: str) -> None:
 
 async def test_a_job_cancelled_while_it_is_claimed_never_begins(store: Slow) -> None:
     engine = Engine()
-    runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=keep)
+    runner = LocalRunner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
     async with asyncio.timeout(60):
@@ -105,7 +110,7 @@ async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
     store: Slow,
 ) -> None:
     engine = Engine()
-    runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=keep)
+    runner = LocalRunner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
     jobs = [(await store.accept(new_job(), now=time.time()))[0] for _ in range(SLOTS + 4)]
     await runner.start()
     async with asyncio.timeout(60):
@@ -128,12 +133,14 @@ async def test_a_running_job_is_over_once_its_cancellation_is_answered(store: Sl
     store.held.set()
     engine = Engine()
     forgotten: list[str] = []
-    runner = LocalRunner(store, Hub(), engine, finished=nothing, forget=forgotten.append)
+    runner = LocalRunner(
+        store, JobEvents(), engine, on_end=nothing, delete_spooled=forgotten.append
+    )
     job, _ = await store.accept(new_job(), now=time.time())
     await runner.start()
     async with asyncio.timeout(60):
         await engine.running.wait()
         await cancel(store, runner, job.id)
     assert engine.cleaned == forgotten == [job.id]
-    assert len(await store.pages(ALICE, job.id, start=0, count=9)) == 1
+    assert len(await store.rows(ALICE, job.id, start=0, count=9)) == 1
     await runner.close()

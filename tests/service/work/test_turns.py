@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.stores.suite import new_job
+from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JobSnapshot
-from webdata_nb.service.store.sqlite import SqliteStore
-from webdata_nb.service.work.events import Hub
+from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
 
 
@@ -50,8 +50,10 @@ async def test_an_account_with_every_slot_keeps_nobody_else_waiting(tmp_path: Pa
     engine = Endless()
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         for name in engine.go:
-            await store.add_account(name, name, now=time.time())
-        runner = LocalRunner(store, Hub(), engine, finished=engine.finished, forget=lambda _: None)
+            await store.accounts.ensure(name, name, now=time.time())
+        runner = LocalRunner(
+            store, JobEvents(), engine, on_end=engine.finished, delete_spooled=lambda _: None
+        )
         await runner.start()
 
         async def start(name: str, jobs: int) -> None:

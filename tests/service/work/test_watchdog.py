@@ -45,7 +45,7 @@ def reading_that_hangs(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[
         return await whole(self, source, *rest, **options)
 
     monkeypatch.setattr(PagePool, "scrape", scrape)
-    monkeypatch.setattr(watchdog, "LATE_S", 0.1)
+    monkeypatch.setattr(watchdog, "DEADLINE_MARGIN_S", 0.1)
     yield hung
 
 

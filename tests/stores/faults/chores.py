@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.stores.faults.fleet import TERMS, Fleet, again
-from tests.stores.suite import ALICE
+from tests.stores.jobs import ALICE
 from webdata_nb.service.credits.weights import Charge
-from webdata_nb.service.store.deletion import Expiry
-from webdata_nb.service.store.key_rotation import Secrets
 
 DAY_S = 86_400.0
 
@@ -30,26 +28,27 @@ async def _clients(fleet: Fleet, job_id: str) -> None:
         lambda: store.receipt_page(job_id, start=0, count=9),
         lambda: store.receipt_page(job_id, start=0, count=9, outcome="fetched"),
         lambda: store.receipt_entry(job_id, "http://x/0"),
-        lambda: store.published(ALICE),
-        lambda: store.unindexed(job_id, start=0, count=9),
-        lambda: outbox.listing(ALICE, job_id=job_id, limit=9),
-        lambda: outbox.stats(ALICE),
-        lambda: store.read("job_counts"),
-        lambda: store.read("delivery_counts"),
+        lambda: store.jobs_to_index(ALICE),
+        lambda: store.unindexed_rows(job_id, start=0, count=9),
+        lambda: outbox.deliveries(ALICE, job_id=job_id, limit=9),
+        lambda: outbox.counts(ALICE),
+        store.state_counts,
     ]
     for each in asked:
         assert await again(each)
     assert await again(store.active_jobs) == 0
-    [delivery, *_] = await again(lambda: outbox.listing(ALICE, job_id=job_id, limit=1))
+    [delivery, *_] = await again(lambda: outbox.deliveries(ALICE, job_id=job_id, limit=1))
     await again(lambda: outbox.replay(ALICE, delivery.id, now=fleet.clock()))
-    await again(outbox.void_leases)
+    await again(outbox.expire_leases)
 
 
 async def _operator(fleet: Fleet) -> None:
     accounts, now = fleet.accounts, fleet.clock()
     await again(lambda: accounts.add("bob", "Bob", TERMS, now=now))
     await again(lambda: accounts.add_key("k1", "bob", "laptop", "hash 1", now=now))
-    assert await again(lambda: accounts.owner("hash 1", now=now)) == "bob"
+    caller = await again(lambda: accounts.caller("hash 1", now=now))
+    assert caller is not None
+    assert caller.account_id == "bob"
     await again(lambda: accounts.rotate_key("k1", "k2", "hash 2", ends_at=now + 9, now=now))
     await again(lambda: accounts.end_key("k2", at=now))
     assert len(await again(lambda: accounts.keys("bob"))) == 2
@@ -58,7 +57,7 @@ async def _operator(fleet: Fleet) -> None:
     assert bob.balance.topup_left == 7
     assert len(await again(lambda: accounts.all(now=now))) == 2
     assert await again(lambda: accounts.ledger("bob"))
-    _, lost = await again(Secrets(fleet.store, fleet.store.vault).reseal)
+    _, lost = await again(fleet.store.secrets.reencrypt)
     assert lost == 0
 
 
@@ -72,21 +71,21 @@ async def _calls(fleet: Fleet) -> None:
             )
         )
     await again(lambda: accounts.close_call(ALICE, "answered", most, now=fleet.clock()))
-    await again(accounts.void_calls)
-    await again(lambda: accounts.bury(now=fleet.clock()))
+    await again(accounts.expire_calls)
+    await again(lambda: accounts.release_expired_calls(now=fleet.clock()))
     usage = await again(lambda: accounts.usage(ALICE, now=fleet.clock()))
     assert (usage.active, usage.reserved) == (0, 0)
 
 
 async def _retention(fleet: Fleet, job_id: str) -> None:
-    expiry = Expiry(fleet.store)
-    assert await again(expiry.active) == set()
+    expiry = fleet.store.retention
+    assert await again(expiry.active_job_ids) == set()
     fleet.jump(3 * DAY_S)
     now = fleet.clock()
     past = {"searches_before": now - DAY_S, "crawls_before": now - DAY_S}
-    assert job_id in await again(lambda: expiry.due(**past))
-    await again(lambda: expiry.expire(job_id, now=now))
-    await again(lambda: expiry.clear(job_id, now=now))
-    assert await again(lambda: expiry.forget_keys(before=now - DAY_S))
+    assert job_id in await again(lambda: expiry.due_jobs(**past))
+    await again(lambda: expiry.mark_expired(job_id, now=now))
+    await again(lambda: expiry.delete_rows(job_id, now=now))
+    assert await again(lambda: expiry.delete_idempotency_keys(before=now - DAY_S))
     fleet.forget(job_id)
-    await again(lambda: expiry.forget_jobs(before=now))
+    await again(lambda: expiry.delete_jobs(before=now))

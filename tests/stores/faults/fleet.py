@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from tests.stores.faults.injection import Faults, FaultyStore
-from tests.stores.suite import ALICE, entry, new_job
+from tests.stores.jobs import ALICE, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import JobFailed, StoreUnavailable, WrongState
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.base import JobContext
-from webdata_nb.service.store.check import check
-from webdata_nb.service.store.outbox import Outbox
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import (
     Batch,
     IdempotencyKey,
@@ -33,11 +30,12 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sqlite.check import check_database
 from webdata_nb.service.webhooks.deliver import Deliverer
 from webdata_nb.service.webhooks.schedule import DeliveryOutcome
-from webdata_nb.service.work.events import Hub
+from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import LocalRunner
-from webdata_nb.service.work.worker import MOST_ATTEMPTS
+from webdata_nb.service.work.worker import MAX_ATTEMPTS
 
 T = TypeVar("T")
 TERMS: Final = Terms("team", 10_000, 50)
@@ -88,10 +86,11 @@ class Fleet:
     def __init__(self, root: Path) -> None:
         self._loop = asyncio.get_running_loop()
         self.faults = Faults(self._loop.time)
-        self.store = FaultyStore(root / "jobs.sqlite", self.faults)
-        self.accounts = Accounts(self.store)
-        self.hub, self.retry, self.endpoint = Hub(), StoreRetry(), Endpoint()
-        self.outbox = Outbox(self.store)
+        self._path = root / "jobs.sqlite"
+        self.store = FaultyStore(self._path, self.faults)
+        self.accounts = self.store.accounts
+        self.hub, self.retry, self.endpoint = JobEvents(), StoreRetry(), Endpoint()
+        self.outbox = self.store.outbox
         self.jobs: dict[str, int] = {}
         self.deaths = 0
         self.failing: set[str] = set()
@@ -126,13 +125,13 @@ class Fleet:
         await self.store.__aexit__(None, None, None)
 
     async def _begin(self) -> None:
-        await again(self.store.void_leases)
+        await again(self.store.expire_leases)
         self.runner = LocalRunner(
             self.store,
             self.hub,
             self._engine,
-            finished=self._finished,
-            forget=lambda _job_id: None,
+            on_end=self._finished,
+            delete_spooled=lambda _job_id: None,
             retry=self.retry,
             clock=self.clock,
         )
@@ -174,7 +173,7 @@ class Fleet:
             kind=kind,
             request=request,
             context=context,
-            most=_most(kind, pages),
+            max_charges=_max_charges(kind, pages),
         )
         wanted = replace(wanted, id=number)
         key = IdempotencyKey(number, "body")
@@ -216,7 +215,9 @@ class Fleet:
         watch, over = self.watches[job.id], False
         while not over:
             look = await again(
-                lambda: self.store.look(ALICE, job.id, window=lambda _job: ALL, examples=2)
+                lambda: self.store.job_snapshot(
+                    ALICE, job.id, row_range=lambda _job: ALL, examples=2
+                )
             )
             rows = list(look.rows)
             if rows[: len(watch.shown)] != watch.shown and job.kind == "crawl":
@@ -229,12 +230,12 @@ class Fleet:
     # what the worker does
 
     async def _engine(self, context: JobContext) -> Batch:
-        known = {each.ordinal for each in await context.entries()}
-        await context.snapshots()
+        known = {each.ordinal for each in await context.journal()}
+        await context.pinned_files()
         request = context.job.request
         crawling = context.job.kind == "crawl"
         await (_crawl if crawling else _search)(context, known, request)
-        return Batch(seen=(UrlOutcome("http://x/end", "scope"),))
+        return Batch(url_outcomes=(UrlOutcome("http://x/end", "scope"),))
 
     # what must hold
 
@@ -250,7 +251,7 @@ class Fleet:
         self.faults.clear()
         wrong = [
             f"{finding.check}: {line}"
-            for finding in check(self.store.path)
+            for finding in check_database(self._path)
             for line in finding.problems
         ]
         for number in self.jobs:
@@ -264,11 +265,11 @@ class Fleet:
         state = self._expected(job.id)
         # Each end of a worker may use up two attempts: one of a claim that nobody heard of.
         given_up = job.error is not None and job.error.startswith("given up")
-        if job.state is not state and not (given_up and 2 * self.deaths >= MOST_ATTEMPTS):
+        if job.state is not state and not (given_up and 2 * self.deaths >= MAX_ATTEMPTS):
             wrong.append(f"{job.state.value} instead of {state.value}: {job.error}")
         if watch.end is not job.state:
             wrong.append(f"its listener was told {watch.end}")
-        rows = await self.store.pages(ALICE, job.id, start=0, count=1000)
+        rows = await self.store.rows(ALICE, job.id, start=0, count=1000)
         if job.state is JobStatus.COMPLETED and rows != [_page(each) for each in range(pages)]:
             wrong.append(f"{len(rows)} rows of {pages}")
         ends = [event for event in self.endpoint.told.get(job.id, ()) if event[0] != "crawl.page"]
@@ -288,7 +289,7 @@ class Fleet:
         return JobStatus.FAILED if number in self.failing else JobStatus.COMPLETED
 
 
-def _most(kind: str, pages: int) -> tuple[Charge, ...]:
+def _max_charges(kind: str, pages: int) -> tuple[Charge, ...]:
     if kind == "crawl":
         return (Charge("crawl", "page", pages),)
     return (Charge("search", "discovery", 1), Charge("search", "scrape", pages))
@@ -317,8 +318,8 @@ async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any
                 Batch(
                     entries=() if ordinal in known else (page,),
                     published=tuple(fresh),
-                    seen=(UrlOutcome(f"http://x/{ordinal}", "fetched"),),
-                    snapshots=((f"robots {ordinal}", b"all"),),
+                    url_outcomes=(UrlOutcome(f"http://x/{ordinal}", "fetched"),),
+                    pinned_files=((f"robots {ordinal}", b"all"),),
                     total=pages,
                     completed=upto,
                 )

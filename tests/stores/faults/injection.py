@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from tests.stores.faults.simulated import SimulatedLoop
-from webdata_nb.service.store.queries import queries
-from webdata_nb.service.store.sqlite import SqliteStore
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, Vault
+from webdata_nb.service.store.sql.connection import Transaction
+from webdata_nb.service.store.sql.named_statements import statements
+from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
 T = TypeVar("T")
 CODES: Final = {
@@ -29,7 +32,7 @@ CONTROL: Final = {
     "SAVEPOINT change": "SAVEPOINT",
     "RELEASE change": "RELEASE",
 }
-_NAMES: Final = {text: name for name, text in queries().items()} | CONTROL
+_NAMES: Final = {text: name for name, text in statements().items()} | CONTROL
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +111,14 @@ class FaultyConnection(sqlite3.Connection):
             self.faults.check(name)
 
 
-class FaultyStore(SqliteStore):
-    """A store in simulated time, on connections that fail as `faults` says."""
+class FaultyDatabase(SqliteDatabase):
+    """A database in simulated time, on connections that fail as `faults` says."""
 
     def __init__(self, path: Path, faults: Faults) -> None:
         super().__init__(path)
         self.connection_type = type("Connection", (FaultyConnection,), {"faults": faults})  # type: ignore[misc]
 
-    async def change(self, change: Callable[[sqlite3.Connection], T]) -> T:
+    async def change(self, change: Callable[[Transaction], T]) -> T:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
         loop.thread_begins()
@@ -123,3 +126,11 @@ class FaultyStore(SqliteStore):
             return await super().change(change)
         finally:
             loop.thread_ends()
+
+
+class FaultyStore(SqlStore):
+    """A store on a `FaultyDatabase`."""
+
+    def __init__(self, path: Path, faults: Faults) -> None:
+        vault = Vault(KeyFile(path.with_name(KEY_FILE)))
+        super().__init__(FaultyDatabase(path, faults), vault)

@@ -14,16 +14,16 @@ from tests.stores.faults.chores import chores
 from tests.stores.faults.fleet import Fleet
 from tests.stores.faults.injection import CODES, Fault
 from tests.stores.faults.simulated import run
-from webdata_nb.service.store.queries import queries
+from webdata_nb.service.store.sql.named_statements import statements
 
 TIMES: Final = 3
 SECONDS: Final = 30.0
 # Only `webdata store check` asks these, on a connection of its own.
 ELSEWHERE: Final = frozenset(
-    {"wrong_balances", "wrong_credits", "wrong_holds", "wrong_published", "wrong_receipts"}
+    {"wrong_balances", "wrong_credits", "wrong_reservations", "wrong_published", "wrong_receipts"}
 )
 # For databases of before there was sealing, when they are opened.
-AT_OPENING: Final = frozenset({"seal", "unsealed", "nothing_to_seal"})
+AT_OPENING: Final = frozenset({"encrypt_job", "plaintext_jobs", "mark_jobs_without_plaintext"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def unfaulted() -> Told:
 
 def unused(told: Told) -> list[str]:
     """Return the statements of the store that nothing here runs."""
-    return sorted(set(queries()) - told.jobs - told.chores - ELSEWHERE - AT_OPENING)
+    return sorted(set(statements()) - told.jobs - told.chores - ELSEWHERE - AT_OPENING)
 
 
 def shortened(every: list[tuple[Fault, bool]], seed: int) -> list[tuple[Fault, bool]]:

@@ -22,14 +22,14 @@ from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
-from webdata_nb.service.credits.tariff import of_page
+from webdata_nb.service.credits.tariff import page_operations
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import Arrived, Visit, Visitor
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
-from webdata_nb.service.store.base import JobContext, Spool
+from webdata_nb.service.store.interface import JobContext, PageSpool
 from webdata_nb.service.store.records import Batch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.urls import canonical_key, canonical_url
@@ -55,7 +55,7 @@ class CrawlResources:
     fetcher: PoliteFetcher
     robots: RobotsCache
     user_agent: str
-    spool: Spool
+    spool: PageSpool
     extractor: Extractor | None = None
 
 
@@ -68,10 +68,10 @@ class StoredResult:
 
 async def run(context: JobContext, request: CrawlRequest, resources: CrawlResources) -> Batch:
     """Crawl to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
-    snapshots = await context.snapshots()
+    pinned_files = await context.pinned_files()
     token = product_token(_user_agent(request, resources))
-    robots = JobRobots(resources.robots, token, snapshots)
-    seeds = SitemapSeeds.from_snapshots(snapshots)
+    robots = JobRobots(resources.robots, token, pinned_files)
+    seeds = SitemapSeeds.from_snapshots(pinned_files)
     crawl = _CrawlRun(context, request, resources, robots, seeds)
     await crawl.load_journal()
     await crawl.work()
@@ -118,7 +118,7 @@ class _CrawlRun:
 
     async def load_journal(self) -> None:
         """Load the results of earlier attempts; the plan receives them again in their order."""
-        for entry in await self._context.entries():
+        for entry in await self._context.journal():
             self._stored[entry.ordinal] = decode_entry(entry.journal)
             self._spool.drop(entry.ordinal)
         await self._prefetcher.restore({url for url, _ in self._stored.values()})
@@ -141,7 +141,7 @@ class _CrawlRun:
         """
         outcomes = self._plan.leftovers()
         while batch := await in_turns(_take_batch(outcomes)):
-            await self._context.commit(Batch(seen=batch, total=self._plan.rows))
+            await self._context.commit(Batch(url_outcomes=batch, total=self._plan.rows))
 
     def last_batch(self) -> Batch:
         """Return the batch that ends the crawl."""
@@ -264,7 +264,7 @@ class _CrawlRun:
             content = await self._content(visit.scraped)
             row = encode_row(visit, target, content)
             extracted = bool(content.get("extract"))
-            charged = of_page(rendered=visit.rendered, extracted=extracted)
+            charged = page_operations(rendered=visit.rendered, extracted=extracted)
         journal = encode_entry(target, result, self._text_to_index(visit))
         success = result.kind == "page"
         entry = JournalEntry(target.ordinal, target.url, success, journal, row, charged=charged)
@@ -302,17 +302,17 @@ class _CrawlRun:
             (each.target.ordinal, each.position) for each in settled if each.position is not None
         )
         outcomes = [outcome for each in settled for outcome in each.outcomes]
-        snapshots = list(self._robots.pop_unsaved())
+        pinned_files = list(self._robots.pop_unsaved())
         # The sitemaps are stored with the start page, or not at all.
         seeds, self._unsaved_seeds = self._unsaved_seeds, None
         if seeds is not None:
             outcomes += (UrlOutcome(url, "sitemap", reason) for url, reason in seeds.problems)
-            snapshots.append(seeds.snapshot())
+            pinned_files.append(seeds.snapshot())
         batch = Batch(
             entries=() if entry is None else (entry,),
             published=published,
-            seen=tuple(outcomes),
-            snapshots=tuple(snapshots),
+            url_outcomes=tuple(outcomes),
+            pinned_files=tuple(pinned_files),
             total=self._plan.expected_rows,
             completed=self._plan.rows,
         )

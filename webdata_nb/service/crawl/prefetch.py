@@ -19,7 +19,7 @@ from webdata_nb.service.crawl.journal import CrawlTarget
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.pages.page_pipeline import Arrived, Visit
-from webdata_nb.service.store.base import Spool
+from webdata_nb.service.store.interface import PageSpool
 
 # For each concurrent fetch: the URLs of the frontier considered, and the pages prefetched whose
 # turn has not come.
@@ -57,7 +57,7 @@ class Prefetcher:
     """Chooses which pages one crawl prefetches, and holds them until their turn."""
 
     def __init__(
-        self, plan: CrawlPlan, fetcher: PageFetcher, spool: Spool, concurrency: int
+        self, plan: CrawlPlan, fetcher: PageFetcher, spool: PageSpool, concurrency: int
     ) -> None:
         self._plan, self._fetcher, self._spool = plan, fetcher, spool
         # One fetch is reserved for the page whose turn it is.
@@ -71,7 +71,7 @@ class Prefetcher:
 
     async def restore(self, stored_urls: Container[str]) -> None:
         """Load the pages that an earlier attempt prefetched, except those stored since."""
-        for number in self._spool.kept():
+        for number in self._spool.ordinals():
             if number < _FIRST_SPOOL_NUMBER:
                 continue
             self._next_spool_number = max(self._next_spool_number, number + 1)

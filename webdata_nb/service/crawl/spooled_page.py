@@ -12,7 +12,7 @@ import orjson
 
 from webdata_nb.service.content.source import Slice, Source
 from webdata_nb.service.pages.page_pipeline import Arrived
-from webdata_nb.service.store.base import Spool
+from webdata_nb.service.store.interface import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 
 _SIZES: Final = struct.Struct("!II")
@@ -20,20 +20,20 @@ _SIZES: Final = struct.Struct("!II")
 _OMITTED_HEADERS: Final = frozenset({"set-cookie", "set-cookie2"})
 
 
-async def save(spool: Spool, number: int, page: Arrived) -> Arrived | None:
+async def save(spool: PageSpool, number: int, page: Arrived) -> Arrived | None:
     """Write a page to the spool and return it without its body; None where there is no room."""
     parts = encode(page)
-    location = await spool.keep(number, *parts)
+    location = await spool.write(number, *parts)
     return None if location is None else with_body_on_disk(page, parts[0], location)
 
 
-async def load(spool: Spool, number: int) -> Arrived | None:
+async def load(spool: PageSpool, number: int) -> Arrived | None:
     """Return a page that an earlier attempt saved, without its body; None where there is none."""
-    record = await spool.take(number)
+    record = await spool.read(number)
     page = None if record is None else decode(record)
     if record is None or page is None:
         return None
-    return with_body_on_disk(page, record, spool.place(number))
+    return with_body_on_disk(page, record, spool.location(number))
 
 
 def encode(page: Arrived) -> tuple[bytes, bytes, bytes]:

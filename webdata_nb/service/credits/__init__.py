@@ -1,1 +1,1 @@
-"""What operations cost, and how credits are kept: pure, below the store."""
+"""Prices and balances in credits: pure functions, below the store."""

@@ -1,8 +1,8 @@
-"""The arithmetic of credits. Every function returns ledger lines, and a balance is their sum.
+"""The arithmetic of credits: every function returns ledger lines, and a balance is their sum.
 
-Credits are whole. Those of the month are used before those of a top-up; what a month leaves over
-expires with it, a top-up never does. What a job may cost is taken from the balance when it starts
-(`reserve`); at its end all of it is given back (`release`) and what it did cost is taken
+Credits are whole numbers. Those of the month are used before those of a top-up; what is left of a
+month expires with it, a top-up does not expire. The start of a job takes what it may cost at most
+from the balance (`reserve`). Its end returns all of it (`release`) and takes what it cost
 (`charge`), in one transaction.
 """
 
@@ -21,11 +21,10 @@ LineKind = Literal["grant", "expire", "topup", "plan", "reserve", "release", "ch
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the ledger: what it changes of the month's credits and of the top-up's.
+class LedgerLine:
+    """One line of the ledger: its change of the month's credits and of the top-up's.
 
-    `charge` is there for a charge alone; an account without a limit has charges that change
-    nothing.
+    Only a charge has a `charge`; for an account without a limit it changes nothing.
     """
 
     kind: LineKind
@@ -36,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What an account has: `monthly_left` is of the period that began at `period_start`."""
+    """An account's credits; `monthly_left` is of the period that began at `period_start`."""
 
     monthly_left: int
     topup_left: int
@@ -49,15 +48,15 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Credits taken from a balance for a job or a call that is under way."""
+class Reservation:
+    """Credits taken from a balance for an active job or call."""
 
     monthly: int
     topup: int
     period_start: float
 
 
-def after(balance: Balance, lines: Iterable[Line]) -> Balance:
+def apply(balance: Balance, lines: Iterable[LedgerLine]) -> Balance:
     """Return the balance after some lines."""
     for line in lines:
         balance = replace(
@@ -68,77 +67,81 @@ def after(balance: Balance, lines: Iterable[Line]) -> Balance:
     return balance
 
 
-def period(anchor: float, now: float) -> tuple[float, float]:
+def billing_period(anchor: float, now: float) -> tuple[float, float]:
     """Return start and end of the billing period around `now`.
 
-    Periods are calendar months in UTC, counted from the moment `anchor`; one that began on the
-    31st begins on the last day of shorter months.
+    Periods are calendar months in UTC, counted from `anchor`; one that began on the 31st begins on
+    the last day of shorter months.
     """
-    began = datetime.fromtimestamp(anchor, UTC)
+    first = datetime.fromtimestamp(anchor, UTC)
     today = datetime.fromtimestamp(max(anchor, now), UTC)
-    months = (today.year - began.year) * 12 + today.month - began.month
-    if _months_after(began, months) > today:
+    months = (today.year - first.year) * 12 + today.month - first.month
+    if _add_months(first, months) > today:
         months -= 1
-    return _months_after(began, months).timestamp(), _months_after(began, months + 1).timestamp()
+    return _add_months(first, months).timestamp(), _add_months(first, months + 1).timestamp()
 
 
-def _months_after(began: datetime, months: int) -> datetime:
-    year, month = divmod(began.year * 12 + began.month - 1 + months, 12)
-    last = calendar.monthrange(year, month + 1)[1]
-    return began.replace(year=year, month=month + 1, day=min(began.day, last))
+def _add_months(start: datetime, months: int) -> datetime:
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    last_day = calendar.monthrange(year, month + 1)[1]
+    return start.replace(year=year, month=month + 1, day=min(start.day, last_day))
 
 
-def renewed(
+def renew_period(
     balance: Balance, terms: Terms, anchor: float, now: float
-) -> tuple[Balance, list[Line]]:
+) -> tuple[Balance, list[LedgerLine]]:
     """Return the balance in the period around `now`: the old month expires, a new one is granted.
 
     A clock that goes back changes nothing.
     """
-    start, _ = period(anchor, now)
+    start, _ = billing_period(anchor, now)
     if start <= balance.period_start:
         return balance, []
-    lines = [Line("expire", -balance.monthly_left, 0)] if balance.monthly_left else []
+    lines = [LedgerLine("expire", -balance.monthly_left, 0)] if balance.monthly_left else []
     if terms.monthly:
-        lines.append(Line("grant", terms.monthly, 0))
-    return replace(after(balance, lines), period_start=start), lines
+        lines.append(LedgerLine("grant", terms.monthly, 0))
+    return replace(apply(balance, lines), period_start=start), lines
 
 
-def replanned(balance: Balance, old: Terms, new: Terms) -> list[Line]:
-    """Return the lines of a change of terms within a period: what was used stays used."""
+def change_terms(balance: Balance, old: Terms, new: Terms) -> list[LedgerLine]:
+    """Return the lines of a change of terms within a period: used credits stay used."""
     change = (new.monthly or 0) - (old.monthly or 0)
     change = max(change, -balance.monthly_left)
-    return [Line("plan", change, 0)] if change else []
+    return [LedgerLine("plan", change, 0)] if change else []
 
 
-def reserve(balance: Balance, terms: Terms, needed: int) -> tuple[Hold, list[Line]] | None:
-    """Take what may be needed, the month's credits first; None where the balance is too small."""
+def reserve(
+    balance: Balance, terms: Terms, needed: int
+) -> tuple[Reservation, list[LedgerLine]] | None:
+    """Reserve credits, the month's first; return None if the balance is too small."""
     if terms.monthly is None:
-        return Hold(0, 0, balance.period_start), []
+        return Reservation(0, 0, balance.period_start), []
     if needed > balance.left:
         return None
     monthly = min(needed, balance.monthly_left)
-    hold = Hold(monthly, needed - monthly, balance.period_start)
-    return hold, _moved("reserve", -hold.monthly, -hold.topup)
+    reservation = Reservation(monthly, needed - monthly, balance.period_start)
+    return reservation, _transfer("reserve", -reservation.monthly, -reservation.topup)
 
 
-def settle(balance: Balance, hold: Hold, charges: Sequence[Charge]) -> list[Line]:
-    """Give a reservation back and take the charges from it, never more than it held.
+def settle(
+    balance: Balance, reservation: Reservation, charges: Sequence[Charge]
+) -> list[LedgerLine]:
+    """Return a reservation and take the charges from it, never more than it has.
 
-    What it held of a month that is over expires, as it would have without the job.
+    Credits of a month that is over expire, as they would have without the reservation.
     """
-    lines = _moved("release", hold.monthly, hold.topup)
-    monthly, topup = hold.monthly, hold.topup
+    lines = _transfer("release", reservation.monthly, reservation.topup)
+    monthly, topup = reservation.monthly, reservation.topup
     for charge in charges:
         if not charge.credits:
             continue
         from_month = min(charge.credits, monthly)
         from_topup = min(charge.credits - from_month, topup)
         monthly, topup = monthly - from_month, topup - from_topup
-        lines.append(Line("charge", -from_month, -from_topup, charge))
-    stale = hold.period_start < balance.period_start
-    return [*lines, *(_moved("expire", -monthly, 0) if stale else [])]
+        lines.append(LedgerLine("charge", -from_month, -from_topup, charge))
+    month_over = reservation.period_start < balance.period_start
+    return [*lines, *(_transfer("expire", -monthly, 0) if month_over else [])]
 
 
-def _moved(kind: LineKind, monthly: int, topup: int) -> list[Line]:
-    return [Line(kind, monthly, topup)] if monthly or topup else []
+def _transfer(kind: LineKind, monthly: int, topup: int) -> list[LedgerLine]:
+    return [LedgerLine(kind, monthly, topup)] if monthly or topup else []

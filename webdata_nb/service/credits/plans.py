@@ -1,4 +1,4 @@
-"""The plans that an account can be on."""
+"""The plans of accounts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Final
 
 UNLIMITED: Final = "unlimited"
-MOST_CREDITS: Final = 10**12
-MOST_ACTIVE: Final = 10_000
+MAX_CREDITS: Final = 10**12
+MAX_ACTIVE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account may use: credits each month, and active jobs; None is without limit."""
+    """The credits of an account each month, and its limit of active jobs; None is unlimited."""
 
     plan: str
     monthly: int | None
     concurrency: int | None
 
 
-# The service's own account, for the user of this machine.
-OWN: Final = Terms(UNLIMITED, None, None)
+# Of the local service's only account.
+LOCAL_TERMS: Final = Terms(UNLIMITED, None, None)
 PLANS: Final = {
     terms.plan: terms
     for terms in (
@@ -30,29 +30,29 @@ PLANS: Final = {
         Terms(UNLIMITED, None, 64),
     )
 }
-DEFAULT: Final = "team"
+DEFAULT_PLAN: Final = "team"
 
 
 def terms_of(plan: str, monthly: int | None = None, concurrency: int | None = None) -> Terms:
-    """Return a plan's terms, with these figures instead of its own where they are given.
+    """Return a plan's terms, with other figures if given.
 
     Raises
     ------
     ValueError
-        An unknown plan, or a figure out of bounds; the message says what is allowed.
+        The plan is unknown, or a figure is out of bounds.
     """
     if plan not in PLANS:
         raise ValueError(f"plan must be one of {', '.join(PLANS)}")
-    usual = PLANS[plan]
-    _check("monthly", monthly, 0, MOST_CREDITS)
-    _check("concurrency", concurrency, 1, MOST_ACTIVE)
+    defaults = PLANS[plan]
+    _check_bounds("monthly", monthly, 0, MAX_CREDITS)
+    _check_bounds("concurrency", concurrency, 1, MAX_ACTIVE)
     return Terms(
         plan,
-        usual.monthly if monthly is None else monthly,
-        usual.concurrency if concurrency is None else concurrency,
+        defaults.monthly if monthly is None else monthly,
+        defaults.concurrency if concurrency is None else concurrency,
     )
 
 
-def _check(name: str, value: int | None, low: int, high: int) -> None:
+def _check_bounds(name: str, value: int | None, low: int, high: int) -> None:
     if value is not None and not low <= value <= high:
         raise ValueError(f"{name} must be a whole number from {low} to {high}")

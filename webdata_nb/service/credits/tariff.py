@@ -1,4 +1,4 @@
-"""What a job may cost at most, and what it did cost."""
+"""The maximal and the final charges of a job."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
 
 
-def most(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
-    """Return what a request costs if every page succeeds: its reservation."""
-    return _crawl(request) if isinstance(request, CrawlRequest) else _search(request)
-
-
-def _search(request: SearchRequest) -> tuple[Charge, ...]:
-    pages = request.num_results if request.formats else 0
-    extracted = pages if request.extract is not None else 0
+def max_charges(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
+    """Return what a request costs if every page succeeds; this is reserved at the start."""
     return (
-        Charge("search", "discovery", 1),
-        Charge("search", "scrape", pages),
-        Charge("search", "extract", extracted),
+        _crawl_charges(request) if isinstance(request, CrawlRequest) else _search_charges(request)
     )
 
 
-def _crawl(request: CrawlRequest) -> tuple[Charge, ...]:
+def _search_charges(request: SearchRequest) -> tuple[Charge, ...]:
+    pages = request.num_results if request.formats else 0
+    extracted_pages = pages if request.extract is not None else 0
+    return (
+        Charge("search", "discovery", 1),
+        Charge("search", "scrape", pages),
+        Charge("search", "extract", extracted_pages),
+    )
+
+
+def _crawl_charges(request: CrawlRequest) -> tuple[Charge, ...]:
     pages, options = request.max_pages, request.scrape_options
     return (
         Charge("crawl", "page", pages),
@@ -33,23 +35,23 @@ def _crawl(request: CrawlRequest) -> tuple[Charge, ...]:
     )
 
 
-def of_page(*, rendered: bool, extracted: bool) -> tuple[str, ...]:
+def page_operations(*, rendered: bool, extracted: bool) -> tuple[str, ...]:
     """Return the operations that a crawled page is charged for."""
     return ("page", *["extract"] * extracted, *["render"] * rendered)
 
 
-def of_result(*, extracted: bool) -> tuple[str, ...]:
+def result_operations(*, extracted: bool) -> tuple[str, ...]:
     """Return the operations that a scraped search result is charged for."""
     return ("scrape", *["extract"] * extracted)
 
 
-def spent(
+def final_charges(
     kind: JobKind, state: JobStatus, rows: Mapping[str, int], *, any_row: bool
 ) -> list[Charge]:
-    """Return what a job that ended in `state` is charged for.
+    """Return the charges of a job that ended in `state`.
 
-    `rows` counts the visible successful rows by their operations, joined by commas. A search's
-    discovery is charged where it led somewhere: to rows, or to the certainty that there are none.
+    `rows` counts the visible successful rows by their operations, joined by commas. The discovery
+    of a search is charged if it has rows or is completed.
     """
     units: dict[str, int] = {}
     if kind == "search" and (any_row or state is JobStatus.COMPLETED):

@@ -1,4 +1,4 @@
-"""The catalog of credit weights: what one unit of each operation costs, in whole credits."""
+"""The catalog of credit weights: the whole credits that one unit of an operation costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from webdata_nb.contract.replies import Weight
 
 CREATIVES: Final = "partner_ads_transparency"
-PRICES: Final[dict[tuple[str, str], int]] = {
+WEIGHTS: Final[dict[tuple[str, str], int]] = {
     ("search", "discovery"): 1,
     ("search", "scrape"): 1,
     ("search", "extract"): 4,
@@ -22,13 +22,13 @@ PRICES: Final[dict[tuple[str, str], int]] = {
 }
 CATALOG: Final = tuple(
     Weight(platform=platform, operation=operation, weight=weight)
-    for (platform, operation), weight in PRICES.items()
+    for (platform, operation), weight in WEIGHTS.items()
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Some units of one operation of the catalog."""
+    """Units of one operation of the catalog."""
 
     platform: str
     operation: str
@@ -36,5 +36,5 @@ class Charge:
 
     @property
     def credits(self) -> int:
-        """What they cost."""
-        return self.units * PRICES[self.platform, self.operation]
+        """The credits that they cost."""
+        return self.units * WEIGHTS[self.platform, self.operation]

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import Gone
-from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import Job
 
 # A row may be several megabytes, so that this bounds what an export holds in memory.
@@ -39,7 +39,7 @@ class StoredRows:
         job = self._job
         for start in range(0, job.published, BATCH):
             count = min(BATCH, job.published - start)
-            rows = await self._store.pages(job.account_id, job.id, start=start, count=count)
+            rows = await self._store.rows(job.account_id, job.id, start=start, count=count)
             if len(rows) < count:
                 # The connection breaks here, so that nobody takes a part for the whole.
                 raise Gone("the results went past their retention during the export")

@@ -69,7 +69,7 @@ _ROWS: Final = frozenset({"SearchItem", "CrawlPage", "Creative"})
 
 
 class Application(FastAPI):
-    """The service's application. `state` holds `app_state`, `counter` and `readiness`."""
+    """The service's application; its `state` has `app_state` and `readiness`."""
 
     def __init__(self, more: Sequence[BaseRoute] = ()) -> None:
         routes = [route for router in ROUTERS for route in router.routes]

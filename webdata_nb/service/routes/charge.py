@@ -20,7 +20,7 @@ from typing import Final
 
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.observability.logs import CALLER, event
-from webdata_nb.service.store.accounts import Accounts
+from webdata_nb.service.store.interface import AccountStore
 from webdata_nb.service.store.retry import StoreRetry
 
 # A call that takes longer than it said is still active this long; then its process counts as dead.
@@ -63,7 +63,7 @@ def _log(account_id: str, call: Call, seconds: float) -> None:
 
 @asynccontextmanager
 async def charged(
-    accounts: Accounts, account_id: str, most: Sequence[Charge], *, within_s: float
+    accounts: AccountStore, account_id: str, most: Sequence[Charge], *, within_s: float
 ) -> AsyncIterator[Call]:
     """Count as one active request of an account while the block runs, and charge for it.
 
@@ -108,7 +108,7 @@ async def charged(
 
 
 async def _close(
-    accounts: Accounts, account_id: str, call_id: str, charges: Sequence[Charge]
+    accounts: AccountStore, account_id: str, call_id: str, charges: Sequence[Charge]
 ) -> None:
     async def close() -> None:
         await accounts.close_call(account_id, call_id, charges, now=time.time())

@@ -66,7 +66,7 @@ async def start_crawl(
     The job is stored before the answer is sent, and goes on after a restart of the service. Its
     rows are pages in the order in which the crawl found them.
     """
-    check_url(state.policy, wanted.url, field="url")
+    check_url(state.engines.egress.policy, wanted.url, field="url")
     for name in _TAGS:
         selectors = getattr(wanted.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
@@ -119,13 +119,13 @@ def _envelope(look: JobSnapshot, page: int, count: int) -> dict[str, Any]:
         "success": True,
         "job_id": job.id,
         "status": job.state.value,
-        "total_pages": job.expected,
+        "total_pages": job.expected_rows,
         "completed_pages": job.published,
         "total_results": job.published,
         "page": page,
         "per_page": count,
         "time_taken": seconds(job),
-        **job.cost,
+        **job.credit_fields,
         "error": job.error,
         "receipt": look.receipt.model_copy(update={"warning": warning or None}).model_dump(),
     }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -17,12 +16,12 @@ from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.enrich import MOST_ASSETS, Wanted
 from webdata_nb.service.creatives.image_type import kind_of
-from webdata_nb.service.creatives.listing import Answer, Listing
+from webdata_nb.service.creatives.listing import Answer
 from webdata_nb.service.creatives.source_client import Outlets
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.charge import charged
-from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import (
     AdvertiserQuery,
     AdvertisersListed,
@@ -36,23 +35,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.work.egress import Ways
 
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """What the creatives routes work with."""
-
-    listing: Listing
-    ways: Ways
-
-
-async def _counter_of(request: Request) -> Counter:
-    counter: Counter = request.app.state.counter
-    return counter
-
-
-TheCounter = Annotated[Counter, Depends(_counter_of)]
 router = strict_router("creatives")
 _SOURCE: Final = refusals(429, 501, 502, 504)
 
@@ -66,7 +49,6 @@ _SOURCE: Final = refusals(429, 501, 502, 504)
 async def list_creatives(
     request: Request,
     state: StateDep,
-    counter: TheCounter,
     account_id: AccountId,
     wanted: Annotated[CreativesRequest, examples("listCreatives")],
 ) -> Response:
@@ -75,10 +57,10 @@ async def list_creatives(
     It is answered at once, without a job, and charged for what succeeded.
     """
     began = time.perf_counter()
-    chosen, outlets = await _way(request, state, counter)
+    chosen, outlets = await _source_of(request, state)
     most, within_s = most_charges(wanted), wanted.timeout_ms / 1000
-    async with charged(state.accounts, account_id, most, within_s=within_s) as call:
-        answer = await counter.listing.page(
+    async with charged(state.store.accounts, account_id, most, within_s=within_s) as call:
+        answer = await state.creatives.page(
             wanted, account_id=account_id, chosen=chosen, outlets=outlets
         )
         for operation, units in answer.done.units.items():
@@ -95,7 +77,6 @@ async def list_creatives(
 async def find_advertisers(
     request: Request,
     state: StateDep,
-    counter: TheCounter,
     account_id: AccountId,
     *,
     query: AdvertiserQuery,
@@ -103,10 +84,10 @@ async def find_advertisers(
     timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT,
 ) -> Response:
     """Find the advertisers that a name or a domain may mean, best match first."""
-    chosen, outlets = await _way(request, state, counter)
+    chosen, outlets = await _source_of(request, state)
     once, within_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
-    async with charged(state.accounts, account_id, once, within_s=within_s) as call:
-        source, found = await counter.listing.advertisers(
+    async with charged(state.store.accounts, account_id, once, within_s=within_s) as call:
+        source, found = await state.creatives.advertisers(
             query, limit=limit, chosen=chosen, outlets=outlets, timeout_ms=timeout_ms
         )
         call.add("creatives")
@@ -115,12 +96,12 @@ async def find_advertisers(
     return JSONResponse(reply)
 
 
-async def _way(request: Request, state: AppState, counter: Counter) -> tuple[Creatives, Outlets]:
-    """Return the source that the session has chosen, and the way to it."""
+async def _source_of(request: Request, state: AppState) -> tuple[Creatives, Outlets]:
+    """Return the source that the session has chosen, and the fetchers to reach it."""
     lease = request.headers.get(LEASE_HEADER)
     chosen = state.sessions.creatives_of(lease)
-    way = await counter.ways.of(state.sessions.context_of(lease))
-    return chosen, Outlets(way.towards(chosen.url or ""), way.fetcher)
+    route = await state.engines.egress.route_for(state.sessions.context_of(lease))
+    return chosen, Outlets(route.fetcher_for_api(chosen.url or ""), route.fetcher)
 
 
 @router.get(
@@ -132,11 +113,9 @@ async def _way(request: Request, state: AppState, counter: Counter) -> tuple[Cre
         **refusals(404),
     },
 )
-async def get_creatives_file(
-    counter: TheCounter, account_id: AccountId, sha256: Sha256
-) -> Response:
+async def get_creatives_file(state: StateDep, account_id: AccountId, sha256: Sha256) -> Response:
     """Download a file that a listing of creatives stored for the account, by its hash."""
-    data = counter.listing.files.get(account_id, sha256)
+    data = state.creatives.files.get(account_id, sha256)
     if data is None:
         raise NoSuchJob("no such file, or it is past its retention")
     headers = {

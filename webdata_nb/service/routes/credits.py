@@ -11,7 +11,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.credits.weights import CATALOG
 from webdata_nb.service.routes.routing import AccountId, StateDep, strict_router
-from webdata_nb.service.store.accounts import Usage
+from webdata_nb.service.store.account_records import AccountUsage
 
 router = strict_router("usage")
 
@@ -33,11 +33,11 @@ async def list_weights() -> Response:
 )
 async def get_usage(state: StateDep, account_id: AccountId) -> Response:
     """Read what the account has, holds and has used in its present billing period."""
-    found = await state.accounts.usage(account_id, now=time.time())
+    found = await state.store.accounts.usage(account_id, now=time.time())
     return Response(_told(found).model_dump_json(), media_type="application/json")
 
 
-def _told(usage: Usage) -> UsageReply:
+def _told(usage: AccountUsage) -> UsageReply:
     terms, balance = usage.account.terms, usage.account.balance
     start, end = usage.period
     return UsageReply(

@@ -19,7 +19,7 @@ async def list_engines(request: Request, state: StateDep) -> Response:
     """List the providers of each engine in the order in which they are asked."""
     session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     try:
-        entries = state.engines(session)
+        entries = state.engines.list_providers(session)
     except JobFailed as error:
         raise BadInput(str(error), loc=("settings", "engines")) from None
     return JSONResponse(EngineList(engines=entries).model_dump(mode="json"))

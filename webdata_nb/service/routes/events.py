@@ -12,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expired import expired
-from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import JobId, LastEventId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (
@@ -26,7 +26,7 @@ from webdata_nb.service.routes.routing import (
 )
 from webdata_nb.service.routes.stream_position import StreamPosition
 from webdata_nb.service.store.records import Job, RowSummary
-from webdata_nb.service.work.events import Listener
+from webdata_nb.service.work.events import JobListener
 
 KEEPALIVE_S: Final = 15.0
 # Changes are told at most this often: a bar that moves ten times a second is live.
@@ -149,7 +149,7 @@ async def _watch(
 async def _stream(
     state: AppState, account_id: str, job_id: str, told: StreamPosition
 ) -> AsyncIterator[bytes]:
-    with state.hub.listen(job_id) as listener:
+    with state.events.listen(job_id) as listener:
         while True:
             job = await state.store.job(account_id, job_id)
             rows = _crawled if job.kind == "crawl" else _found
@@ -172,7 +172,7 @@ async def _crawled(
     state: AppState, job: Job, told: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Tell of the rows of a crawl that became visible: they are final."""
-    while rows := await state.store.listed(job.id, start=told.announced, count=ROWS):
+    while rows := await state.store.row_summaries(job.id, start=told.announced, count=ROWS):
         events = [_page(job.id, row, told.announce(row.position)) for row in rows]
         told = told.announce(rows[-1].position)
         yield b"".join(events), told
@@ -182,7 +182,7 @@ async def _found(
     state: AppState, job: Job, told: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Tell of the rows of a search that were ranked, and of those that became final."""
-    rows, events = await state.store.listed(job.id, start=0, count=ROWS), list[bytes]()
+    rows, events = await state.store.row_summaries(job.id, start=0, count=ROWS), list[bytes]()
     for row in rows[told.announced :]:
         told = told.announce(row.position)
         ranked = {"position": row.position, "rank": row.position + 1, "url": row.url}
@@ -195,7 +195,7 @@ async def _found(
         yield b"".join(events), told
 
 
-async def _paced(listener: Listener, next_at: float) -> None:
+async def _paced(listener: JobListener, next_at: float) -> None:
     """Wait until the next step may be told; the end may be told at once."""
     while listener.ended is None and (left_s := next_at - time.monotonic()) > 0:
         await listener.wait(left_s)
@@ -213,10 +213,10 @@ async def _progress(state: AppState, job: Job) -> dict[str, Any]:
         "type": job.kind,
         "status": job.state.value,
         "completed": job.published if job.kind == "crawl" else job.completed,
-        "total": job.expected,
+        "total": job.expected_rows,
         "failed": failed,
         "elapsed": job.elapsed(time.time()) or 0.0,
-        **job.cost,
+        **job.credit_fields,
     }
 
 

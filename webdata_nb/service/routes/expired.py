@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webdata_nb.service.errors import Gone
-from webdata_nb.service.routes.job_start import AppState
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.store.records import Job
-from webdata_nb.service.work.retention import expired_at, hours_of
+from webdata_nb.service.work.retention import expired_at, retention_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def expired(state: AppState, job: Job) -> Expired | None:
     at = expired_at(state.retention, job, state.clock())
     if at is None:
         return None
-    return Expired(hours_of(state.retention, job), datetime.fromtimestamp(at, UTC))
+    return Expired(retention_hours(state.retention, job), datetime.fromtimestamp(at, UTC))
 
 
 def check_kept(state: AppState, job: Job) -> None:

@@ -16,8 +16,8 @@ from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
 from webdata_nb.service.http.etags import etag_of, still_holds
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expired import check_kept
-from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.parameters import ExportFormat, JobId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (

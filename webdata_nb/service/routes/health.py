@@ -17,7 +17,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.replies import Health
 from webdata_nb.service.errors import DiskFull
 from webdata_nb.service.routes.routing import OPEN, open_router
-from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
 
 # Anybody may ask: one look answers for a while.

@@ -5,63 +5,22 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 from starlette.requests import Request
 
-from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import LEASE_HEADER
-from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import CrawlRequest, Extract, ScrapeOptions, SearchRequest
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.content.source import check_selectors
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.observability.logs import CALLER
-from webdata_nb.service.routes.response_cache import Shelf
-from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.accounts import Accounts
-from webdata_nb.service.store.base import Store
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.store.records import IdempotencyKey, Job, NewJob
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.webhooks.callbacks import Webhooks
-from webdata_nb.service.work.events import Hub
-from webdata_nb.service.work.runner import Runner
-
-
-class Sessions(Protocol):
-    """Where a start finds the settings of the session that it belongs to."""
-
-    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
-        """Return what a job takes from its session; empty without one."""
-
-    def creatives_of(self, lease_id: str | None) -> Creatives:
-        """Return the source of creatives that the session, or the server, has chosen."""
-
-
-@dataclass(frozen=True, slots=True)
-class AppState:
-    """What the routes work with."""
-
-    store: Store
-    accounts: Accounts
-    runner: Runner
-    hub: Hub
-    policy: EgressPolicy
-    sessions: Sessions
-    check_device: Callable[[str], Awaitable[None]]
-    check_browser: Callable[[], Awaitable[None]]
-    engines: Callable[[Mapping[str, Any]], list[EngineEntry]]
-    check_extract: Callable[[Extract | None, Mapping[str, Any], tuple[str, ...]], None]
-    webhooks: Webhooks
-    retry: StoreRetry
-    retention: Retention
-    clock: Callable[[], float] = time.time
-    shelf: Shelf = field(default_factory=Shelf)
 
 
 def account_of(request: Request) -> str:
@@ -88,14 +47,14 @@ async def check_look(state: AppState, wanted: SearchRequest | ScrapeOptions, *lo
     mobile_device, wait_for = wanted.mobile_device, getattr(wanted, "wait_for", None)
     if (field := _needs_browser(wanted)) is not None:
         try:
-            await state.check_browser()
+            await state.engines.egress.check_browser()
         except ScrapeError as error:
             raise BadInput(str(error), loc=(*loc, field)) from None
     if isinstance(wait_for, str):
         check_selectors((wait_for,), loc=(*loc, "wait_for"))
     if mobile_device is not None:
         try:
-            await state.check_device(mobile_device)
+            await state.engines.egress.check_device(mobile_device)
         except BadInput as error:
             raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
 
@@ -117,7 +76,7 @@ def _needs_browser(wanted: SearchRequest | ScrapeOptions) -> str | None:
 def check_extract(state: AppState, request: Request, wanted: Extract | None, *loc: str) -> None:
     """Refuse an extraction that nobody here could carry out."""
     session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
-    state.check_extract(wanted, session, loc)
+    state.engines.check_extract(wanted, session, loc)
 
 
 async def start(
@@ -141,8 +100,8 @@ async def start(
         kind=kind,
         subject=wanted.url if isinstance(wanted, CrawlRequest) else wanted.query,
         request=body,
-        context=await state.webhooks.plan(wanted, context),
-        most=tariff.most(wanted),
+        context=await state.webhooks.add_options(wanted, context),
+        max_charges=tariff.max_charges(wanted),
         key_id=key_of_caller(),
     )
     key = None if idempotency_key is None else key_of(idempotency_key, kind, body)

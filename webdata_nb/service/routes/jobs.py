@@ -18,7 +18,8 @@ from webdata_nb.contract.requests import NoParameters
 from webdata_nb.contract.states import may_retry
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, JobFailed, SecretsLost, WrongState
-from webdata_nb.service.routes.job_start import AppState, key_of, key_of_caller
+from webdata_nb.service.routes.app_state import AppState
+from webdata_nb.service.routes.job_start import key_of, key_of_caller
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
     CONDITION,
@@ -79,7 +80,7 @@ async def cancel_job(
     now = time.time()
     job = await state.store.cancel(account_id, job_id, now=now)
     if job.finished_at == now:  # not one that was cancelled before
-        job_log.ended(job)
+        job_log.log_end(job)
     state.webhooks.wake()
     await state.runner.cancel(job.id)
     if job.kind == "crawl":
@@ -134,7 +135,7 @@ async def _again(state: AppState, old: Job, idempotency_key: str | None) -> Job:
         subject=old.subject,
         request=old.request,
         context=old.context,
-        most=tariff.most(wanted),
+        max_charges=tariff.max_charges(wanted),
         key_id=key_of_caller(),
     )
     state.runner.wake()  # first: its claim shares the job's own transaction
@@ -152,7 +153,7 @@ def _summary(job: Job) -> dict[str, Any]:
         "created_at": _time(job.created_at),
         "started_at": _time(job.started_at),
         "finished_at": _time(job.finished_at),
-        "total": job.expected,
+        "total": job.expected_rows,
         "completed": job.published,
         "error": job.error,
     }

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import ReceiptEntry, ReceiptPage
 from webdata_nb.service.errors import BadInput, FetchError
-from webdata_nb.service.routes.job_start import AppState
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.parameters import (
     EntriesPerPage,
     EntryUrl,

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.http.etags import etag_of
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expired import expired
-from webdata_nb.service.routes.job_start import AppState
 from webdata_nb.service.routes.response_cache import Question, public
 from webdata_nb.service.routes.routing import StrictRoute
 from webdata_nb.service.store.records import Job, JobSnapshot, RowRange
@@ -49,7 +49,7 @@ async def look_at(
     def chosen(job: Job) -> RowRange | None:
         return window if job.kind == kind and expired(state, job) is None else None
 
-    look = await state.store.look(account_id, job_id, window=chosen, examples=examples)
+    look = await state.store.job_snapshot(account_id, job_id, row_range=chosen, examples=examples)
     if look.job.kind != kind:
         raise NoSuchJob("no such job")
     gone = expired(state, look.job)
@@ -67,7 +67,7 @@ async def status_of(
 ) -> Response:
     """Return the status of the caller's job, as `envelope` and the rows of `window`."""
     # Before the look: what is committed from here on is another moment.
-    moment = state.store.moment()
+    moment = state.store.data_version()
     account_id, job_id = question.account_id, question.job_id
     look, gone = await look_at(state, account_id, job_id, kind, window, examples=examples)
     reply = with_rows(envelope(look) | gone, look.rows)
@@ -89,7 +89,7 @@ async def kept(state: AppState, question: Question) -> Response | None:
     found = state.shelf.get(question)
     if found is None:
         return None
-    moment = state.store.moment()
+    moment = state.store.data_version()
     state.shelf.drop(question)
     if moment != found.moment:
         job = await state.store.job(question.account_id, found.job.id)

@@ -32,8 +32,8 @@ from starlette.types import Receive, Scope, Send
 from webdata_nb.contract import limits
 from webdata_nb.contract.examples import EXAMPLES
 from webdata_nb.contract.replies import InvalidRequest, LimitReached, Refusal, Reply
+from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.error_responses import Invalid, field_problem, json_object
-from webdata_nb.service.routes.job_start import AppState
 
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"

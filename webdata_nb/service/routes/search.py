@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.routes.job_start import AppState, check_extract, check_look, start
+from webdata_nb.service.routes.app_state import AppState
+from webdata_nb.service.routes.job_start import check_extract, check_look, start
 from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
     StatusRoute,
@@ -121,7 +122,7 @@ async def _result(
     """Return what a job that was just begun came to; None where it goes on for longer."""
     deadline = time.monotonic() + wait_s
     window = _ALL if include_data else None
-    with state.hub.listen(job.id) as listener:
+    with state.events.listen(job.id) as listener:
         while (left_s := deadline - time.monotonic()) > 0:
             if not job.state.terminal:  # a start repeated under its key may find an old job
                 await listener.wait(min(left_s, LOOK_S))
@@ -142,7 +143,7 @@ def _holds_all(ended: JobSnapshot) -> bool:
 async def _ended(state: AppState, job: Job, wait_s: float) -> None:
     """Wait until the job has ended, or the time is up."""
     deadline = time.monotonic() + wait_s
-    with state.hub.listen(job.id) as listener:
+    with state.events.listen(job.id) as listener:
         while True:
             # After the listening began: an end in between must not be missed.
             job = await state.store.job(job.account_id, job.id)
@@ -168,6 +169,6 @@ def _envelope(job: Job) -> dict[str, object]:
         "total_results": job.published,
         "completed_results": job.completed,
         "time_taken": seconds(job),
-        **job.cost,
+        **job.credit_fields,
         "error": job.error,
     }

@@ -25,7 +25,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.outbox import Delivery
+from webdata_nb.service.store.webhook_records import Delivery
 from webdata_nb.service.webhooks.schedule import POLICIES, is_acknowledged
 
 STATES: Final = ("pending", "delivered", "failed")
@@ -50,7 +50,7 @@ async def list_deliveries(
 
     Of an endpoint's address, which may hold a token, the host alone is shown.
     """
-    found = await state.webhooks.outbox.listing(
+    found = await state.webhooks.outbox.deliveries(
         account_id, job_id=job_id, limit=limit + 1, before=_read_cursor(cursor)
     )
     reply: dict[str, Any] = {"success": True, "deliveries": [shown(each) for each in found[:limit]]}
@@ -81,7 +81,7 @@ async def replay_delivery(
 )
 async def get_webhook_stats(state: StateDep, account_id: AccountId) -> Response:
     """Count the deliveries of the account's jobs by state and by event."""
-    counts = await state.webhooks.outbox.stats(account_id)
+    counts = await state.webhooks.outbox.counts(account_id)
     states, events = Counter[str](), Counter[str]()
     for count in counts:
         states[count.state] += count.deliveries

@@ -11,7 +11,7 @@ import orjson
 
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.content.source import ScrapeOptions
-from webdata_nb.service.credits.tariff import of_result
+from webdata_nb.service.credits.tariff import result_operations
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import Errand, Visit, Visitor
@@ -25,7 +25,7 @@ from webdata_nb.service.search.chain import (
     search_providers,
 )
 from webdata_nb.service.search.providers.base import SearchProvider, SearchQuery, SearchResult
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JournalEntry, UrlOutcome
 
 MAX_CONCURRENT_PAGES: Final = 5
@@ -76,7 +76,7 @@ class _SearchRun:
 
     async def discover(self) -> Batch:
         """Rank the results, or find those of an earlier attempt; return what is left to write."""
-        stored = await self._context.entries()
+        stored = await self._context.journal()
         if not stored:
             return await self._rank()
         self._total = len(stored)
@@ -153,7 +153,7 @@ class _SearchRun:
         await self._context.commit(
             Batch(
                 updates=(self._row(ordinal, found, page, done=True),),
-                seen=(UrlOutcome(found.url, reason),),
+                url_outcomes=(UrlOutcome(found.url, reason),),
                 completed=self._total - len(self._waiting),
             )
         )
@@ -192,7 +192,9 @@ class _SearchRun:
             orjson.dumps(journal),
             orjson.dumps(item),
             position=ordinal,
-            charged=of_result(extracted=bool(page.get("extract"))) if page["scraped"] else (),
+            charged=result_operations(extracted=bool(page.get("extract")))
+            if page["scraped"]
+            else (),
         )
 
 

@@ -1,1 +1,6 @@
-"""Jobs, their pages and who owns them. The job table is the queue, the pages are the journal."""
+"""Durable state of the service: jobs, their rows, accounts, webhook deliveries.
+
+`interface` has the protocols that everything outside uses, `records` and its neighbours the values.
+`sql` implements the protocols with named statements on any database; `sqlite` is such a database.
+`backends` chooses one.
+"""

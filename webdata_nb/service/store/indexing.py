@@ -1,4 +1,4 @@
-"""From stored rows to the text index, after their commit and off its path."""
+"""Adds visible rows to the text index, after their commit."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.store.base import Store
-from webdata_nb.service.store.records import Job, UnindexedRow
-from webdata_nb.service.store.text_index import Document, TextIndex
+from webdata_nb.service.store.interface import IndexSource, TextIndex
+from webdata_nb.service.store.records import IndexedPage, Job, UnindexedRow
 
 BATCH: Final = 20
-# Characters that are looked through at once: no other thread runs meanwhile, nor the event loop.
-PIECE: Final = 64 * 1024
-# Markdown's own marks are noise in a snippet: images, link targets, emphasis, fences, tables.
-# One pass that replaces by nothing, and no part that scans far without finding its end: pages
-# come from anywhere, and this runs on a megabyte of brackets as fast as on prose.
+# Characters that one regex call scans: it holds the interpreter's lock meanwhile.
+PIECE_CHARS: Final = 64 * 1024
+# Markup is noise in a snippet: images, link targets, emphasis, fences, tables. No alternative scans
+# far without finding its end, so that a megabyte of brackets takes no longer than prose.
 _MARKS: Final = re.compile(
     r"""
       !?\[ (?= [^\[\]\n]* \]\( )               # before the text of a link or an image
@@ -33,97 +31,99 @@ _MARKS: Final = re.compile(
 )
 
 
-Busy = Callable[[], Awaitable[bool]]
+IsBusy = Callable[[], Awaitable[bool]]
 
 
-async def _never() -> bool:
+async def _never_busy() -> bool:
     return False
 
 
 class Indexer:
-    """Brings the index up to the rows, one job at a time."""
+    """Indexes new rows, one job at a time."""
 
-    def __init__(self, store: Store, index: TextIndex) -> None:
-        self._store, self._index = store, index
+    def __init__(self, source: IndexSource, index: TextIndex) -> None:
+        self._source, self._index = source, index
         self._one_at_a_time = asyncio.Lock()
 
-    async def catch_up(self, account_id: str | None = None, *, busy: Busy = _never) -> bool:
+    async def catch_up(
+        self, account_id: str | None = None, *, is_busy: IsBusy = _never_busy
+    ) -> bool:
         """Index every visible row of an account, or of all, that is not indexed yet.
 
-        Stops between batches once `busy` says so; returns whether it came to the end.
+        Stops between batches when `is_busy` returns True; returns whether all rows are indexed.
         """
         async with self._one_at_a_time:
-            if await busy():
+            if await is_busy():
                 return False
             cursors = await self._index.cursors()
-            jobs = await self._store.published(account_id, beyond=cursors)
-            empty = {job.id: job.published for job in jobs if not _has_pages(job.request)}
-            if empty:
-                await self._index.pass_over(empty)
+            jobs = await self._source.jobs_to_index(account_id, cursors=cursors)
+            without_pages = {job.id: job.published for job in jobs if not _has_pages(job.request)}
+            if without_pages:
+                await self._index.set_cursors(without_pages)
             for job in jobs:
-                start, upto = -1, empty.get(job.id, cursors.get(job.id, 0))
+                start, upto = -1, without_pages.get(job.id, cursors.get(job.id, 0))
                 while start < upto < job.published:
-                    if await busy():
+                    if await is_busy():
                         return False
-                    start, upto = upto, await self._some(job, upto)
+                    start, upto = upto, await self._index_batch(job, upto)
         return True
 
-    async def _some(self, job: Job, start: int) -> int:
-        """Index a batch of a job's rows; return where the next one starts.
+    async def _index_batch(self, job: Job, start: int) -> int:
+        """Index a batch of a job's rows; return the position after it.
 
-        A row whose page is still to come, and those behind it, wait for the next time.
+        The batch ends before the first row whose page is not fetched yet.
         """
-        found = await self._store.unindexed(job.id, start=start, count=BATCH)
-        if not found:
+        batch = await self._source.unindexed_rows(job.id, start=start, count=BATCH)
+        if not batch:
             return job.published
-        rows = list(takewhile(lambda row: job.state.terminal or _is_settled(row), found))
+        rows = list(takewhile(lambda row: job.state.terminal or _is_final(row), batch))
         if not rows:
             return start
-        documents = [] if _is_private(job.request) else await asyncio.to_thread(_documents, rows)
+        pages = [] if _is_private(job.request) else await asyncio.to_thread(_indexed_pages, rows)
         upto = rows[-1].position + 1
-        await self._index.add(job.account_id, job.id, documents, upto=upto)
+        await self._index.add(job.account_id, job.id, pages, upto=upto)
         return upto
 
 
-def _documents(rows: Sequence[UnindexedRow]) -> list[Document]:
-    return [document for row in rows if (document := _document(row))]
+def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
+    return [page for row in rows if (page := _indexed_page(row))]
 
 
 def _has_pages(request: Mapping[str, Any]) -> bool:
-    """Whether a job visits pages: a search may only find them."""
+    """Whether a job fetches pages; a search may only list results."""
     return bool(request.get("formats", True))
 
 
 def _is_private(request: Mapping[str, Any]) -> bool:
-    """Tell whether pages were fetched with the caller's own headers or cookies: theirs alone."""
+    """Whether pages were fetched with the caller's own headers or cookies."""
     options = request.get("scrape_options") or request
     return bool(options.get("headers") or options.get("cookies"))
 
 
-def _is_settled(row: UnindexedRow) -> bool:
-    """Whether a row is as it will stay: a search shows its results before it visits them."""
+def _is_final(row: UnindexedRow) -> bool:
+    """Whether a row will not change: a search shows its results before their pages are fetched."""
     return orjson.loads(row.journal).get("done") is not False
 
 
-def _document(row: UnindexedRow) -> Document | None:
+def _indexed_page(row: UnindexedRow) -> IndexedPage | None:
     page = orjson.loads(row.page)
     text = page.get("markdown")
-    text = orjson.loads(row.journal).get("text") if text is None else plain(text)
-    if not row.good or not text:
+    text = orjson.loads(row.journal).get("text") if text is None else strip_markdown(text)
+    if not row.success or not text:
         return None
-    return Document(row.position, page["url"], page.get("title") or "", text)
+    return IndexedPage(row.position, page["url"], page.get("title") or "", text)
 
 
-def plain(markdown: str) -> str:
-    """Return the words of Markdown without its marks."""
+def strip_markdown(markdown: str) -> str:
+    """Return the text of Markdown without its markup."""
     return "".join(_MARKS.sub("", piece) for piece in _pieces(markdown))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a text at ends of lines; a line that is longer than a piece, behind a space in it."""
+    """Split a text into pieces at line ends, else at spaces."""
     start = 0
-    while len(text) - start > PIECE:
-        end = start + PIECE
+    while len(text) - start > PIECE_CHARS:
+        end = start + PIECE_CHARS
         cut = text.rfind("\n", start, end) + 1 or text.rfind(" ", start, end) + 1 or end
         yield text[start:cut]
         start = cut

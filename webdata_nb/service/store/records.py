@@ -1,4 +1,7 @@
-"""The values that go into the store and come out of it. Times are Unix seconds, UTC."""
+"""Jobs, their rows and their receipts as the store takes and returns them.
+
+Times are Unix seconds, UTC.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.credits.weights import Charge
 
+# How long an idempotency key finds the job that it started.
+IDEMPOTENCY_S: Final = 24 * 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A validated start, ready to be persisted.
+    """A validated job that is not stored yet.
 
-    `most` is what it may cost, `key_id` the key of its account that it was started with.
+    `max_charges` is what it may cost at most, `key_id` the API key that it was started with.
     """
 
     id: str
@@ -25,18 +31,25 @@ class NewJob:
     subject: str
     request: Mapping[str, Any] = field(repr=False)
     context: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    most: tuple[Charge, ...] = ()
+    max_charges: tuple[Charge, ...] = ()
     key_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as stored; `context` is what its starter's session handed over.
+    """A stored job; `context` has the settings of the session that started it.
 
-    `locked` where no key opens its secrets any more: `request` and `context` lack them.
-    `expired_at` is set once its rows are being cleared away. `reserved` credits are held while it
-    runs, none where its account is `unlimited`; `credits` is what it cost, known from its end on.
-    `attempts_since_progress` counts the claims since it last stored anything, this one included.
+    Attributes
+    ----------
+    locked
+        No key decrypts the job's secrets: `request` and `context` lack them.
+    expired_at
+        Set when the deletion of its rows begins.
+    reserved, unlimited, credits
+        Credits reserved at the start; whether the account has no limit, so that nothing is
+        reserved; and what the job cost, known from its end on.
+    attempts_since_progress
+        Claims since the job last stored anything, the present one included.
     """
 
     id: str
@@ -64,8 +77,8 @@ class Job:
     key_id: str | None = None
 
     @property
-    def cost(self) -> dict[str, Any]:
-        """What replies tell of its credits."""
+    def credit_fields(self) -> dict[str, Any]:
+        """The fields of a reply about the job's credits."""
         return {
             "credits": self.credits,
             "credits_reserved": None if self.unlimited else self.reserved,
@@ -73,12 +86,12 @@ class Job:
         }
 
     @property
-    def expected(self) -> int:
-        """Rows that the job has or, while it runs, will have as far as it can tell."""
+    def expected_rows(self) -> int:
+        """The number of rows at the end, as far as it is known while the job runs."""
         return self.published if self.state.terminal else max(self.total, self.published)
 
     def elapsed(self, now: float) -> float | None:
-        """Seconds since the job was first claimed, up to its end."""
+        """Return the seconds from the first claim to the end, or to `now`."""
         if self.started_at is None:
             return None
         return max(0.0, (self.finished_at or now) - self.started_at)
@@ -86,7 +99,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to a job: void as soon as another attempt exists."""
+    """The right to write to a job, until another attempt begins."""
 
     job_id: str
     worker: str
@@ -95,9 +108,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One journal entry; `page` is the row's JSON where the entry is a row.
+    """One journal entry of a job; `page` is the JSON of a row, if the entry is one.
 
-    `charged` names the operations that a row costs once it is visible, if it succeeded.
+    `charged` names the operations to charge for a successful row once it is visible.
     """
 
     ordinal: int
@@ -110,8 +123,17 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """A journal entry, read back to continue a job."""
+
+    ordinal: int
+    position: int | None
+    journal: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class UrlOutcome:
-    """What became of one URL."""
+    """One entry of a receipt: what happened to a URL."""
 
     url: str
     outcome: str
@@ -120,26 +142,39 @@ class UrlOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Everything that an engine writes in one transaction, behind the fence of its lease."""
+    """What an engine writes in one transaction under its lease.
+
+    Attributes
+    ----------
+    entries, updates
+        New journal entries, and new contents of stored rows.
+    published
+        (ordinal, position) of stored rows that become visible.
+    url_outcomes
+        Entries of the receipt.
+    pinned_files
+        (name, body) of files that later attempts must see unchanged, such as robots.txt.
+    total, completed, outcome
+        New values of the job's fields.
+    """
 
     entries: tuple[JournalEntry, ...] = ()
     updates: tuple[JournalEntry, ...] = ()
     published: tuple[tuple[int, int], ...] = ()
-    seen: tuple[UrlOutcome, ...] = ()
-    snapshots: tuple[tuple[str, bytes], ...] = ()
+    url_outcomes: tuple[UrlOutcome, ...] = ()
+    pinned_files: tuple[tuple[str, bytes], ...] = ()
     total: int | None = None
     completed: int | None = None
     outcome: Mapping[str, Any] | None = None
 
 
 EMPTY_BATCH: Final = Batch()
-# No job's rows are known yet.
 NO_CURSORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class RowSummary:
-    """A visible row without its content; `final` once nothing of it will change."""
+    """A visible row without its content; `final` if it will not change any more."""
 
     position: int
     url: str
@@ -149,7 +184,7 @@ class RowSummary:
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """The visible rows from position `start` that a look is to show."""
+    """The visible rows from position `start`, at most `count`."""
 
     start: int
     count: int
@@ -157,7 +192,7 @@ class RowRange:
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """A job with some of its rows and its receipt, all of one moment."""
+    """A job with some of its rows and its receipt, read in one transaction."""
 
     job: Job
     rows: tuple[bytes, ...]
@@ -165,31 +200,48 @@ class JobSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class UnindexedRow:
-    """A visible row that the text index has not seen; the index's own cursor is `position`.
+class StateCounts:
+    """Jobs by (kind, state) and webhook deliveries by (state,), of all accounts."""
 
-    `page` has the URL, the title and the Markdown; `good`: its page came, whatever became of an
-    extraction from it.
+    jobs: Mapping[tuple[str, ...], int]
+    deliveries: Mapping[tuple[str, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class UnindexedRow:
+    """A visible row that is not in the text index yet; `page` has URL, title and Markdown.
+
+    `success` says whether its page was fetched, whatever became of an extraction from it.
     """
 
     position: int
     page: bytes
     journal: bytes
-    good: bool
+    success: bool
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """A journal entry read back."""
+class IndexedPage:
+    """The text of a visible row for the text index."""
 
-    ordinal: int
-    position: int | None
-    journal: bytes
+    position: int
+    url: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A page that matches a query of the text index; `snippet` is the text around the match."""
+
+    url: str
+    title: str
+    snippet: str
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """The caller's key for a start, and a fingerprint of the body it came with."""
+    """A caller's key for a start, and the fingerprint of the body that came with it."""
 
     key: str
     fingerprint: str
@@ -197,7 +249,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class SpoolLocation:
-    """Where a spooled record lies: from byte `start` of the file at `path` on."""
+    """Where a spooled record starts: a file and an offset in bytes."""
 
     path: str
     start: int

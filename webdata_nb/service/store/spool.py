@@ -1,11 +1,11 @@
-"""What was fetched and is not stored yet: plain files, which outlive the process that wrote them.
+"""Keeps fetched pages that are not stored yet in plain files, which survive a kill.
 
-Nothing is synchronised to the disk. A kill, against which this is meant, leaves what was written;
-a loss of power may not, which a checksum tells, and then the pages are fetched again.
+Nothing is synchronised to disk: after a power failure a checksum shows which records are lost, and
+their pages are fetched again.
 
-A file whose record is stored is written over: to create and to remove one waits for the file
-system's journal, which each commit of the database keeps busy. What it holds until then is in the
-job's journal as well, so that nobody asks for it.
+The file of a stored record is overwritten by the next record: creating and deleting files waits for
+the file system's journal, which the database's commits keep busy. Until then the old record is in
+the job's journal as well, so that nobody reads it.
 """
 
 from __future__ import annotations
@@ -22,85 +22,86 @@ from typing import Final, Self
 from zlib import crc32
 
 from webdata_nb.service.errors import LeaseLost
+from webdata_nb.service.store.interface import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 
-# Of all jobs together. Beyond it a page holds its place until it is stored.
-MOST_BYTES: Final = 32 * 1024 * 1024
-# A larger record is written on a thread, so that the event loop does not wait for it, and its file
-# is not kept for others.
-AT_ONCE: Final = 1024 * 1024
+# Of all jobs together. Beyond it a fetched page occupies its fetch slot until it is stored.
+MAX_BYTES: Final = 32 * 1024 * 1024
+# A larger record is written on a thread, so that the event loop does not wait, and its file is
+# deleted, not reused.
+LARGE_RECORD_BYTES: Final = 1024 * 1024
 # Checksum of all that follows; number of the write; ordinal; bytes of the record.
-_HEAD: Final = struct.Struct("!IQII")
-_TOLD: Final = struct.Struct("!QII")
+_HEADER: Final = struct.Struct("!IQII")
+_CHECKED_HEADER: Final = struct.Struct("!QII")
 _WRITE: Final = os.O_WRONLY | getattr(os, "O_BINARY", 0)
 
 
-class Spool:
-    """The spooled files of all jobs, a folder each, readable by their owner alone."""
+class SpoolDirectory:
+    """The spooled files of all jobs, a folder for each, readable by their owner only."""
 
-    def __init__(self, root: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        self._root, self._most = root, most_bytes
-        self._held = 0
+    def __init__(self, root: Path, *, max_bytes: int = MAX_BYTES) -> None:
+        self._root, self._max_bytes = root, max_bytes
+        self._used_bytes = 0
 
-    def of(self, job_id: str) -> JobSpool:
+    def open(self, job_id: str) -> JobSpool:
         """Return the files of one attempt at a job, to be used by `with`."""
         return JobSpool(self, self._root / job_id)
 
-    def jobs(self) -> list[str]:
+    def job_ids(self) -> list[str]:
         """Return the jobs that have files."""
         with suppress(OSError):
             return [folder.name for folder in self._root.iterdir()]
         return []
 
-    def forget(self, job_id: str) -> None:
-        """Remove what a job that is over has left."""
+    def delete(self, job_id: str) -> None:
+        """Delete the files of a job that is over."""
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 
-    def takes(self, size: int) -> bool:
-        """Make room for `size` bytes; False where there is none."""
-        if self._held + size > self._most:
+    def reserve(self, size: int) -> bool:
+        """Reserve `size` bytes; return False if there is no room."""
+        if self._used_bytes + size > self._max_bytes:
             return False
-        self._held += size
+        self._used_bytes += size
         return True
 
-    def gives_back(self, size: int) -> None:
-        """Free the room of `size` bytes."""
-        self._held -= size
+    def free(self, size: int) -> None:
+        """Free `size` reserved bytes."""
+        self._used_bytes -= size
 
 
-class JobSpool:
-    """The spooled files of a job, by the ordinal of what they hold.
+class JobSpool(PageSpool):
+    """The spooled files of a job, by the ordinal of their records.
 
-    Leaving its `with` block removes them, unless the job goes on elsewhere: after a cancellation,
-    which may be the end of the service alone, or with its lease lost.
+    The end of the `with` block deletes them, unless another attempt may continue the job: after a
+    cancellation, which may be the end of the service, or with the lease lost.
     """
 
-    def __init__(self, spool: Spool, folder: Path) -> None:
-        self._spool, self._folder = spool, folder
+    def __init__(self, directory: SpoolDirectory, folder: Path) -> None:
+        self._directory, self._folder = directory, folder
         self._sizes: dict[int, int] = {}
-        # File of each record, files free to be written over, and how many files there are.
-        self._places: dict[int, int] = {}
-        self._free: list[int] = []
-        self._files = self._writes = 0
+        # The file number of each record, the reusable files, and how many files there are.
+        self._files: dict[int, int] = {}
+        self._free_files: list[int] = []
+        self._file_count = self._writes = 0
 
     def __enter__(self) -> Self:
         latest: dict[int, tuple[int, int, int]] = {}
         for path in self._folder.glob("*"):
             if not path.name.isdecimal():
                 continue
-            place = int(path.name)
-            self._files = max(self._files, place + 1)
-            self._free.append(place)
+            number = int(path.name)
+            self._file_count = max(self._file_count, number + 1)
+            self._free_files.append(number)
             with suppress(OSError, struct.error), path.open("rb") as file:
-                _, write, ordinal, size = _HEAD.unpack(file.read(_HEAD.size))
-                # A file that is free still tells of what it held.
-                latest[ordinal] = max(latest.get(ordinal, (0, 0, 0)), (write, place, size))
-        for ordinal, (write, place, size) in latest.items():
+                _, write, ordinal, size = _HEADER.unpack(file.read(_HEADER.size))
+                # A reusable file still has the header of its old record.
+                latest[ordinal] = max(latest.get(ordinal, (0, 0, 0)), (write, number, size))
+        for ordinal, (write, number, size) in latest.items():
             self._writes = max(self._writes, write)
-            self._sizes[ordinal], self._places[ordinal] = size, place
-            self._free.remove(place)
-        # Not refused, whatever the bound: what is there is there.
-        self._spool.gives_back(-sum(self._sizes.values()))
+            self._sizes[ordinal], self._files[ordinal] = size, number
+            self._free_files.remove(number)
+        # Existing files count even beyond the limit.
+        self._directory.free(-sum(self._sizes.values()))
         return self
 
     def __exit__(
@@ -109,71 +110,66 @@ class JobSpool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._spool.gives_back(sum(self._sizes.values()))
-        goes_on = kind is not None and (
+        self._directory.free(sum(self._sizes.values()))
+        may_continue = kind is not None and (
             not issubclass(kind, Exception) or issubclass(kind, LeaseLost)
         )
-        if not goes_on:
-            self._spool.forget(self._folder.name)
+        if not may_continue:
+            self._directory.delete(self._folder.name)
 
-    async def keep(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
-        """Write a new record where a kill leaves it; None where there is no room for it."""
+    async def write(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
         size = sum(map(len, parts))
-        if not self._spool.takes(size):
+        if not self._directory.reserve(size):
             return None
-        self._sizes[ordinal], self._places[ordinal] = size, self._file()
+        self._sizes[ordinal], self._files[ordinal] = size, self._next_file()
         try:
-            if size > AT_ONCE:
-                await asyncio.to_thread(self._write, ordinal, parts)
+            if size > LARGE_RECORD_BYTES:
+                await asyncio.to_thread(self._write_file, ordinal, parts)
             else:
-                self._write(ordinal, parts)
-        except OSError:  # a full disk costs speed here, and no page
+                self._write_file(ordinal, parts)
+        except OSError:  # with a full disk crawling is slower, but loses no page
             self.drop(ordinal)
             return None
-        return self.place(ordinal)
+        return self.location(ordinal)
 
-    def kept(self) -> list[int]:
-        """Return the ordinals of all that is kept."""
+    def ordinals(self) -> list[int]:
         return list(self._sizes)
 
-    def place(self, ordinal: int) -> SpoolLocation:
-        """Return where a record lies that is kept."""
-        return SpoolLocation(self._path(ordinal), _HEAD.size)
+    def location(self, ordinal: int) -> SpoolLocation:
+        return SpoolLocation(self._path(ordinal), _HEADER.size)
 
-    async def take(self, ordinal: int) -> bytes | None:
-        """Return what an earlier attempt kept; None where there is nothing whole."""
+    async def read(self, ordinal: int) -> bytes | None:
         if ordinal not in self._sizes:
             return None
         with suppress(OSError, struct.error):
             data = await asyncio.to_thread(Path(self._path(ordinal)).read_bytes)
-            record = data[_HEAD.size : _HEAD.size + self._sizes[ordinal]]
-            if _is_whole(data[: _HEAD.size], ordinal, record):
+            record = data[_HEADER.size : _HEADER.size + self._sizes[ordinal]]
+            if _is_complete(data[: _HEADER.size], ordinal, record):
                 return record
         self.drop(ordinal)
         return None
 
     def drop(self, ordinal: int) -> None:
-        """Give up a record, if there is one: it is stored, or of no use."""
         size = self._sizes.pop(ordinal, None)
         if size is None:
             return
-        path, place = self._path(ordinal), self._places.pop(ordinal)
-        self._spool.gives_back(size)
-        self._free.append(place)
-        if size > AT_ONCE:
+        path, number = self._path(ordinal), self._files.pop(ordinal)
+        self._directory.free(size)
+        self._free_files.append(number)
+        if size > LARGE_RECORD_BYTES:
             with suppress(OSError):
                 Path(path).unlink()
 
-    def _file(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self._files += 1
-        return self._files - 1
+    def _next_file(self) -> int:
+        if self._free_files:
+            return self._free_files.pop()
+        self._file_count += 1
+        return self._file_count - 1
 
     def _path(self, ordinal: int) -> str:
-        return f"{self._folder}/{self._places[ordinal]}"
+        return f"{self._folder}/{self._files[ordinal]}"
 
-    def _write(self, ordinal: int, parts: Sequence[bytes]) -> None:
+    def _write_file(self, ordinal: int, parts: Sequence[bytes]) -> None:
         path = self._path(ordinal)
         try:
             number = os.open(path, _WRITE)
@@ -182,7 +178,7 @@ class JobSpool:
             number = os.open(path, _WRITE | os.O_CREAT, 0o600)
         try:
             self._writes += 1
-            for part in (_head(self._writes, ordinal, *parts), *parts):
+            for part in (_header(self._writes, ordinal, *parts), *parts):
                 written = os.write(number, part)
                 while written < len(part):
                     written += os.write(number, memoryview(part)[written:])
@@ -190,13 +186,13 @@ class JobSpool:
             os.close(number)
 
 
-def _head(write: int, ordinal: int, *parts: bytes) -> bytes:
-    told = _TOLD.pack(write, ordinal, sum(map(len, parts)))
-    checksum = crc32(told)
+def _header(write: int, ordinal: int, *parts: bytes) -> bytes:
+    checked = _CHECKED_HEADER.pack(write, ordinal, sum(map(len, parts)))
+    checksum = crc32(checked)
     for part in parts:
         checksum = crc32(part, checksum)
-    return checksum.to_bytes(4, "big") + told
+    return checksum.to_bytes(4, "big") + checked
 
 
-def _is_whole(head: bytes, ordinal: int, record: bytes) -> bool:
-    return head == _head(_HEAD.unpack(head)[1], ordinal, record)
+def _is_complete(header: bytes, ordinal: int, record: bytes) -> bool:
+    return header == _header(_HEADER.unpack(header)[1], ordinal, record)

@@ -1,4 +1,4 @@
-"""What a start may ask for: an endpoint that may be sent to, and the events of its job."""
+"""Checks the webhook of a start, and adds its options to the job's context."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.service.errors import BadInput, FetchError
-from webdata_nb.service.store.outbox import CONTEXT, Outbox
+from webdata_nb.service.store.interface import Outbox
+from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT
 from webdata_nb.service.webhooks.sender import Sender
 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """What the routes need for webhooks."""
+    """The webhooks of a service: their outbox, sender and options.
+
+    `wake` hints that a delivery is due.
+    """
 
     outbox: Outbox
     sender: Sender
@@ -23,19 +27,19 @@ class Webhooks:
     pages: bool
     wake: Callable[[], None]
 
-    async def plan(
-        self, wanted: SearchRequest | CrawlRequest, context: Mapping[str, Any]
+    async def add_options(
+        self, request: SearchRequest | CrawlRequest, context: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Check a start's endpoint; return the context with what its job tells, and how."""
-        if wanted.webhook_url is None:
-            if wanted.webhook_secret is not None:
+        """Check a start's endpoint; return the job's context with the options of its webhook."""
+        if request.webhook_url is None:
+            if request.webhook_secret is not None:
                 raise BadInput("needs a webhook_url", loc=("body", "webhook_secret"))
             return context
-        await self.check(wanted.webhook_url, context)
-        return {**context, CONTEXT: {"profile": self.profile.value, "pages": self.pages}}
+        await self.check(request.webhook_url, context)
+        return {**context, WEBHOOK_CONTEXT: {"profile": self.profile.value, "pages": self.pages}}
 
     async def check(self, url: str, context: Mapping[str, Any]) -> None:
-        """Raise `BadInput` for an endpoint that nothing may be sent to."""
+        """Raise `BadInput` for an endpoint that may not be used."""
         try:
             await self.sender.check(url, context)
         except FetchError as error:

@@ -1,4 +1,7 @@
-"""Empties the outbox: a few lanes for each endpoint, so that a dead one delays nobody else."""
+"""Sends the deliveries of the outbox, with a few lanes for each endpoint.
+
+A dead endpoint delays only its own deliveries.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,35 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from webdata_nb.contract.webhook_payloads import Notice
 from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.store.outbox import Delivery, Due, Outbox
+from webdata_nb.service.store.interface import JobStore, Outbox
 from webdata_nb.service.store.records import Job
 from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.webhook_records import Delivery, DueEndpoint
 from webdata_nb.service.webhooks.schedule import POLICIES, DeliveryOutcome, next_delivery
 from webdata_nb.service.webhooks.sender import Sender
 
 log = logging.getLogger(__name__)
 
-# At once to one account's endpoint, and to all of them.
-LANES: Final = 4
-ALL_LANES: Final = 256
+# Concurrent attempts at one account's endpoint, and at all endpoints.
+LANES_PER_ENDPOINT: Final = 4
+MAX_LANES: Final = 256
 POLL_S: Final = 2.0
-# Beyond the longest timeout: a lease that runs out belongs to a process that is gone.
+# Longer than any timeout: if a lease runs out, its process has died.
 LEASE_S: Final = 60.0
 
 
-class Jobs(Protocol):
-    """Where the job of a delivery is found, with its URL and secret."""
-
-    async def job(self, account_id: str, job_id: str) -> Job:
-        """Return an account's job; raises `NoSuchJob`."""
-
-
 class Deliverer:
-    """Sends what is due, for as long as it runs; `clock` says what time it is."""
+    """Sends due deliveries while it runs; `clock` returns the time."""
 
     def __init__(
         self,
         outbox: Outbox,
-        jobs: Jobs,
+        jobs: JobStore,
         sender: Sender,
         clock: Callable[[], float],
         retry: StoreRetry,
@@ -53,18 +50,18 @@ class Deliverer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
-        """Hint that something is to be sent; without it that is found within seconds."""
+        """Hint that a delivery is due; else it is found within seconds."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Deliver, for ever."""
+        """Deliver forever."""
         try:
             while True:
                 self._wake.clear()
                 try:
                     wait_s = await self._open_lanes()
-                except StoreUnavailable as trouble:
-                    log.warning("webhooks wait: %s", trouble)
+                except StoreUnavailable as error:
+                    log.warning("webhooks wait: %s", error)
                     wait_s = POLL_S
                 except Exception:
                     log.exception("the outbox could not be read; trying again")
@@ -78,40 +75,42 @@ class Deliverer:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _open_lanes(self) -> float:
-        """Start what can be sent now; return the seconds until there may be more."""
+        """Start lanes for the due deliveries; return the seconds until there may be more."""
         now = self._clock()
-        for due in await self._outbox.due(now=now):
-            key = (due.account_id, due.endpoint)
-            free = min(LANES - self._lanes[key], due.count, ALL_LANES - len(self._tasks))
+        for endpoint in await self._outbox.due(now=now):
+            key = (endpoint.account_id, endpoint.endpoint)
+            free = min(
+                LANES_PER_ENDPOINT - self._lanes[key], endpoint.count, MAX_LANES - len(self._tasks)
+            )
             for _ in range(free):
                 self._lanes[key] += 1
-                task = asyncio.create_task(self._lane(due))
+                task = asyncio.create_task(self._run_lane(endpoint))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        following = await self._outbox.next_due()
-        return POLL_S if following is None else min(POLL_S, max(0.05, following - now))
+        next_due = await self._outbox.next_due()
+        return POLL_S if next_due is None else min(POLL_S, max(0.05, next_due - now))
 
-    async def _lane(self, due: Due) -> None:
-        """Send to one endpoint until nothing is due there."""
-        key = (due.account_id, due.endpoint)
+    async def _run_lane(self, endpoint: DueEndpoint) -> None:
+        """Send to an endpoint until nothing is due there."""
+        key = (endpoint.account_id, endpoint.endpoint)
         try:
-            with on_behalf_of(due.account_id):
-                await self._send_due(due)
+            with on_behalf_of(endpoint.account_id):
+                await self._send_due(endpoint)
         except Exception as error:
             if isinstance(error, StoreUnavailable):
                 log.warning("webhooks wait: %s", error)
             else:
                 log.exception("a webhook could not be sent; it is tried again")
-            await asyncio.sleep(POLL_S)  # the end of a lane opens the next one at once
+            await asyncio.sleep(POLL_S)  # the end of a lane wakes the loop, which opens another one
         finally:
             self._lanes[key] -= 1
             if not self._lanes[key]:
                 del self._lanes[key]
             self._wake.set()
 
-    async def _send_due(self, due: Due) -> None:
+    async def _send_due(self, endpoint: DueEndpoint) -> None:
         while (
-            delivery := await self._outbox.take(due, lease_s=LEASE_S, now=self._clock())
+            delivery := await self._outbox.take(endpoint, lease_s=LEASE_S, now=self._clock())
         ) is not None:
             await self._attempt(delivery)
 
@@ -119,16 +118,16 @@ class Deliverer:
         try:
             job = await self._jobs.job(delivery.account_id, delivery.job_id)
         except NoSuchJob:
-            return  # it went, and its deliveries with it
-        outcome = await self._sent(delivery, job)
+            return  # deleted, with its deliveries
+        outcome = await self._send(delivery, job)
         now = self._clock()
         policy = POLICIES[delivery.profile]
         following = next_delivery(policy, delivery.attempts + 1, outcome, now)
         if following.state != "delivered":
             log.info("webhook of job %s: %s, %s", job.id, outcome.text, following.state)
 
-        async def settle() -> None:
-            await self._outbox.settle(
+        async def record() -> None:
+            await self._outbox.record_attempt(
                 delivery,
                 following.state,
                 due_at=following.due_at,
@@ -137,10 +136,10 @@ class Deliverer:
                 now=now,
             )
 
-        # Not written, it would be sent again.
-        await self._retry.run(settle)
+        # An attempt that is not recorded would be made again.
+        await self._retry.run(record)
 
-    async def _sent(self, delivery: Delivery, job: Job) -> DeliveryOutcome:
+    async def _send(self, delivery: Delivery, job: Job) -> DeliveryOutcome:
         url = job.request.get("webhook_url")
         if url is None:
             return DeliveryOutcome(

@@ -1,4 +1,4 @@
-"""The way to callers' endpoints: public HTTPS through the one way out, nothing followed or read."""
+"""Posts webhooks to public HTTPS endpoints; follows no redirect and reads no body."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.webhooks.schedule import DeliveryOutcome, DeliveryPolicy
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-# A name that is slow to resolve at the start is looked up again when there is something to send.
-_CHECK_S: Final = 5.0
+# A slow name server does not block a start: the delivery looks the name up again.
+_CHECK_TIMEOUT_S: Final = 5.0
 
 
-def policy(networks: tuple[Any, ...], *, own_port: int | None, loopback: bool) -> EgressPolicy:
-    """Return where webhooks may go, in either mode: public addresses, and what was admitted."""
+def webhook_policy(
+    networks: tuple[Any, ...], *, own_port: int | None, loopback: bool
+) -> EgressPolicy:
+    """Return the addresses that webhooks may reach: public ones, and those that are admitted."""
     admitted = (*networks, *LOOPBACK) if loopback else networks
     return EgressPolicy("team", admitted, own_port)
 
 
 class Sender:
-    """Posts notices; one a process, used by `async with`."""
+    """Posts webhooks, to be used by `async with`."""
 
     def __init__(
         self,
@@ -66,19 +68,19 @@ class Sender:
         await self._stack.aclose()
 
     async def check(self, url: str, context: Mapping[str, Any]) -> None:
-        """Refuse an endpoint that nothing may be sent to, before a job is stored.
+        """Check an endpoint before its job is stored.
 
         Raises
         ------
         FetchError
-            What is wrong with it; a name server that is slow is no reason.
+            The endpoint may not be used. A slow name server is no error.
         """
-        near = _is_loopback(url)
-        if urlsplit(url).scheme.lower() != "https" and not (near and self._loopback):
+        is_loopback = _is_loopback(url)
+        if urlsplit(url).scheme.lower() != "https" and not (is_loopback and self._loopback):
             raise Refused("a webhook goes to a public https:// address")
         fetcher = await self._fetcher(url, context)
         try:
-            async with asyncio.timeout(_CHECK_S):
+            async with asyncio.timeout(_CHECK_TIMEOUT_S):
                 await fetcher.check(url)
         except (TimeoutError, NameServerSilent):
             return
@@ -106,14 +108,14 @@ class Sender:
         )
         try:
             fetcher = await self._fetcher(url, context)
-            answer = await fetcher.fetch(request)
+            reply = await fetcher.fetch(request)
         except FetchError as error:
             return DeliveryOutcome(failure=error.kind, text=str(error))
-        text = None if answer.status < policy.acknowledged_below else f"HTTP {answer.status}"
-        return DeliveryOutcome(status=answer.status, text=text)
+        text = None if reply.status < policy.acknowledged_below else f"HTTP {reply.status}"
+        return DeliveryOutcome(status=reply.status, text=text)
 
     async def _fetcher(self, url: str, context: Mapping[str, Any]) -> Fetcher:
-        """Return the way out for a job with this context; no proxy leads back to this machine."""
+        """Return the fetcher of a job with this context; loopback needs no proxy."""
         proxy, ca_bundle = self._upstream.of(context)
         proxy = None if _is_loopback(url) else proxy
         async with self._lock:

@@ -1,1 +1,1 @@
-"""From a persisted job to its end: claim, lease, run, publish, finish."""
+"""Runs persisted jobs from their claim to their end."""

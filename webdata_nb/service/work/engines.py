@@ -1,20 +1,28 @@
-"""From a claimed job to the engine that runs it, with the tools that its session chose."""
+"""Runs jobs with their engine, through the proxy and with the providers of their session."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import orjson
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import Extract
+from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import engine as crawl
+from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import BadInput, JobFailed
 from webdata_nb.service.extract.extraction import Extractions, Extractor, model_access
+from webdata_nb.service.pages.page_pipeline import Pages, Visitor
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers
@@ -27,89 +35,217 @@ from webdata_nb.service.search.catalog import (
 from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.endpoint import provider_identity
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.settings import DIRECT, Upstream
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import Batch
-from webdata_nb.service.store.spool import Spool
-from webdata_nb.service.work.egress import Way, Ways
+from webdata_nb.service.store.spool import SpoolDirectory
+from webdata_nb.service.web.addresses import is_local_host
+from webdata_nb.service.web.egress_policy import EgressPolicy
+from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.polite_fetcher import PoliteFetcher
+from webdata_nb.service.web.throttle import Throttle
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
 
-# Sessions whose providers are kept open between their searches.
-_KEPT: Final = 32
-_Place = tuple[Way, bytes, bool]
+# Sessions whose search providers stay open between their searches.
+_MAX_OPEN_SESSIONS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Engines:
-    """Runs any job: the crawl engine or the search engine, going out the job's way.
+class EgressRoute:
+    """The fetchers and caches of one proxy, CA bundle and user agent.
 
-    `operator` are the service's own provider settings; a session's are laid over them.
+    `api_fetcher` is for providers: their addresses come from settings alone, so that it may reach
+    private addresses. `nearby_api_fetcher` is the same without the proxy, which cannot reach this
+    machine or its network.
     """
 
-    ways: Ways
+    fetcher: Fetcher
+    polite: PoliteFetcher
+    api_fetcher: Fetcher
+    nearby_api_fetcher: Fetcher
+    visitor: Visitor
+    browser: Browser
+    robots: RobotsCache
+    user_agent: str
+
+    def fetcher_for_api(self, url: str) -> Fetcher:
+        """Return the fetcher for a provider's address."""
+        is_nearby = is_local_host(urlsplit(url).hostname or "")
+        return self.nearby_api_fetcher if is_nearby else self.api_fetcher
+
+
+class EgressRoutes:
+    """One `EgressRoute` for each proxy, CA bundle and user agent, opened on first use."""
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        user_agent: str,
+        throttle: Throttle,
+        pages: Pages,
+        upstream: Upstream = DIRECT,
+    ) -> None:
+        self.policy = policy
+        self._user_agent, self._upstream = user_agent, upstream
+        self._throttle, self._pages = throttle, pages
+        self._open: dict[tuple[str | None, str | None, str], EgressRoute] = {}
+        self._stack = AsyncExitStack()
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def route_for(self, context: Mapping[str, Any]) -> EgressRoute:
+        """Return the route of a job with this context."""
+        user_agent = context.get("user_agent") or self._user_agent
+        key = (*self._upstream.of(context), user_agent)
+        async with self._lock:
+            if key not in self._open:
+                self._open[key] = await self._open_route(*key)
+        return self._open[key]
+
+    async def check_device(self, name: str) -> None:
+        """Check the name of a device preset; raises `BadInput` with the closest names."""
+        await (await self.route_for({})).browser.check_device(name)
+
+    async def check_browser(self) -> None:
+        """Raise `ScrapeError` of kind ``browser_missing`` if no browser is installed."""
+        await (await self.route_for({})).browser.check_installed()
+
+    async def _open_route(
+        self, proxy: str | None, ca_bundle: str | None, user_agent: str
+    ) -> EgressRoute:
+        bundle = Path(ca_bundle) if ca_bundle else None
+        fetcher = await self._open_fetcher(self.policy, proxy, bundle, user_agent)
+        browser = await self._stack.enter_async_context(
+            Browser(
+                self.policy,
+                fetcher,
+                upstream=proxy,
+                ca_bundle=bundle,
+                user_agent=user_agent,
+                throttle=self._throttle,
+            )
+        )
+        # Local mode admits private addresses, such as those of one's own SearXNG.
+        local_policy = replace(self.policy, mode="local")
+        if self.policy.mode == "local":
+            api_fetcher = fetcher
+        else:
+            api_fetcher = await self._open_fetcher(local_policy, proxy, bundle, user_agent)
+        if proxy is None:
+            nearby_api_fetcher = api_fetcher
+        else:
+            nearby_api_fetcher = await self._open_fetcher(local_policy, None, bundle, user_agent)
+        polite = PoliteFetcher(fetcher, self._throttle)
+        return EgressRoute(
+            fetcher,
+            polite,
+            api_fetcher,
+            nearby_api_fetcher,
+            Visitor(polite, self._pages, browser),
+            browser,
+            RobotsCache(polite),
+            user_agent,
+        )
+
+    async def _open_fetcher(
+        self, policy: EgressPolicy, proxy: str | None, bundle: Path | None, user_agent: str
+    ) -> Fetcher:
+        return await self._stack.enter_async_context(
+            Fetcher(policy, user_agent=user_agent, proxy=proxy, ca_bundle=bundle)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobEngines:
+    """Runs any job with the crawl engine or the search engine.
+
+    `operator_settings` are the service's own provider settings; a session's override them.
+    """
+
+    egress: EgressRoutes
     catalog: ProviderCatalog
-    operator: SessionSettings
-    spool: Spool
+    operator_settings: SessionSettings
+    spool: SpoolDirectory
     breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
     extractions: Extractions = field(default_factory=Extractions)
-    _tools: dict[_Place, search.SearchResources] = field(default_factory=dict, repr=False)
+    _search_tools: dict[tuple[EgressRoute, bytes, bool], search.SearchResources] = field(
+        default_factory=dict, repr=False
+    )
 
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end; raises what its engine raises."""
         job = context.job
         if job.locked:
             raise JobFailed("no key of this service opens the job's headers, cookies and keys")
-        way = await self.ways.of(job.context)
-        if job.kind == "crawl":
-            crawled = crawl_request(job)
-            extractor = self._extractor(crawled.scrape_options.extract, job.context, way)
-            with self.spool.of(job.id) as spool:
-                tools = crawl.CrawlResources(
-                    way.visitor, way.polite, way.robots, way.user_agent, spool, extractor
-                )
-                return await crawl.run(context, crawled, tools)
-        request = search_request(job)
-        extractor = self._extractor(request.extract, job.context, way)
-        return await search.run(context, request, self._search(job.context, way, extractor))
+        route = await self.egress.route_for(job.context)
+        if job.kind == "search":
+            request = search_request(job)
+            extractor = self._extractor(request.extract, job.context, route)
+            tools = self._tools_for_search(job.context, route, extractor)
+            return await search.run(context, request, tools)
+        crawled = crawl_request(job)
+        extractor = self._extractor(crawled.scrape_options.extract, job.context, route)
+        with self.spool.open(job.id) as spool:
+            crawl_tools = crawl.CrawlResources(
+                route.visitor, route.polite, route.robots, route.user_agent, spool, extractor
+            )
+            return await crawl.run(context, crawled, crawl_tools)
 
-    def _search(
-        self, session: Mapping[str, Any], way: Way, extractor: Extractor | None
+    def check_extract(
+        self, extract: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]
+    ) -> None:
+        """Raise `BadInput` for an extraction that a job of this session could not carry out."""
+        self.extractions.check(extract, model_access(self.operator_settings, session), loc=loc)
+
+    def list_providers(self, session: Mapping[str, Any]) -> list[EngineEntry]:
+        """Return every provider of every engine, in the order in which a search asks them."""
+        chosen, now = merge_settings(self.operator_settings, session), time.monotonic()
+        return [self._engine_entry(entry, chosen, now) for entry in chosen.entries()]
+
+    def _tools_for_search(
+        self, session: Mapping[str, Any], route: EgressRoute, extractor: Extractor | None
     ) -> search.SearchResources:
-        told = orjson.dumps([session.get("engines"), session.get("providers")])
-        place = way, told, ddgs.is_installed()
-        if (tools := self._tools.get(place)) is None:
-            tools = self._tools[place] = self._opened(session, way)
-            while len(self._tools) > _KEPT:
-                del self._tools[next(iter(self._tools))]
+        settings = orjson.dumps([session.get("engines"), session.get("providers")])
+        key = route, settings, ddgs.is_installed()
+        if (tools := self._search_tools.get(key)) is None:
+            tools = self._search_tools[key] = self._open_search_tools(session, route)
+            while len(self._search_tools) > _MAX_OPEN_SESSIONS:
+                del self._search_tools[next(iter(self._search_tools))]
         return tools if extractor is None else replace(tools, extractor=extractor)
 
-    def _opened(self, session: Mapping[str, Any], way: Way) -> search.SearchResources:
-        chosen = merge_settings(self.operator, session)
+    def _open_search_tools(
+        self, session: Mapping[str, Any], route: EgressRoute
+    ) -> search.SearchResources:
+        chosen = merge_settings(self.operator_settings, session)
         entries = tuple(chosen.entries())
         links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
-        providers = self.catalog.open(links, chosen, way.apis, way.near)
-        return search.SearchResources(way.visitor, entries, lambda _links: providers, self.breakers)
+        providers = self.catalog.open(links, chosen, route.api_fetcher, route.nearby_api_fetcher)
+        return search.SearchResources(
+            route.visitor, entries, lambda _links: providers, self.breakers
+        )
 
     def _extractor(
-        self, wanted: Extract | None, session: Mapping[str, Any], way: Way
+        self, extract: Extract | None, session: Mapping[str, Any], route: EgressRoute
     ) -> Extractor | None:
-        access = model_access(self.operator, session)
+        access = model_access(self.operator_settings, session)
         try:
-            return self.extractions.extractor(wanted, access, way.towards)
+            return self.extractions.extractor(extract, access, route.fetcher_for_api)
         except BadInput as error:  # the settings have changed since the start
             raise JobFailed(f"extract: {error}") from None
 
-    def check_extract(
-        self, wanted: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]
-    ) -> None:
-        """Refuse an extraction that a job of this session could not carry out: `BadInput`."""
-        self.extractions.check(wanted, model_access(self.operator, session), loc=loc)
-
-    def listing(self, session: Mapping[str, Any]) -> list[EngineEntry]:
-        """Return every provider of every engine, in the order in which they are asked."""
-        chosen, now = merge_settings(self.operator, session), time.monotonic()
-        return [self._standing(entry, chosen, now) for entry in chosen.entries()]
-
-    def _standing(self, entry: ProviderEntry, chosen: SearchSettings, now: float) -> EngineEntry:
+    def _engine_entry(
+        self, entry: ProviderEntry, chosen: SearchSettings, now: float
+    ) -> EngineEntry:
         name = provider_identity(entry.provider, chosen.of(entry.provider))
         state = self.breakers.state(name, current_account(), now)
         resting_s = state.circuit.remaining_s(now)

@@ -1,4 +1,4 @@
-"""Tells listeners of this process that a job changed; what changed they read from the store."""
+"""Notifies listeners in this process that a job changed; they read the change from the store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from webdata_nb.service.store.records import JobSnapshot
 
 
-class Listener:
-    """Wakes one reader; changes between two looks count once.
+class JobListener:
+    """Wakes one reader; several changes between two waits count once.
 
-    `ended` is the job as it ended, once it did so in this process.
+    `ended` is the job at its end, if it ended in this process.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Listener:
         self._changed.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait for a change since the last wait; False when none came in time."""
+        """Wait for a change since the last wait; return False after the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
@@ -34,27 +34,27 @@ class Listener:
         return changed
 
 
-class Hub:
-    """Who listens to which job."""
+class JobEvents:
+    """The listeners of each job."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str, set[Listener]] = defaultdict(set)
+        self._listeners: dict[str, set[JobListener]] = defaultdict(set)
 
     def changed(self, job_id: str) -> None:
-        """Wake everyone who listens to a job."""
+        """Wake the listeners of a job."""
         for listener in self._listeners.get(job_id, ()):
             listener.wake()
 
-    def ended(self, look: JobSnapshot) -> None:
-        """Wake everyone who listens to a job with what it came to."""
-        for listener in self._listeners.get(look.job.id, ()):
-            listener.ended = look
+    def ended(self, snapshot: JobSnapshot) -> None:
+        """Wake the listeners of a job that ended."""
+        for listener in self._listeners.get(snapshot.job.id, ()):
+            listener.ended = snapshot
             listener.wake()
 
     @contextmanager
-    def listen(self, job_id: str) -> Iterator[Listener]:
-        """Listen while the context lasts."""
-        listener = Listener()
+    def listen(self, job_id: str) -> Iterator[JobListener]:
+        """Listen to a job while the context lasts."""
+        listener = JobListener()
         self._listeners[job_id].add(listener)
         try:
             yield listener

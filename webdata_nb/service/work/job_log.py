@@ -1,31 +1,32 @@
-"""The lines of the log that say what became of a job, and on whose account."""
+"""Logs the start, end and stalls of jobs."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.observability.logs import event, reason
 from webdata_nb.service.store.records import Job
 
-_FAILED: Final = frozenset({JobStatus.FAILED})
 
-
-def started(job: Job, *, now: float) -> None:
-    """Say that a worker began with a job; a later attempt goes on where the last one was."""
+def log_start(job: Job, *, now: float) -> None:
+    """Log that a worker began an attempt at a job."""
     event(
-        "job_started", **_whose(job), attempt=job.attempt, waited_s=max(0.0, now - job.created_at)
+        "job_started",
+        **_job_fields(job),
+        attempt=job.attempt,
+        waited_s=max(0.0, now - job.created_at),
     )
 
 
-def ended(job: Job) -> None:
-    """Say how a job ended, what it gave and what it cost."""
-    level = logging.WARNING if job.state in _FAILED else logging.INFO
+def log_end(job: Job) -> None:
+    """Log how a job ended, its rows and its credits."""
+    level = logging.WARNING if job.state is JobStatus.FAILED else logging.INFO
     event(
         "job_ended",
         level,
-        **_whose(job),
+        **_job_fields(job),
         status=job.state.value,
         rows=job.published,
         credits=job.credits,
@@ -35,14 +36,14 @@ def ended(job: Job) -> None:
     )
 
 
-def stalled(
+def log_stall(
     job: Job, *, operation: str, waited_s: float, action: Literal["requeued", "failed"]
 ) -> None:
-    """Say that a job made no progress, what it was waiting for, and what is done about it."""
+    """Log that a job stalled, in which operation, and whether it was requeued or failed."""
     event(
         "job_stalled",
         logging.WARNING,
-        **_whose(job),
+        **_job_fields(job),
         attempt=job.attempt,
         operation=reason(operation),
         waited_s=waited_s,
@@ -50,5 +51,5 @@ def stalled(
     )
 
 
-def _whose(job: Job) -> dict[str, Any]:
+def _job_fields(job: Job) -> dict[str, Any]:
     return {"job": job.id, "account": job.account_id, "key": job.key_id, "kind": job.kind}

@@ -1,26 +1,92 @@
-"""Since when a job's rows are gone: a decision on values, without a clock of its own."""
+"""Decides when a job's rows expire, and deletes expired rows, jobs, keys and spooled files."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable
 from typing import Final
 
 from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.interface import Store, TextIndex
+from webdata_nb.service.store.records import IDEMPOTENCY_S, Job
+from webdata_nb.service.store.spool import SpoolDirectory
+
+log = logging.getLogger(__name__)
 
 HOUR_S: Final = 3600.0
+SWEEP_INTERVAL_S: Final = 300.0
 
 
-def hours_of(retention: Retention, job: Job) -> float:
-    """Return the hours that hold for a job's rows."""
+def retention_hours(retention: Retention, job: Job) -> float:
+    """Return how many hours a job's rows are kept after its end."""
     hours = retention.search_hours if job.kind == "search" else retention.crawl_hours
     return min(hours, retention.job_hours)
 
 
 def expired_at(retention: Retention, job: Job, now: float) -> float | None:
-    """Return since when a job's rows are gone; None while they can be read."""
+    """Return when a job's rows expired; None while they can be read."""
     if job.finished_at is None:
         return None
-    due = job.finished_at + hours_of(retention, job) * HOUR_S
+    due = job.finished_at + retention_hours(retention, job) * HOUR_S
     if job.expired_at is not None:
         return min(due, job.expired_at)
     return due if now >= due else None
+
+
+class Janitor:
+    """Deletes old rows, index entries, jobs, keys and spooled files.
+
+    It also returns the credits of calls whose process died. `clock` returns the time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        index: TextIndex,
+        spool: SpoolDirectory,
+        *,
+        retention: Retention,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._index, self._spool = store, index, spool
+        self._retention, self._clock = retention, clock
+
+    async def run(self) -> None:
+        """Sweep forever; after an error the next sweep tries again."""
+        while True:
+            try:
+                await self.sweep()
+            except Exception:
+                log.exception("old results could not be cleared; trying again later")
+            await asyncio.sleep(SWEEP_INTERVAL_S)
+
+    async def sweep(self) -> None:
+        """Delete everything that is past its time."""
+        now, hours, stored = self._clock(), self._retention, self._store.retention
+        await self._store.accounts.release_expired_calls(now=now)
+        await self._clear_spool()
+        searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
+        crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S
+        while due := await stored.due_jobs(
+            searches_before=searches_before, crawls_before=crawls_before
+        ):
+            for job_id in due:
+                await self._expire(job_id, now)
+        while await stored.delete_jobs(before=now - hours.job_hours * HOUR_S):
+            pass
+        while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):
+            pass
+
+    async def _clear_spool(self) -> None:
+        """Delete the files of jobs that ended outside this process."""
+        spooled = await asyncio.to_thread(self._spool.job_ids)
+        if spooled:
+            active = await self._store.retention.active_job_ids()
+            for job_id in set(spooled) - active:
+                await asyncio.to_thread(self._spool.delete, job_id)
+
+    async def _expire(self, job_id: str, now: float) -> None:
+        await self._store.retention.mark_expired(job_id, now=now)
+        await self._index.delete(job_id)
+        await self._store.retention.delete_rows(job_id, now=now)

@@ -1,4 +1,4 @@
-"""Takes jobs from the queue and has them run: here, in this process."""
+"""Claims jobs from the queue and runs them in this process."""
 
 from __future__ import annotations
 
@@ -13,104 +13,117 @@ from typing import Final, Protocol
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.store.base import Store
+from webdata_nb.service.store.interface import JobQueue
 from webdata_nb.service.store.records import Job, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work import job_log
-from webdata_nb.service.work.events import Hub
-from webdata_nb.service.work.job_context import Assignment, LeasedJob
-from webdata_nb.service.work.worker import LEASE_S, Engine, work
+from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.job_context import LeasedJob
+from webdata_nb.service.work.worker import LEASE_S, Engine, run_job
 
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 16
-# More places, for accounts without a running job: however long the jobs in the others take, they
-# keep nobody else waiting.
+# More slots for accounts without a running job, so that they do not wait for other accounts' jobs.
 SPARE_SLOTS: Final = 8
 POLL_S: Final = 2.0
 STOP_S: Final = 2.0
 
 
 class Runner(Protocol):
-    """Where jobs run. Durability is the store's: a runner may die at any time."""
+    """Runs jobs. Durability is the store's: a runner may die at any time."""
 
     async def start(self) -> None:
-        """Begin to take jobs."""
+        """Begin to claim jobs."""
 
     def wake(self) -> None:
-        """Hint that a job waits, or is about to; without it one is found within seconds."""
+        """Hint that a job is, or will be, in the queue; else it is found within seconds."""
 
     async def cancel(self, job_id: str) -> None:
-        """End the work on a job that was cancelled in the store."""
+        """Stop a job that was cancelled in the store."""
 
     async def close(self) -> None:
-        """Stop; jobs that were running go on after the next start."""
+        """Stop; running jobs continue after the next start."""
 
 
-class LocalRunner:
+class LocalRunner(Runner):
     """Runs jobs as tasks of this process's event loop.
 
-    `finished` is told of every job that ended here; `forget` removes what a cancelled one left;
-    `retry` repeats what the store cannot do just now; `clock` says what time it is.
+    Parameters
+    ----------
+    queue
+        The queue of the store.
+    events
+        Notified of every change.
+    engine
+        What runs a job.
+    on_end
+        Called with every job that ended here.
+    delete_spooled
+        Deletes the spooled files of a cancelled job.
+    retry
+        Repeats operations while the store is unavailable.
+    clock
+        Returns the time.
     """
 
     def __init__(
         self,
-        store: Store,
-        hub: Hub,
+        queue: JobQueue,
+        events: JobEvents,
         engine: Engine,
         *,
-        finished: Callable[[JobSnapshot], None],
-        forget: Callable[[str], None],
+        on_end: Callable[[JobSnapshot], None],
+        delete_spooled: Callable[[str], None],
         retry: StoreRetry | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._forget, self._retry, self._clock = forget, retry or StoreRetry(), clock
-        self._store, self._hub, self._engine, self._finished = store, hub, engine, finished
-        # Random for each start: a worker that died never comes back under its old name.
-        self._name = secrets.token_hex(8)
+        self._queue, self._events, self._engine, self._on_end = queue, events, engine, on_end
+        self._delete_spooled, self._retry, self._clock = (
+            delete_spooled,
+            retry or StoreRetry(),
+            clock,
+        )
+        # Random for each start: a worker that died does not return under its old name.
+        self._worker = secrets.token_hex(8)
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._unwanted: set[str] = set()
-        self._claim = asyncio.Lock()
-        self._in_doubt = False
+        self._cancelled: set[str] = set()
+        self._claiming = asyncio.Lock()
+        self._claim_in_doubt = False
 
     async def start(self) -> None:
-        """See `Runner.start`."""
-        self._loop = asyncio.create_task(self._take())
+        self._loop = asyncio.create_task(self._claim_forever())
 
     def wake(self) -> None:
-        """See `Runner.wake`."""
         self._wake.set()
 
     async def cancel(self, job_id: str) -> None:
-        """See `Runner.cancel`."""
-        self._unwanted.add(job_id)  # a job that is being claimed does not begin
-        async with self._claim:
+        self._cancelled.add(job_id)  # a job that is being claimed does not begin
+        async with self._claiming:
             task = self._tasks.get(job_id)
-        self._unwanted.discard(job_id)
+        self._cancelled.discard(job_id)
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOP_S)
-        self._forget(job_id)
-        self._hub.changed(job_id)
+        self._delete_spooled(job_id)
+        self._events.changed(job_id)
 
     async def close(self) -> None:
-        """See `Runner.close`."""
         tasks = [self._loop, *self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(StoreUnavailable):  # then their leases run out
-            await self._store.release(self._name)
+            await self._queue.release(self._worker)
 
-    async def _take(self) -> None:
+    async def _claim_forever(self) -> None:
         while True:
             try:
-                await self._fill()
-            except StoreUnavailable as trouble:
-                self._in_doubt = True
-                log.warning("no job can be taken: %s; trying again", trouble)
+                await self._fill_slots()
+            except StoreUnavailable as error:
+                self._claim_in_doubt = True
+                log.warning("no job can be taken: %s; trying again", error)
             except Exception:
                 log.exception("the queue could not be read; trying again")
             # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.
@@ -119,51 +132,50 @@ class LocalRunner:
                     await self._wake.wait()
             self._wake.clear()
 
-    async def _fill(self) -> None:
-        if self._in_doubt:  # the last claim may have been written all the same
-            await self._store.release(self._name, held=self._tasks.keys())
-            self._in_doubt = False
+    async def _fill_slots(self) -> None:
+        if self._claim_in_doubt:  # the last claim may be stored all the same
+            await self._queue.release(self._worker, held_jobs=self._tasks.keys())
+            self._claim_in_doubt = False
         while True:
-            most = max(0, SLOTS - len(self._tasks))
-            spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - most)
-            if most + spare == 0:
+            free = max(0, SLOTS - len(self._tasks))
+            spare = max(0, SLOTS + SPARE_SLOTS - len(self._tasks) - free)
+            if free + spare == 0:
                 return
-            async with self._claim:
-                claimed = await self._store.claim(
-                    self._name,
-                    most=most,
-                    spare=spare,
-                    held=self._tasks.keys(),
+            async with self._claiming:
+                claimed = await self._queue.claim(
+                    self._worker,
+                    max_jobs=free,
+                    spare_jobs=spare,
+                    held_jobs=self._tasks.keys(),
                     lease_s=LEASE_S,
                     now=self._clock(),
                 )
                 for job, lease in claimed:
-                    if job.id not in self._unwanted:
+                    if job.id not in self._cancelled:
                         self._begin(job, lease)
-            if len(claimed) < max(1, most):
+            if len(claimed) < max(1, free):
                 return
 
     def _begin(self, job: Job, lease: Lease) -> None:
-        context = LeasedJob(Assignment(job, lease), self._store, self._hub, self._retry)
+        context = LeasedJob(job, lease, self._queue, self._events, self._retry)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
         self._tasks[job.id] = task
-        # Not in the task itself: cancelled before its first step, it would never come to it.
-        task.add_done_callback(lambda _: self._ended(job.id))
+        # Not in the task itself: one that is cancelled before its first step would never do it.
+        task.add_done_callback(lambda _: self._free_slot(job.id))
 
-    def _ended(self, job_id: str) -> None:
-        if len(self._tasks) >= SLOTS:
-            # With a slot to spare nothing waits for one.
+    def _free_slot(self, job_id: str) -> None:
+        if len(self._tasks) >= SLOTS:  # a job may be waiting for the slot
             self._wake.set()
         del self._tasks[job_id]
 
     async def _run(self, context: LeasedJob) -> None:
         JOB_ID.set(context.job.id)
-        job_log.started(context.job, now=self._clock())
+        job_log.log_start(context.job, now=self._clock())
         try:
             with on_behalf_of(context.job.account_id):
-                ended = await work(context, self._engine, clock=self._clock)
+                ended = await run_job(context, self._engine, clock=self._clock)
             if ended is not None:
-                job_log.ended(ended.job)
-                self._finished(ended)
+                job_log.log_end(ended.job)
+                self._on_end(ended)
         except Exception:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)

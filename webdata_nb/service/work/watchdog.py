@@ -1,9 +1,9 @@
-"""Ends attempts at jobs that make no progress, though every wait should have ended by itself.
+"""Ends attempts at jobs that make no progress.
 
-Each wait has a deadline of its own; this is for the one that was forgotten. A job in which no
-operation begins or ends for `STALL_S` seconds, nor for as long as the operations under way may
-take by their own deadlines, is given back to the queue; one to which that happens again before it
-has stored anything more has failed, and its error names what it was waiting for.
+Every wait has its own deadline; the watchdog is for a forgotten one. A job stalls if no operation
+begins or ends for `STALL_S` seconds, and for longer than the deadlines of its open operations. It
+is returned to the queue. If it stalls again before it has stored anything more, it fails with an
+error that names the operation.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from typing import Final, Literal
 from webdata_nb.service.errors import JobFailed, JobStalled
 from webdata_nb.service.observability.operations import Operations, recorded
 from webdata_nb.service.settings import STALL_S
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import Batch
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.worker import Engine
 
-LOOK_S: Final = 15.0
-# What an operation may be late by its own deadline.
-LATE_S: Final = 60.0
-# How long an attempt may take to notice that it was ended.
-END_S: Final = 5.0
-# Attempts without progress, this one included, from which on a stalled job has failed.
-LAST_ATTEMPT: Final = 2
+CHECK_INTERVAL_S: Final = 15.0
+# Time beyond an operation's own deadline.
+DEADLINE_MARGIN_S: Final = 60.0
+# How long a cancelled attempt may take to end.
+CANCEL_S: Final = 5.0
+# A stalled job fails after this many attempts without progress.
+MAX_STALLED_ATTEMPTS: Final = 2
 
-Action = Literal["requeued", "failed"]
+StallAction = Literal["requeued", "failed"]
 
 
 class Watchdog:
-    """Runs an engine, and ends it where it stands still.
+    """Runs an engine, and ends it if it stalls.
 
     Parameters
     ----------
     engine : callable
         What runs a job.
     fired : callable
-        Told the kind of the job, and whether it was requeued or failed.
+        Called with the kind of a stalled job, and whether it was requeued or failed.
     stall_s : float
-        Seconds without any operation that begins or ends.
+        Seconds without the begin or end of any operation.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        fired: Callable[[str, Action], None],
+        fired: Callable[[str, StallAction], None],
         stall_s: float = STALL_S,
     ) -> None:
         self._engine, self._fired, self._stall_s = engine, fired, stall_s
-        self._look_s = min(LOOK_S, stall_s / 4)
+        self._check_interval_s = min(CHECK_INTERVAL_S, stall_s / 4)
 
     async def run(self, context: JobContext) -> Batch:
         """Run a job to its end.
@@ -60,21 +60,21 @@ class Watchdog:
         Raises
         ------
         JobStalled, JobFailed
-            When it made no progress; else what the engine raises.
+            The job made no progress. Else what the engine raises.
         """
         with recorded() as operations:
             attempt = asyncio.ensure_future(self._engine(context))
             try:
-                await self._until_done_or_stalled(attempt, operations)
+                await self._wait_until_done_or_stalled(attempt, operations)
                 if attempt.done():
                     return attempt.result()
-                # What the ended attempt leaves on its way out is not what it waited for.
+                # Read before the cancellation begins other operations.
                 waited_for = operations.oldest
             finally:
-                await _ended(attempt)
-        raise self._stalled(context, waited_for)
+                await _cancel(attempt)
+        raise self._stall_error(context, waited_for)
 
-    async def _until_done_or_stalled(
+    async def _wait_until_done_or_stalled(
         self, attempt: asyncio.Future[Batch], operations: Operations
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -82,27 +82,27 @@ class Watchdog:
         while not attempt.done():
             if operations.changes != changes:
                 idle_s, changes = 0.0, operations.changes
-            elif idle_s > self._stall_s and idle_s > operations.longest_limit_s + LATE_S:
+            elif idle_s > self._stall_s and idle_s > operations.longest_limit_s + DEADLINE_MARGIN_S:
                 return
-            begun = loop.time()
-            await asyncio.wait({attempt}, timeout=self._look_s)
-            # Time in which the whole process stood still is no time without progress.
-            idle_s += min(loop.time() - begun, 2 * self._look_s)
+            wait_start = loop.time()
+            await asyncio.wait({attempt}, timeout=self._check_interval_s)
+            # Time in which the whole process was suspended does not count.
+            idle_s += min(loop.time() - wait_start, 2 * self._check_interval_s)
 
-    def _stalled(self, context: JobContext, waited_for: str) -> JobStalled | JobFailed:
+    def _stall_error(self, context: JobContext, waited_for: str) -> JobStalled | JobFailed:
         job = context.job
-        final = job.attempts_since_progress >= LAST_ATTEMPT
-        action: Action = "failed" if final else "requeued"
-        job_log.stalled(job, operation=waited_for, waited_s=self._stall_s, action=action)
+        final = job.attempts_since_progress >= MAX_STALLED_ATTEMPTS
+        action: StallAction = "failed" if final else "requeued"
+        job_log.log_stall(job, operation=waited_for, waited_s=self._stall_s, action=action)
         self._fired(job.kind, action)
-        told = f"no progress for {self._stall_s:.0f} s, while it was waiting for {waited_for}"
-        return JobFailed(f"the job made {told}") if final else JobStalled(told)
+        reason = f"no progress for {self._stall_s:.0f} s, while it was waiting for {waited_for}"
+        return JobFailed(f"the job made {reason}") if final else JobStalled(reason)
 
 
-async def _ended(attempt: asyncio.Future[Batch]) -> None:
-    """Cancel an attempt; one that does not end is left behind, without a lease to write with."""
+async def _cancel(attempt: asyncio.Future[Batch]) -> None:
+    """Cancel an attempt; abandon it if it does not end, as it has no lease to write with."""
     if not attempt.done():
         attempt.cancel()
-        await asyncio.wait({attempt}, timeout=END_S)
+        await asyncio.wait({attempt}, timeout=CANCEL_S)
     if attempt.done() and not attempt.cancelled():
         attempt.exception()

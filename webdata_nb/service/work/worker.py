@@ -1,8 +1,8 @@
-"""Runs one claimed job to its end, and says what became of it.
+"""Runs one claimed job to its end, and writes the end.
 
-Whatever the store does meanwhile, a job ends in one of four ways: its end is written; another
-attempt or a cancellation has taken it; its worker stops and gives it back; or its end cannot be
-written for another reason than the store's being unavailable, and then the next claim takes it up.
+A run of a job has one of four results: the end of the job is written; another attempt or a
+cancellation has taken the job; the worker stops and releases the job; or the end cannot be written
+although the store is available, and the next claim continues the job.
 """
 
 from __future__ import annotations
@@ -22,65 +22,64 @@ from webdata_nb.service.errors import (
     ServiceError,
     StoreUnavailable,
 )
-from webdata_nb.service.store.base import JobContext
+from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JobSnapshot
 from webdata_nb.service.work.job_context import LeasedJob
 
 log = logging.getLogger(__name__)
 
 LEASE_S: Final = 15.0
-# A lease is renewed when a third of it is gone, so two renewals may fail before it ends.
+# Two renewals may fail before the lease ends.
 RENEW_S: Final = LEASE_S / 3
-# After a renewal that failed.
-RENEW_AGAIN_S: Final = 1.0
-# Attempts without progress after which a job is given up.
-MOST_ATTEMPTS: Final = 5
+RENEW_RETRY_S: Final = 1.0
+# Attempts without progress before a job fails.
+MAX_ATTEMPTS: Final = 5
 
-_BROKEN: Final = "the service made an error; its log has the details"
+_INTERNAL_ERROR: Final = "the service made an error; its log has the details"
 
 Engine = Callable[[JobContext], Awaitable[Batch]]
 
 
-async def work(
+async def run_job(
     context: LeasedJob, engine: Engine, *, clock: Callable[[], float] = time.time
 ) -> JobSnapshot | None:
-    """Run `engine` under the lease; whatever happens, the job's state tells it.
+    """Run `engine` under the job's lease, and write the end of the job.
 
-    Returns the job as it ended; None where another worker, or a cancellation, ended it.
+    Returns the ended job; None if another attempt or a cancellation has taken it.
     """
-    engine_task = asyncio.ensure_future(_attempt(context, engine))
-    renewal = asyncio.create_task(_renew(context, engine_task, clock))
+    engine_task = asyncio.ensure_future(_run_engine(context, engine))
+    renewal = asyncio.create_task(_renew_lease(context, engine_task, clock))
     ended: JobSnapshot | None = None
     try:
-        state, error, batch = await _outcome(context, engine_task)
-        ended = await _finish(context, state, error, batch, clock)
+        state, job_error, batch = await _wait_for_engine(context, engine_task)
+        ended = await _finish(context, state, job_error, batch, clock)
     except LeaseLost:
         log.info("job %s was taken from this worker", context.job.id)
-    except (StoreUnavailable, JobStalled) as trouble:
-        log.warning("job %s is taken up again: %s", context.job.id, trouble)
+    except (StoreUnavailable, JobStalled) as error:
+        log.warning("job %s is taken up again: %s", context.job.id, error)
     finally:
         engine_task.cancel()
         renewal.cancel()
         with suppress(asyncio.CancelledError):
             await renewal
         if ended is None:
-            context.hub.changed(context.job.id)
+            context.events.changed(context.job.id)
         else:
-            context.hub.ended(ended)
+            context.events.ended(ended)
     return ended
 
 
-async def _attempt(context: LeasedJob, engine: Engine) -> Batch:
-    """Run the engine, unless earlier attempts have shown that it leads nowhere."""
-    if context.job.attempts_since_progress > MOST_ATTEMPTS:
+async def _run_engine(context: LeasedJob, engine: Engine) -> Batch:
+    """Run the engine, unless too many attempts made no progress."""
+    if context.job.attempts_since_progress > MAX_ATTEMPTS:
         raise JobFailed(
-            f"given up after {MOST_ATTEMPTS} attempts without progress: each time the service "
+            f"given up after {MAX_ATTEMPTS} attempts without progress: each time the service "
             "ended, or lost the job, before it could store anything more"
         )
     return await engine(context)
 
 
-async def _outcome(
+async def _wait_for_engine(
     context: LeasedJob, engine_task: asyncio.Future[Batch]
 ) -> tuple[JobStatus, str | None, Batch]:
     try:
@@ -91,7 +90,7 @@ async def _outcome(
         return JobStatus.FAILED, str(failure), EMPTY_BATCH
     except Exception:
         log.exception("job %s failed", context.job.id)
-        return JobStatus.FAILED, _BROKEN, EMPTY_BATCH
+        return JobStatus.FAILED, _INTERNAL_ERROR, EMPTY_BATCH
 
 
 async def _finish(
@@ -101,15 +100,15 @@ async def _finish(
     batch: Batch,
     clock: Callable[[], float],
 ) -> JobSnapshot:
-    """Write the end of a job; where its last batch cannot be stored, that it failed."""
-    lease = context.assignment.lease
+    """Write the end of a job; if its last batch cannot be stored, write that the job failed."""
+    lease = context.lease
 
     async def finish() -> JobSnapshot:
-        return await context.store.finish(lease, state, error=error, batch=batch, now=clock())
+        return await context.queue.finish(lease, state, error=error, batch=batch, now=clock())
 
     async def fail() -> JobSnapshot:
         failed = JobStatus.FAILED
-        return await context.store.finish(lease, failed, error=reason, now=clock())
+        return await context.queue.finish(lease, failed, error=reason, now=clock())
 
     try:
         return await context.retry.run(finish)
@@ -117,28 +116,28 @@ async def _finish(
         raise
     except Exception as failure:
         log.exception("the end of job %s could not be stored", context.job.id)
-        reason = str(failure) if isinstance(failure, ServiceError) else _BROKEN
+        reason = str(failure) if isinstance(failure, ServiceError) else _INTERNAL_ERROR
         return await context.retry.run(fail)
 
 
-async def _renew(
+async def _renew_lease(
     context: LeasedJob, engine_task: asyncio.Future[Batch], clock: Callable[[], float]
 ) -> None:
-    """Keep the lease, whatever the store's trouble, until it is lost.
+    """Renew the lease until it is lost, then stop the engine.
 
-    A job that was cancelled, or taken over, stops here at the latest.
+    The lease is lost when the job is cancelled, or claimed by another worker.
     """
-    pause_s = RENEW_S
+    delay_s = RENEW_S
     while True:
-        await asyncio.sleep(pause_s)
-        pause_s = RENEW_S
+        await asyncio.sleep(delay_s)
+        delay_s = RENEW_S
         try:
-            await context.store.renew(context.assignment.lease, lease_s=LEASE_S, now=clock())
+            await context.queue.renew(context.lease, lease_s=LEASE_S, now=clock())
         except LeaseLost:
             engine_task.cancel()
             return
-        except StoreUnavailable:  # whoever writes for the job tells of it
-            pause_s = RENEW_AGAIN_S
+        except StoreUnavailable:  # the writers of the job log it
+            delay_s = RENEW_RETRY_S
         except Exception:
             log.exception("the lease of job %s could not be renewed; trying again", context.job.id)
-            pause_s = RENEW_AGAIN_S
+            delay_s = RENEW_RETRY_S

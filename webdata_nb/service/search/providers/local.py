@@ -14,7 +14,8 @@ from webdata_nb.service.search.providers.base import (
     SearchResult,
 )
 from webdata_nb.service.store.indexing import Indexer
-from webdata_nb.service.store.text_index import Hit, TextIndex
+from webdata_nb.service.store.interface import TextIndex
+from webdata_nb.service.store.records import TextMatch
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class LocalProvider:
             tuple(SearchResult(hit.url, hit.title, hit.snippet) for hit in hits), more=False
         )
 
-    async def _find(self, query: SearchQuery) -> list[Hit]:
+    async def _find(self, query: SearchQuery) -> list[TextMatch]:
         try:
             await self._indexer.catch_up(query.account_id)
             return await self._match(query)
@@ -54,7 +55,7 @@ class LocalProvider:
             await self._indexer.catch_up(query.account_id)
         return await self._match(query)
 
-    async def _match(self, query: SearchQuery) -> list[Hit]:
+    async def _match(self, query: SearchQuery) -> list[TextMatch]:
         return await self._index.find(
             query.account_id, query.text, limit=query.num_results * MAX_COPIES
         )

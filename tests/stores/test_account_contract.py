@@ -1,0 +1,219 @@
+"""The contract of `AccountStore`, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.stores.jobs import NOW, account_of, claimed, entry, new_job
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
+from webdata_nb.service.store.interface import AccountStore, Store
+from webdata_nb.service.store.records import Batch
+
+DAY = 86_400.0
+PAGES_5 = (Charge("crawl", "page", 5),)
+
+
+async def opened(store: Store, *, monthly: int | None = 10, concurrency: int = 3) -> AccountStore:
+    accounts = store.accounts
+    await accounts.add("a", "Alice", Terms("team", monthly, concurrency), now=NOW)
+    return accounts
+
+
+async def sums_up(accounts: AccountStore, account_id: str = "a", now: float = NOW) -> None:
+    """The ledger's sums are the balance."""
+    lines = await accounts.ledger(account_id)
+    known = (await accounts.all(now=now))[0]
+    assert sum(line.monthly for line in lines) == known.balance.monthly_left
+    assert sum(line.topup for line in lines) == known.balance.topup_left
+    assert [line.number for line in lines] == list(range(1, len(lines) + 1))
+
+
+class AccountsSuite:
+    """The contract of `AccountStore`."""
+
+    async def test_a_key_opens_its_account_until_it_ends(self, store: Store) -> None:
+        accounts = await opened(store)
+        await accounts.add_key("k1", "a", "laptop", "hash-1", now=NOW)
+        assert await account_of(store, "hash-1", now=NOW) == "a"
+        assert await account_of(store, "hash-2", now=NOW) is None
+        await accounts.rotate_key("k1", "k2", "hash-2", ends_at=NOW + 60, now=NOW)
+        assert [await account_of(store, f"hash-{n}", now=NOW + 59) for n in (1, 2)] == ["a", "a"]
+        assert [await account_of(store, f"hash-{n}", now=NOW + 60) for n in (1, 2)] == [None, "a"]
+        await accounts.end_key("k2", at=NOW + 9)
+        await accounts.end_key("k2", at=NOW + 99)  # ends once
+        assert await account_of(store, "hash-2", now=NOW + 9) is None
+        listed = await accounts.keys("a")
+        assert [(key.id, key.name, key.account, key.ends_at) for key in listed] == [
+            ("k1", "laptop", "Alice", NOW + 60),
+            ("k2", "laptop", "Alice", NOW + 9),
+        ]
+
+    async def test_unknown_and_taken_names_are_told(self, store: Store) -> None:
+        accounts = await opened(store)
+        with pytest.raises(NoSuchAccount, match="already"):
+            await accounts.add("b", "Alice", Terms("team", 1, 1), now=NOW)
+        with pytest.raises(NoSuchAccount, match="Bob"):
+            await accounts.top_up("Bob", 5, now=NOW)
+        with pytest.raises(NoSuchAccount, match="no key k9"):
+            await accounts.end_key("k9", at=NOW)
+        await accounts.add_key("k1", "a", "laptop", "hash-1", now=NOW)
+        await accounts.end_key("k1", at=NOW)
+        with pytest.raises(NoSuchAccount, match="over"):
+            await accounts.rotate_key("k1", "k2", "hash-2", ends_at=NOW, now=NOW)
+
+    async def test_a_start_reserves_and_the_end_takes_what_succeeded(self, store: Store) -> None:
+        accounts = await opened(store)
+        await accounts.top_up("Alice", 2, now=NOW)
+        job, _ = await store.accept(
+            new_job("a", max_charges=(Charge("crawl", "page", 11),)), now=NOW
+        )
+        assert job.credit_fields == {
+            "credits": None,
+            "credits_reserved": 11,
+            "credits_unlimited": False,
+        }
+        assert await store.job("a", job.id) == job
+        usage = await accounts.usage("a", now=NOW)
+        balance = usage.account.balance
+        assert (balance.monthly_left, balance.topup_left) == (0, 1)
+        assert (usage.active, usage.reserved, usage.used) == (1, 11, ())
+        _, lease = await claimed(store)
+        rows = tuple(entry(n, position=n, charged=("page",)) for n in range(4))
+        unseen = entry(9, charged=("page",))  # fetched, and never published
+        await store.commit(lease, Batch(entries=(*rows, unseen)))
+        await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW + 5)
+        usage = await accounts.usage("a", now=NOW + 5)
+        balance = usage.account.balance
+        assert (balance.monthly_left, balance.topup_left) == (6, 2)
+        assert (usage.active, usage.reserved) == (0, 0)
+        assert [(used.operation, used.units, used.credits) for used in usage.used] == [
+            ("page", 4, 4)
+        ]
+        charges = [line for line in await accounts.ledger("a") if line.kind == "charge"]
+        assert [line.reservation_id for line in charges] == [job.id]
+        ended = await store.job("a", job.id)
+        assert ended.credit_fields == {
+            "credits": 4,
+            "credits_reserved": 11,
+            "credits_unlimited": False,
+        }
+        await sums_up(accounts)
+
+    async def test_a_refused_start_leaves_nothing_behind(self, store: Store) -> None:
+        accounts = await opened(store, monthly=9, concurrency=2)
+        before = await accounts.ledger("a")
+        with pytest.raises(CreditsUsedUp, match="10 credits and 9 are left") as quota:
+            await store.accept(new_job("a", max_charges=(Charge("crawl", "page", 10),)), now=NOW)
+        assert (quota.value.limit, quota.value.active) == (2, 0)
+        assert 27 * DAY < quota.value.retry_after < 32 * DAY
+        assert await store.jobs("a", limit=9) == []
+        assert await accounts.ledger("a") == before
+        for _ in range(2):
+            await store.accept(new_job("a"), now=NOW)
+        with pytest.raises(ConcurrencyReached) as full:
+            await store.accept(new_job("a"), now=NOW)
+        assert (full.value.limit, full.value.active) == (2, 2)
+        assert len(await store.jobs("a", limit=9)) == 2
+
+    async def test_cancelling_gives_back_what_no_row_used(self, store: Store) -> None:
+        accounts = await opened(store)
+        job, _ = await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0, position=0, charged=("page",)),)))
+        for _ in range(2):
+            await store.cancel("a", job.id, now=NOW + 1)
+        usage = await accounts.usage("a", now=NOW)
+        assert (usage.account.balance.monthly_left, usage.reserved, usage.active) == (9, 0, 0)
+        await sums_up(accounts)
+
+    async def test_the_month_renews_and_a_job_pays_from_the_month_it_began_in(
+        self, store: Store
+    ) -> None:
+        accounts = await opened(store)
+        await accounts.top_up("Alice", 3, now=NOW)
+        await store.accept(new_job("a", max_charges=PAGES_5), now=NOW + DAY)
+        _, lease = await claimed(store, now=NOW + DAY)
+        await store.commit(lease, Batch(entries=(entry(0, position=0, charged=("page",)),)))
+        later = NOW + 40 * DAY
+        shown = (await accounts.usage("a", now=later)).account.balance
+        assert (shown.monthly_left, shown.topup_left) == (10, 3)
+        await store.finish(lease, JobStatus.COMPLETED, error=None, now=later)
+        balance = (await accounts.usage("a", now=later)).account.balance
+        assert (balance.monthly_left, balance.topup_left) == (10, 3)
+        await sums_up(accounts, now=later)
+
+    async def test_a_change_of_terms_holds_at_once(self, store: Store) -> None:
+        accounts = await opened(store)
+        await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
+        await accounts.set_terms("Alice", Terms("large", 20, 1), now=NOW)
+        usage = await accounts.usage("a", now=NOW)
+        assert (usage.account.terms.plan, usage.account.balance.monthly_left) == ("large", 15)
+        with pytest.raises(ConcurrencyReached):
+            await store.accept(new_job("a"), now=NOW)
+        await sums_up(accounts)
+
+    async def test_calls_count_as_active_and_die_with_their_time(self, store: Store) -> None:
+        accounts = await opened(store, concurrency=1)
+        most = (Charge("partner_ads_transparency", "creatives", 1),)
+        await accounts.open_call("a", "call-1", most, until=NOW + 60, now=NOW)
+        with pytest.raises(ConcurrencyReached):
+            await store.accept(new_job("a"), now=NOW + 59)
+        # Its process died: it cost nothing, and whoever comes next finds the slot free.
+        await accounts.open_call("a", "call-2", most, until=NOW + 120, now=NOW + 61)
+        await accounts.close_call("a", "call-1", most, now=NOW + 62)
+        await accounts.close_call("a", "call-2", most, now=NOW + 62)
+        usage = await accounts.usage("a", now=NOW + 62)
+        assert (usage.account.balance.monthly_left, usage.active) == (9, 0)
+        await sums_up(accounts)
+
+    async def test_what_a_dead_call_held_is_left_as_soon_as_it_counts_no_more(
+        self, store: Store
+    ) -> None:
+        accounts = await opened(store)
+        most = (Charge("partner_ads_transparency", "creatives", 4),)
+        await accounts.open_call("a", "call-1", most, until=NOW + 60, now=NOW)
+        for moment, left, held in ((60, 6, 4), (61, 10, 0)):
+            usage = await accounts.usage("a", now=NOW + moment)
+            assert (usage.account.balance.monthly_left, usage.reserved) == (left, held)
+        await accounts.open_call("a", "call-2", most, until=NOW + 120, now=NOW + 62)
+        await accounts.release_expired_calls(now=NOW + 120)
+        assert (await accounts.named("Alice", now=NOW + 120)).balance.monthly_left == 6
+        await accounts.release_expired_calls(now=NOW + 121)
+        assert (await accounts.named("Alice", now=NOW + 121)).balance.monthly_left == 10
+        await accounts.close_call("a", "call-2", most, now=NOW + 122)
+        await sums_up(accounts)
+
+    async def test_calls_of_a_process_that_died_are_over_and_jobs_are_not(
+        self, store: Store
+    ) -> None:
+        accounts = await opened(store)
+        most = (Charge("partner_ads_transparency", "creatives", 4),)
+        await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
+        await accounts.open_call("a", "call", most, until=NOW + 60, now=NOW)
+        await accounts.expire_calls()
+        usage = await accounts.usage("a", now=NOW)
+        balance = usage.account.balance
+        assert (balance.monthly_left, usage.reserved, usage.active) == (5, 5, 1)
+        await sums_up(accounts)
+
+    async def test_simultaneous_starts_never_take_more_than_there_is(self, store: Store) -> None:
+        accounts = await opened(store, monthly=7, concurrency=5)
+        one = (Charge("crawl", "page", 1),)
+        for _ in range(5):
+            answers = await asyncio.gather(
+                *[store.accept(new_job("a", max_charges=one), now=NOW) for _ in range(40)],
+                return_exceptions=True,
+            )
+            begun = [answer for answer in answers if not isinstance(answer, BaseException)]
+            assert len(begun) == 5
+            assert all(
+                isinstance(answer, tuple | ConcurrencyReached | CreditsUsedUp) for answer in answers
+            )
+            for job, _ in begun:
+                await store.cancel("a", job.id, now=NOW)
+        await sums_up(accounts)

@@ -1,0 +1,463 @@
+"""The contract of `JobStore`, `JobQueue` and `IndexSource`, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.stores.jobs import ALICE, BOB, NOW, accepted, accounts, claimed, entry, new_job
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.errors import Conflict, LeaseLost, MissingRows, NoSuchJob, WrongState
+from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.records import (
+    Batch,
+    IdempotencyKey,
+    UrlOutcome,
+)
+
+
+class TestJobContract:
+    async def test_a_job_is_pending_once_accepted_and_keeps_its_request(self, store: Store) -> None:
+        await accounts(store)
+        wanted = new_job(request={"url": "http://x/", "max_pages": 3}, context={"proxy": None})
+        job, new = await store.accept(wanted, now=NOW)
+        assert new
+        assert (job.state, job.created_at, job.attempt) == (JobStatus.PENDING, NOW, 0)
+        assert job.request == {"url": "http://x/", "max_pages": 3}
+        assert await store.job(ALICE, job.id) == job
+
+    async def test_another_accounts_job_is_as_unknown_as_any(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        for account_id, job_id in ((BOB, job.id), (ALICE, "nowhere")):
+            with pytest.raises(NoSuchJob) as raised:
+                await store.job(account_id, job_id)
+            assert str(raised.value) == "no such job"
+            with pytest.raises(NoSuchJob):
+                await store.cancel(account_id, job_id, now=NOW)
+        assert await store.rows(BOB, job.id, start=0, count=10) == []
+        assert (await store.job(ALICE, job.id)).state is JobStatus.PENDING
+
+    async def test_jobs_are_listed_newest_first_by_account_and_page(self, store: Store) -> None:
+        await accounts(store)
+        mine = [await accepted(store, now=NOW + i) for i in range(5)]
+        await accepted(store, BOB)
+        first = await store.jobs(ALICE, limit=2)
+        assert [job.id for job in first] == [mine[4].id, mine[3].id]
+        rest = await store.jobs(ALICE, limit=9, before=(first[-1].created_at, first[-1].id))
+        assert [job.id for job in rest] == [job.id for job in reversed(mine[:3])]
+
+    async def test_an_idempotency_key_replays_refuses_and_expires(self, store: Store) -> None:
+        await accounts(store)
+        key = IdempotencyKey("k", "body-1")
+        first, new = await store.accept(new_job(), key=key, now=NOW)
+        again, fresh = await store.accept(new_job(), key=key, now=NOW + 60)
+        assert (again.id, new, fresh) == (first.id, True, False)
+        with pytest.raises(Conflict):
+            await store.accept(new_job(), key=IdempotencyKey("k", "body-2"), now=NOW + 60)
+        other, fresh = await store.accept(new_job(BOB), key=key, now=NOW + 60)
+        assert fresh
+        assert other.id != first.id
+        later, fresh = await store.accept(new_job(), key=key, now=NOW + 25 * 3600)
+        assert fresh
+        assert later.id != first.id
+
+    async def test_simultaneous_starts_under_one_key_make_one_job(self, store: Store) -> None:
+        await accounts(store)
+        key = IdempotencyKey("k", "body")
+        answers = await asyncio.gather(
+            *[store.accept(new_job(), key=key, now=NOW) for _ in range(20)]
+        )
+        assert len({job.id for job, _ in answers}) == 1
+        assert sum(new for _, new in answers) == 1
+
+    async def test_jobs_are_claimed_oldest_first_and_once(self, store: Store) -> None:
+        await accounts(store)
+        jobs = [await accepted(store, now=NOW + i) for i in range(3)]
+        claims = [await claimed(store, f"w{i}", now=NOW + 9) for i in range(3)]
+        assert [job.id for job, _ in claims] == [job.id for job in jobs]
+        assert await store.claim("w9", lease_s=10, now=NOW + 9) == []
+        assert {job.state for job, _ in claims} == {JobStatus.RUNNING}
+
+    async def test_several_jobs_are_claimed_at_once_and_no_more_than_asked_for(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        jobs = [await accepted(store, now=NOW + i) for i in (3, 1, 2)]
+        first = await store.claim("w1", max_jobs=2, lease_s=10, now=NOW + 9)
+        assert [job.id for job, _ in first] == [jobs[1].id, jobs[2].id]
+        rest = await store.claim("w2", max_jobs=5, lease_s=10, now=NOW + 9)
+        assert [(job.id, lease.worker, lease.attempt) for job, lease in rest] == [
+            (jobs[0].id, "w2", 1)
+        ]
+
+    async def test_accounts_take_turns(self, store: Store) -> None:
+        await accounts(store)
+        await store.accounts.ensure("carol", "Carol", now=NOW)
+        alices = [await accepted(store, ALICE, now=NOW + i) for i in range(6)]
+        bobs = [await accepted(store, BOB, now=NOW + 10 + i) for i in range(2)]
+        carols = await accepted(store, "carol", now=NOW + 20)
+        order = [alices[0], bobs[0], carols, alices[1], bobs[1], *alices[2:]]
+        held: list[str] = []
+        for most in (1, 1, 1, 2, 1, 1, 1, 1):  # running ones count as turns taken
+            found = await store.claim("w", max_jobs=most, held_jobs=held, lease_s=99, now=NOW + 30)
+            held += [job.id for job, _ in found]
+            expected = [order.pop(0) for _ in range(most)]
+            assert {job.id for job, _ in found} == {job.id for job in expected}
+        assert order == []
+
+    async def test_spare_places_are_for_accounts_without_a_job(self, store: Store) -> None:
+        await accounts(store)
+        await store.accounts.ensure("carol", "Carol", now=NOW)
+        for _ in range(4):
+            await accepted(store, ALICE)
+        first = await store.claim("w", max_jobs=2, spare_jobs=3, lease_s=99, now=NOW)
+        held = [job.id for job, _ in first]
+        assert [job.account_id for job, _ in first] == [ALICE, ALICE]
+        for name in (BOB, BOB, "carol"):
+            await accepted(store, name, now=NOW + 1)
+        assert await store.claim("w", max_jobs=0, held_jobs=held, lease_s=99, now=NOW + 2) == []
+        found = await store.claim(
+            "w", max_jobs=0, spare_jobs=3, held_jobs=held, lease_s=99, now=NOW + 2
+        )
+        assert {job.account_id for job, _ in found} == {BOB, "carol"}
+        held += [job.id for job, _ in found]
+        assert (
+            await store.claim(
+                "w", max_jobs=0, spare_jobs=1, held_jobs=held, lease_s=99, now=NOW + 2
+            )
+            == []
+        )
+        [(one, _)] = await store.claim("w", max_jobs=1, held_jobs=held, lease_s=99, now=NOW + 2)
+        assert one.account_id == BOB
+
+    async def test_a_claim_that_is_asked_for_after_a_start_finds_its_job(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        wanted = new_job()
+        _, claims = await asyncio.gather(
+            store.accept(wanted, now=NOW), store.claim("w", lease_s=10, now=NOW)
+        )
+        assert [job.id for job, _ in claims] == [wanted.id]
+
+    async def test_a_lease_that_ran_out_is_anothers_and_fences_the_first(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store, "w1", now=NOW)
+        await store.renew(old, lease_s=10, now=NOW + 5)
+        assert await store.claim("w2", lease_s=10, now=NOW + 14) == []
+        taken, new = await claimed(store, "w2", now=NOW + 16)
+        assert (taken.id, taken.attempt, taken.started_at) == (job.id, 2, NOW)
+        for write in (
+            store.renew(old, lease_s=10, now=NOW + 17),
+            store.commit(old, Batch(entries=(entry(0, position=0),))),
+            store.finish(old, JobStatus.COMPLETED, error=None, now=NOW + 17),
+        ):
+            with pytest.raises(LeaseLost):
+                await write
+        assert await store.journal(job.id) == []
+        await store.commit(new, Batch(entries=(entry(0, position=0),)))
+
+    async def test_a_worker_claims_again_what_it_holds_and_does_not_work_on(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store, "w1", now=NOW)
+        held = (job.id, "another")
+        for later in (5, 99):
+            assert await store.claim("w1", held_jobs=held, lease_s=10, now=NOW + later) == []
+        taken, _ = await claimed(store, "w1", now=NOW + 5)
+        assert (taken.id, taken.attempt) == (job.id, 2)
+        with pytest.raises(LeaseLost):
+            await store.renew(old, lease_s=10, now=NOW + 5)
+
+    async def test_attempts_without_progress_are_counted_and_progress_resets_them(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        await accepted(store)
+        progress = (
+            Batch(entries=(entry(0),)),
+            Batch(updates=(entry(0, page=b'"more"'),)),
+            Batch(published=((0, 0),)),
+            Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)),
+        )
+        for batch in progress:
+            for attempts in (1, 2, 3):
+                job, lease = await claimed(store)
+                assert job.attempts_since_progress == attempts
+                await store.renew(lease, lease_s=10, now=NOW)
+                await store.commit(lease, Batch(total=5, completed=2))  # says something, is nothing
+            await store.commit(lease, batch)
+            job = await store.job(ALICE, job.id)
+            assert job.attempts_since_progress == 0
+
+    async def test_what_is_written_twice_is_no_progress(self, store: Store) -> None:
+        await accounts(store)
+        await accepted(store)
+        batch = Batch(
+            entries=(entry(0, position=0),), url_outcomes=(UrlOutcome("http://x/", "fetched"),)
+        )
+        for _ in range(2):
+            job, lease = await claimed(store)
+            await store.commit(lease, batch)
+        assert (await store.job(ALICE, job.id)).attempts_since_progress == 1
+
+    async def test_a_worker_that_stops_gives_its_jobs_back_uncounted(self, store: Store) -> None:
+        await accounts(store)
+        for number in range(3):
+            await accepted(store, now=NOW + number)
+        await store.claim("w1", max_jobs=2, lease_s=10, now=NOW)
+        await claimed(store, "w2")
+        await store.release("w1")
+        found = await store.claim("w3", max_jobs=9, lease_s=10, now=NOW + 1)
+        assert [(job.attempt, job.attempts_since_progress) for job, _ in found] == [(2, 1)] * 2
+
+    async def test_jobs_that_lead_nowhere_run_one_at_a_time(self, store: Store) -> None:
+        await accounts(store)
+        bad = [(await accepted(store, now=NOW + number)).id for number in range(3)]
+        for crash in range(2):  # of the service, with all that it runs
+            assert len(await store.claim(f"w{crash}", max_jobs=9, lease_s=10, now=NOW)) == 3
+            await store.expire_leases()
+        fresh = (await accepted(store, now=NOW + 9)).id
+        for crash in range(3):
+            found = await store.claim(f"w{crash}", max_jobs=9, lease_s=10, now=NOW + 9)
+            assert [job.id for job, _ in found] == [bad[0], fresh]
+            await store.commit(found[1][1], Batch(entries=(entry(crash),)))
+            held = [job.id for job, _ in found]
+            assert await store.claim(f"w{crash}", held_jobs=held, lease_s=10, now=NOW + 9) == []
+            await store.expire_leases()
+        [(job, lease)] = await store.claim("w9", lease_s=10, now=NOW + 9)
+        assert (job.id, job.attempts_since_progress) == (bad[0], 6)
+        await store.finish(lease, JobStatus.FAILED, error="given up", now=NOW + 9)
+        found = await store.claim("w9", max_jobs=9, lease_s=10, now=NOW + 9)
+        assert [job.id for job, _ in found] == [bad[1], fresh]
+        await store.commit(found[0][1], Batch(entries=(entry(0),)))  # it was not to blame
+        assert [
+            job.id
+            for job, _ in await store.claim(
+                "w9", max_jobs=9, held_jobs=(bad[1], fresh), lease_s=10, now=NOW + 9
+            )
+        ] == [bad[2]]
+
+    async def test_void_leases_free_running_jobs_at_once(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        await claimed(store, "w1")
+        await store.expire_leases()
+        taken, _ = await claimed(store, "w2", now=NOW + 1)
+        assert taken.id == job.id
+
+    async def test_a_batch_is_all_or_nothing(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        twice = Batch(entries=(entry(1, position=1), entry(2, position=1)), total=9)
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            await store.commit(lease, twice)
+        assert [each.ordinal for each in await store.journal(job.id)] == [0]
+        assert (await store.job(ALICE, job.id)).total == 0
+
+    async def test_rows_are_visible_by_position_and_never_replaced(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(1, page=b'"late"'),)))
+        assert await store.rows(ALICE, job.id, start=0, count=10) == []
+        await store.commit(
+            lease, Batch(entries=(entry(0, page=b'"first"'),), published=((0, 0), (1, 1)))
+        )
+        await store.commit(lease, Batch(entries=(entry(0, page=b'"other"'),)))
+        assert await store.rows(ALICE, job.id, start=0, count=10) == [b'"first"', b'"late"']
+        assert await store.rows(ALICE, job.id, start=1, count=1) == [b'"late"']
+        assert (await store.job(ALICE, job.id)).published == 2
+        listed = await store.row_summaries(job.id, start=1, count=5)
+        assert [(row.position, row.url, row.success) for row in listed] == [(1, "http://x/1", True)]
+
+    async def test_the_count_of_visible_rows_is_that_of_the_rows(self, store: Store) -> None:
+        await accounts(store)
+        await accepted(store)
+        job, lease = await claimed(store)
+        batches = (
+            Batch(entries=(entry(1), entry(0, position=0), entry(2))),
+            Batch(published=((1, 1), (2, 2))),
+            Batch(published=((1, 1), (2, 2), (0, 0))),  # an attempt that was not sure
+            Batch(entries=(entry(3, position=3), entry(1), entry(0, position=0))),
+            Batch(entries=(entry(4),), published=((4, 4),)),
+        )
+        for batch, count in zip(batches, (1, 3, 3, 4, 5), strict=True):
+            await store.commit(lease, batch)
+            assert (await store.job(ALICE, job.id)).published == count
+            assert len(await store.rows(ALICE, job.id, start=0, count=99)) == count
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            Batch(published=((0, 1), (7, 2))),
+            Batch(published=((1, 3),)),
+            Batch(entries=(entry(5, position=1),), published=((9, 2),)),
+            Batch(entries=(entry(0, position=1),)),
+            Batch(entries=(entry(1, position=1),)),
+            Batch(published=((0, 2),)),
+            Batch(entries=(entry(5, position=3),), published=((0, 1),)),
+            Batch(updates=(entry(0), entry(3))),
+            Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),), updates=(entry(8),)),
+        ],
+    )
+    async def test_a_write_that_names_rows_which_are_not_there_is_refused_whole(
+        self, store: Store, batch: Batch
+    ) -> None:
+        await accounts(store)
+        await accepted(store)
+        job, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0), entry(1, position=0))))
+        before = await store.job(ALICE, job.id)
+        with pytest.raises(MissingRows):
+            await store.commit(lease, batch)
+        with pytest.raises(MissingRows):
+            await store.finish(lease, JobStatus.COMPLETED, error=None, batch=batch, now=NOW)
+        assert await store.job(ALICE, job.id) == before
+        assert [each.position for each in await store.journal(job.id)] == [None, 0]
+        assert (await store.receipt(job.id, examples=0)).counts == {}
+
+    async def test_a_visible_row_may_gain_content(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        await store.commit(lease, Batch(updates=(entry(0, page=b'"more"'),), completed=1))
+        assert await store.rows(ALICE, job.id, start=0, count=1) == [b'"more"']
+        assert (await store.job(ALICE, job.id)).completed == 1
+
+    async def test_the_receipt_counts_each_url_once(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        seen = (
+            UrlOutcome("http://x/", "fetched"),
+            UrlOutcome("http://y/", "scope"),
+            UrlOutcome("http://z/", "scope"),
+        )
+        await store.commit(lease, Batch(url_outcomes=seen))
+        await store.commit(lease, Batch(url_outcomes=(UrlOutcome("http://y/", "fetched"),)))
+        receipt = await store.receipt(job.id, examples=1)
+        assert receipt.counts == {"fetched": 1, "scope": 2}
+        assert receipt.examples == {"fetched": ["http://x/"], "scope": ["http://y/"]}
+        assert await store.receipt_page(job.id, start=1, count=5) == list(seen[1:])
+        scope = await store.receipt_page(job.id, start=1, count=5, outcome="scope")
+        assert scope == [seen[2]]
+        assert await store.receipt_entry(job.id, "http://y/") == seen[1]
+        assert await store.receipt_entry(job.id, "http://never/") is None
+
+    async def test_counts_of_a_fenced_out_worker_are_not_kept(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store)
+        await claimed(store, "w2", now=NOW + 60)
+        with pytest.raises(LeaseLost):
+            await store.commit(old, Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)))
+        assert (await store.receipt(job.id, examples=1)).counts == {}
+
+    async def test_snapshots_are_frozen(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        await store.commit(lease, Batch(pinned_files=(("robots:http://x", b"one"),)))
+        await store.commit(lease, Batch(pinned_files=(("robots:http://x", b"two"),)))
+        assert await store.pinned_files(job.id) == {"robots:http://x": b"one"}
+
+    async def test_terminal_is_final(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        last = Batch(entries=(entry(0, position=0),), outcome={"engine_used": "engine_one"})
+        told = await store.finish(lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3)
+        ended = await store.job(ALICE, job.id)
+        assert (told.job, told.rows) == (ended, (b'{"n":1}',))
+        assert (ended.state, ended.finished_at, ended.published) == (
+            JobStatus.COMPLETED,
+            NOW + 3,
+            1,
+        )
+        assert ended.outcome == {"engine_used": "engine_one"}
+        with pytest.raises(WrongState, match="completed"):
+            await store.cancel(ALICE, job.id, now=NOW + 4)
+        with pytest.raises(LeaseLost):
+            await store.finish(lease, JobStatus.FAILED, error="no", now=NOW + 4)
+        assert await store.claim("w2", lease_s=1, now=NOW + 99) == []
+        assert await store.active_jobs() == 0
+
+    async def test_an_end_tells_of_the_rows_that_it_holds_and_of_no_others(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        ends: list[tuple[Batch, Batch]] = [
+            (Batch(), Batch(entries=(entry(1, page=b"2", position=1), entry(0, position=0)))),
+            (Batch(entries=(entry(0, position=0),)), Batch(entries=(entry(1, position=1),))),
+            (Batch(entries=(entry(0, position=0),)), Batch(entries=(entry(0, position=0),))),
+            (Batch(entries=(entry(0),)), Batch(published=((0, 0),))),
+        ]
+        told = []
+        for before, last in ends:
+            await accepted(store)
+            _, lease = await claimed(store)
+            await store.commit(
+                lease, replace(before, url_outcomes=(UrlOutcome("http://x/", "fetched"),))
+            )
+            look = await store.finish(
+                lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3
+            )
+            assert look.receipt.counts == {"fetched": 1}
+            told.append((look.rows, look.job.published))
+        assert told == [((b'{"n":1}', b"2"), 2), ((), 2), ((), 1), ((), 1)]
+
+    async def test_cancel_is_repeatable_and_fences_the_worker(self, store: Store) -> None:
+        await accounts(store)
+        waiting, running = await accepted(store), await accepted(store, now=NOW + 1)
+        await store.cancel(ALICE, waiting.id, now=NOW + 2)
+        _, lease = await claimed(store, now=NOW + 2)
+        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        for _ in range(2):
+            assert (await store.cancel(ALICE, running.id, now=NOW + 3)).state.terminal
+        with pytest.raises(LeaseLost):
+            await store.commit(lease, Batch(entries=(entry(1, position=1),)))
+        assert len(await store.rows(ALICE, running.id, start=0, count=9)) == 1
+
+    async def test_unindexed_rows_come_with_their_journal(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, lease = await claimed(store)
+        assert await store.jobs_to_index() == []
+        page = b'{"url":"http://x/1","title":"One","markdown":"# One","html":"<h1>One</h1>"}'
+        rows = (entry(0, position=0), entry(1, position=1, success=False, page=page))
+        await store.commit(lease, Batch(entries=rows))
+        assert [each.id for each in await store.jobs_to_index(ALICE)] == [job.id]
+        assert await store.jobs_to_index(BOB) == []
+        for known, more in ((0, [job.id]), (1, [job.id]), (2, []), (3, [])):
+            jobs = await store.jobs_to_index(ALICE, cursors={job.id: known, "another": 9})
+            assert [each.id for each in jobs] == more
+        found = await store.unindexed_rows(job.id, start=1, count=5)
+        assert [(row.position, row.page, row.journal, row.success) for row in found] == [
+            (1, b'{"url":"http://x/1","title":"One","markdown":"# One"}', b"{}", False)
+        ]
+
+    async def test_many_writers_share_the_store(self, store: Store) -> None:
+        await accounts(store)
+        jobs = [await accepted(store, now=NOW + i) for i in range(4)]
+        leases = [(await claimed(store, f"w{i}", now=NOW + 9))[1] for i in range(4)]
+        await asyncio.gather(
+            *[
+                store.commit(lease, Batch(entries=(entry(n, position=n),)))
+                for n in range(50)
+                for lease in leases
+            ]
+        )
+        for job in jobs:
+            assert (await store.job(ALICE, job.id)).published == 50

@@ -1,0 +1,72 @@
+"""The objects that the routes work with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
+from webdata_nb.service.creatives.listing import Listing
+from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.routes.response_cache import Shelf
+from webdata_nb.service.settings import Retention
+from webdata_nb.service.store.interface import Store
+from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.webhooks.callbacks import Webhooks
+from webdata_nb.service.work.engines import JobEngines
+from webdata_nb.service.work.events import JobEvents
+from webdata_nb.service.work.runner import Runner
+
+MAX_CACHED_SESSIONS = 64
+
+
+class Sessions(Protocol):
+    """The settings of the sessions that start jobs."""
+
+    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
+        """Return the settings that a job takes from its session; empty without one."""
+
+    def creatives_of(self, lease_id: str | None) -> Creatives:
+        """Return the source of creatives of the session, or else of the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """What the routes work with, as `app.state.app_state`."""
+
+    store: Store
+    engines: JobEngines
+    runner: Runner
+    events: JobEvents
+    webhooks: Webhooks
+    creatives: Listing
+    sessions: Sessions
+    retry: StoreRetry
+    retention: Retention
+    clock: Callable[[], float] = time.time
+    shelf: Shelf = field(default_factory=Shelf)
+
+
+class LeasedSessions(Sessions):
+    """The settings that sessions have bound to their leases of the local service."""
+
+    def __init__(self, lifetime: Lifetime, creatives: Creatives = NO_CREATIVES) -> None:
+        self._lifetime, self._creatives = lifetime, creatives
+        self._contexts: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = {}
+
+    def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
+        settings = self._lifetime.settings_of(lease_id)
+        cached = self._contexts.get(lease_id)
+        if cached is None or cached[0] is not settings:
+            # Creatives are not jobs: their token must not get into the database.
+            context = settings.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
+            cached = self._contexts[lease_id] = settings, context
+            while len(self._contexts) > MAX_CACHED_SESSIONS:
+                del self._contexts[next(iter(self._contexts))]
+        return cached[1]
+
+    def creatives_of(self, lease_id: str | None) -> Creatives:
+        creatives = self._lifetime.settings_of(lease_id).creatives
+        return self._creatives if creatives == NO_CREATIVES else creatives

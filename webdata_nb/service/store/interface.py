@@ -1,0 +1,471 @@
+"""The protocols of the store: all that engines, routes and background tasks know of it.
+
+`Store` is a `JobStore`, `JobQueue` and `IndexSource`, with the parts `accounts`, `outbox`,
+`retention` and `secrets`. `TextIndex` is derived data beside it. `JobContext` and `PageSpool` are
+what an engine works with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from webdata_nb.contract.replies import Receipt
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.observability.logs import Caller
+from webdata_nb.service.store.account_records import Account, AccountUsage, ApiKey, LedgerEntry
+from webdata_nb.service.store.records import (
+    EMPTY_BATCH,
+    NO_CURSORS,
+    Batch,
+    IdempotencyKey,
+    IndexedPage,
+    Job,
+    JobSnapshot,
+    Lease,
+    NewJob,
+    RowRange,
+    RowSummary,
+    SpoolLocation,
+    StateCounts,
+    StoredEntry,
+    TextMatch,
+    UnindexedRow,
+    UrlOutcome,
+)
+from webdata_nb.service.store.webhook_records import Delivery, DeliveryCount, DueEndpoint
+
+
+class JobStore(Protocol):
+    """Jobs as clients see them."""
+
+    async def accept(
+        self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
+    ) -> tuple[Job, bool]:
+        """Persist a job, or find the one that the same key started; tell whether it is new.
+
+        Raises
+        ------
+        Conflict
+            The key came with another body before.
+        OverLimit
+            The account may not start another job now.
+        """
+
+    async def job(self, account_id: str, job_id: str) -> Job:
+        """Return an account's job; raises `NoSuchJob`."""
+
+    async def jobs(
+        self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
+    ) -> list[Job]:
+        """Return an account's jobs, newest first, older than `before` (created_at, id)."""
+
+    async def rows(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
+        """Return the JSON of visible rows from position `start`."""
+
+    async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
+        """Return the visible rows from position `start`, without their content."""
+
+    async def job_snapshot(
+        self,
+        account_id: str,
+        job_id: str,
+        *,
+        row_range: Callable[[Job], RowRange | None],
+        examples: int,
+    ) -> JobSnapshot:
+        """Return an account's job, the rows that `row_range` chooses for it, and its receipt.
+
+        All of it is read in one transaction. Raises `NoSuchJob`.
+        """
+
+    async def receipt(self, job_id: str, *, examples: int) -> Receipt:
+        """Count the outcomes of a job's URLs, with up to `examples` URLs of each."""
+
+    async def receipt_page(
+        self, job_id: str, *, start: int, count: int, outcome: str | None = None
+    ) -> list[UrlOutcome]:
+        """Return entries of the receipt by URL, of all outcomes or of one, from entry `start`."""
+
+    async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
+        """Return the receipt's entry of a URL; None if the job never saw it."""
+
+    async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
+        """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""
+
+    async def active_jobs(self) -> int:
+        """Count the pending and running jobs of all accounts."""
+
+    def data_version(self) -> int:
+        """Return a number that differs from earlier ones after any commit, by any process."""
+
+
+class JobQueue(Protocol):
+    """Jobs as workers see them: claimed under a lease, written behind its fence."""
+
+    async def claim(
+        self,
+        worker: str,
+        *,
+        max_jobs: int = 1,
+        spare_jobs: int = 0,
+        held_jobs: Collection[str] = (),
+        lease_s: float,
+        now: float,
+    ) -> list[tuple[Job, Lease]]:
+        """Claim jobs that are pending or whose lease ran out, taking turns between accounts.
+
+        An account's first job comes before any account's second, running ones included; within a
+        turn the older job goes first. Fewer than `max_jobs` are all there are. Of jobs with
+        several attempts without progress only one runs at a time. A job whose `accept` began
+        before is found.
+
+        Parameters
+        ----------
+        worker
+            The name of the worker. Jobs that it holds itself are claimed again, unless they are
+            in `held_jobs`.
+        max_jobs
+            How many jobs to claim.
+        spare_jobs
+            How many more to claim of accounts without a running or claimed job.
+        held_jobs
+            The ids of the jobs that the worker runs now.
+        lease_s, now
+            The lease ends `lease_s` seconds after `now`.
+        """
+
+    async def release(self, worker: str, *, held_jobs: Collection[str] = ()) -> None:
+        """Return a worker's jobs to the queue, except `held_jobs`; the attempts do not count."""
+
+    async def expire_leases(self) -> None:
+        """End the leases of all running jobs; only for a process that is alone on the store."""
+
+    async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
+        """Extend a lease; raises `LeaseLost`."""
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        """Write a batch in one transaction; writing the same batch again changes nothing.
+
+        Raises
+        ------
+        LeaseLost
+            Another attempt has begun, or the job is over.
+        MissingRows
+            The batch names rows that are not stored, or makes rows visible before those of lower
+            positions.
+        """
+
+    async def finish(
+        self,
+        lease: Lease,
+        state: JobStatus,
+        *,
+        error: str | None,
+        batch: Batch = EMPTY_BATCH,
+        now: float,
+    ) -> JobSnapshot:
+        """Write a last batch and end the job in one transaction; raises `LeaseLost`.
+
+        Returns
+        -------
+        JobSnapshot
+            The job and its receipt without examples; its rows only if `batch` has all of them.
+        """
+
+    async def journal(self, job_id: str) -> Sequence[StoredEntry]:
+        """Return a job's journal in order."""
+
+    async def pinned_files(self, job_id: str) -> dict[str, bytes]:
+        """Return the files that earlier attempts pinned, such as robots.txt, by name."""
+
+
+class IndexSource(Protocol):
+    """Visible rows for the text index."""
+
+    async def jobs_to_index(
+        self, account_id: str | None = None, *, cursors: Mapping[str, int] = NO_CURSORS
+    ) -> list[Job]:
+        """Return the jobs, of one account or of all, with visible rows beyond their cursor.
+
+        The oldest job comes first. `cursors` has the number of indexed rows by job id.
+        """
+
+    async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
+        """Return visible rows with their journal, from position `start`."""
+
+
+class AccountStore(Protocol):
+    """Accounts, their API keys and their credits."""
+
+    async def ensure(self, account_id: str, name: str, *, now: float) -> None:
+        """Create an account without limits, unless it exists."""
+
+    async def add(self, account_id: str, name: str, terms: Terms, *, now: float) -> None:
+        """Create an account, with its first month's credits.
+
+        Raises `NoSuchAccount` if there is an account of that name.
+        """
+
+    async def all(self, *, now: float) -> list[Account]:
+        """Return every account, oldest first."""
+
+    async def named(self, name: str, *, now: float) -> Account:
+        """Return the account of that name; raises `NoSuchAccount`."""
+
+    async def set_terms(self, name: str, terms: Terms, *, now: float) -> None:
+        """Change an account's terms at once; the credits used this month stay used."""
+
+    async def top_up(self, name: str, amount: int, *, now: float) -> Account:
+        """Add credits that do not expire."""
+
+    async def add_key(
+        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
+    ) -> None:
+        """Add an API key, given by its hash."""
+
+    async def keys(self, account_id: str | None = None) -> list[ApiKey]:
+        """Return all keys ever made, of one account or of all, oldest first."""
+
+    async def end_key(self, key_id: str, *, at: float) -> None:
+        """End a key at a time, or at an earlier one set before; raises `NoSuchAccount`."""
+
+    async def rotate_key(
+        self, key_id: str, new_id: str, key_hash: str, *, ends_at: float, now: float
+    ) -> None:
+        """Add a key of the same account and name, and end the old one at `ends_at`."""
+
+    async def caller(self, key_hash: str, *, now: float) -> Caller | None:
+        """Return the account and the id of a valid key, or None.
+
+        A key that another process ends is refused from then on.
+        """
+
+    async def open_call(
+        self,
+        account_id: str,
+        call_id: str,
+        max_charges: Sequence[Charge],
+        *,
+        until: float,
+        now: float,
+    ) -> None:
+        """Count a call as active until `until`, and reserve its credits; raises `OverLimit`."""
+
+    async def close_call(
+        self, account_id: str, call_id: str, charges: Sequence[Charge], *, now: float
+    ) -> None:
+        """End a call and charge for it."""
+
+    async def expire_calls(self) -> None:
+        """End the calls of a process that died; only for a process that is alone on the store."""
+
+    async def release_expired_calls(self, *, now: float) -> None:
+        """Give back the credits that calls past their time have reserved."""
+
+    async def usage(self, account_id: str, *, now: float) -> AccountUsage:
+        """Return an account's credits and charges; raises `NoSuchAccount`."""
+
+    async def ledger(self, account_id: str) -> list[LedgerEntry]:
+        """Return an account's whole ledger in order; its sums are the balance."""
+
+
+class Outbox(Protocol):
+    """Webhook deliveries, written in the transaction of what they report."""
+
+    async def due(self, *, now: float) -> list[DueEndpoint]:
+        """Return the endpoints with due deliveries, the one that waits longest first."""
+
+    async def next_due(self) -> float | None:
+        """Return when the next delivery is due."""
+
+    async def take(self, endpoint: DueEndpoint, *, lease_s: float, now: float) -> Delivery | None:
+        """Lease the oldest due delivery of an endpoint; None if there is none."""
+
+    async def record_attempt(
+        self,
+        delivery: Delivery,
+        state: str,
+        *,
+        due_at: float,
+        status: int | None,
+        error: str | None,
+        now: float,
+    ) -> None:
+        """Write the result of an attempt and the delivery's next state, if the lease holds."""
+
+    async def expire_leases(self) -> None:
+        """End all leases; only for a process that is alone on the store."""
+
+    async def pending(self) -> int:
+        """Count the pending deliveries of all accounts."""
+
+    async def deliveries(
+        self,
+        account_id: str,
+        *,
+        job_id: str | None,
+        limit: int,
+        before: tuple[float, str] | None = None,
+    ) -> list[Delivery]:
+        """Return an account's deliveries, newest first, older than `before` (created_at, id)."""
+
+    async def counts(self, account_id: str) -> Sequence[DeliveryCount]:
+        """Count an account's deliveries by event and state."""
+
+    async def replay(self, account_id: str, delivery_id: str, *, now: float) -> Delivery:
+        """Send an event again as a new delivery with the same event id.
+
+        Raises
+        ------
+        NoSuchDelivery
+            The account has no delivery of that id.
+        WrongState
+            It is pending.
+        """
+
+
+class RetentionStore(Protocol):
+    """Deletes old rows, jobs and keys in slices; every step can be repeated."""
+
+    async def active_job_ids(self) -> set[str]:
+        """Return the pending and running jobs of all accounts."""
+
+    async def due_jobs(self, *, searches_before: float, crawls_before: float) -> list[str]:
+        """Return some of the ended jobs whose rows are to be deleted, oldest first."""
+
+    async def mark_expired(self, job_id: str, *, now: float) -> None:
+        """Mark a job, so that nobody reads the rows that are left."""
+
+    async def delete_rows(self, job_id: str, *, now: float) -> None:
+        """Delete the rows, receipt and pinned files of a marked job."""
+
+    async def delete_jobs(self, *, before: float) -> int:
+        """Delete some jobs without rows that ended before; return how many."""
+
+    async def delete_idempotency_keys(self, *, before: float) -> int:
+        """Delete some idempotency keys that are older; return how many."""
+
+
+class SecretStore(Protocol):
+    """The encrypted parts of all jobs."""
+
+    async def encrypt_plaintext(self) -> None:
+        """Encrypt what older releases stored in the clear; skip jobs that no key decrypts."""
+
+    async def reencrypt(self) -> tuple[int, int]:
+        """Encrypt every job's secrets with the newest key.
+
+        Returns
+        -------
+        tuple of int
+            How many jobs were encrypted, and how many no key decrypts: those stay as they are.
+        """
+
+
+class Store(JobStore, JobQueue, IndexSource, Protocol):
+    """All durable state; safe to use from any task of one event loop, by `async with`.
+
+    Raises
+    ------
+    StoreUnavailable, StoreDamaged
+        From every method: the database cannot be read or written now, or not at all.
+    """
+
+    accounts: AccountStore
+    outbox: Outbox
+    retention: RetentionStore
+    secrets: SecretStore
+
+    async def state_counts(self) -> StateCounts:
+        """Count jobs and deliveries by their state."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class TextIndex(Protocol):
+    """Full-text search over visible rows, to be used by `async with`.
+
+    The index is derived data: when it is lost or damaged, it starts empty and is filled again.
+
+    Raises
+    ------
+    StoreUnavailable
+        From every method: the index cannot be used now, or was damaged and is empty.
+    """
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    async def cursor(self, job_id: str) -> int:
+        """Return the number of a job's rows that are indexed."""
+
+    async def cursors(self) -> dict[str, int]:
+        """Return every job's cursor."""
+
+    async def set_cursors(self, cursors: Mapping[str, int]) -> None:
+        """Mark the rows of some jobs below these positions as indexed, without any text."""
+
+    async def add(
+        self, account_id: str, job_id: str, pages: Sequence[IndexedPage], *, upto: int
+    ) -> None:
+        """Index pages of a job, and set its cursor to `upto`."""
+
+    async def delete(self, job_id: str) -> None:
+        """Delete a job's pages and cursor."""
+
+    async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
+        """Return an account's pages with all words of a query, else with any, best first."""
+
+
+class JobContext(Protocol):
+    """A claimed job, as an engine sees it."""
+
+    @property
+    def job(self) -> Job:
+        """The job as claimed."""
+
+    async def journal(self) -> Sequence[StoredEntry]:
+        """Return the entries that earlier attempts stored."""
+
+    async def pinned_files(self) -> dict[str, bytes]:
+        """Return the files that earlier attempts pinned."""
+
+    async def commit(self, batch: Batch) -> None:
+        """Store a batch durably, then notify listeners; raises `LeaseLost`."""
+
+
+class PageSpool(Protocol):
+    """Fetched records of a job that are not stored yet, by ordinal; they survive a kill.
+
+    A spool may refuse or lose a record: then the page is fetched again.
+    """
+
+    async def write(self, ordinal: int, *parts: bytes) -> SpoolLocation | None:
+        """Write a new record, given in parts; return None if there is no room for it."""
+
+    def ordinals(self) -> list[int]:
+        """Return the ordinals of all records."""
+
+    def location(self, ordinal: int) -> SpoolLocation:
+        """Return where a record is stored, until it is dropped."""
+
+    async def read(self, ordinal: int) -> bytes | None:
+        """Return the record of an earlier attempt; None if there is no complete one."""
+
+    def drop(self, ordinal: int) -> None:
+        """Delete a record, if there is one."""

@@ -1,0 +1,228 @@
+"""Accounts, their API keys and their credits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from webdata_nb.service.credits import ledger
+from webdata_nb.service.credits.ledger import LedgerLine
+from webdata_nb.service.credits.plans import LOCAL_TERMS, Terms
+from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.errors import NoSuchAccount
+from webdata_nb.service.observability.logs import Caller
+from webdata_nb.service.store.account_records import (
+    Account,
+    AccountUsage,
+    ApiKey,
+    LedgerEntry,
+    OperationUsage,
+)
+from webdata_nb.service.store.interface import AccountStore
+from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.credit_reservations import LockedCredits, account_of_row
+
+MAX_CACHED_KEYS: Final = 1024
+
+
+class SqlAccountStore(AccountStore):
+    """An `AccountStore` on a database. Valid keys are cached until the next commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._cached_keys: dict[str, tuple[Caller, float | None]] = {}
+        self._cache_version = 0
+
+    async def ensure(self, account_id: str, name: str, *, now: float) -> None:
+        await self._database.write(
+            "add_account", id=account_id, name=name, now=now, **_terms_values(LOCAL_TERMS)
+        )
+
+    async def add(self, account_id: str, name: str, terms: Terms, *, now: float) -> None:
+        def change(transaction: Transaction) -> None:
+            if transaction.row("account_named", name=name):
+                raise NoSuchAccount(
+                    f"there is an account named {name!r} already; `webdata keys create --account "
+                    f"{name}` makes another key for it"
+                )
+            transaction.execute(
+                "add_account", id=account_id, name=name, now=now, **_terms_values(terms)
+            )
+            LockedCredits(transaction, account_id, now)
+
+        await self._database.change(change)
+
+    async def all(self, *, now: float) -> list[Account]:
+        return [account_of_row(row, now)[0] for row in await self._database.read("accounts")]
+
+    async def named(self, name: str, *, now: float) -> Account:
+        return await self._database.query(lambda transaction: _load_account(transaction, name, now))
+
+    async def set_terms(self, name: str, terms: Terms, *, now: float) -> None:
+        def change(transaction: Transaction) -> None:
+            credits_ = LockedCredits(transaction, _load_account(transaction, name, now).id, now)
+            account = credits_.account
+            credits_.post(ledger.change_terms(account.balance, account.terms, terms))
+            transaction.execute("set_terms", id=account.id, **_terms_values(terms))
+
+        await self._database.change(change)
+
+    async def top_up(self, name: str, amount: int, *, now: float) -> Account:
+        def change(transaction: Transaction) -> Account:
+            credits_ = LockedCredits(transaction, _load_account(transaction, name, now).id, now)
+            credits_.post([LedgerLine("topup", 0, amount)])
+            return credits_.account
+
+        return await self._database.change(change)
+
+    async def add_key(
+        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
+    ) -> None:
+        await self._database.write(
+            "add_key", id=key_id, account_id=account_id, name=name, hash=key_hash, now=now
+        )
+
+    async def keys(self, account_id: str | None = None) -> list[ApiKey]:
+        return [
+            ApiKey(
+                row["id"],
+                row["name"],
+                row["account_id"],
+                row["account"],
+                row["created_at"],
+                row["revoked_at"],
+            )
+            for row in await self._database.read("keys", account_id=account_id)
+        ]
+
+    async def end_key(self, key_id: str, *, at: float) -> None:
+        def change(transaction: Transaction) -> None:
+            _load_key(transaction, key_id)
+            transaction.execute("end_key", id=key_id, at=at)
+
+        await self._database.change(change)
+
+    async def rotate_key(
+        self, key_id: str, new_id: str, key_hash: str, *, ends_at: float, now: float
+    ) -> None:
+        def change(transaction: Transaction) -> None:
+            old = _load_key(transaction, key_id)
+            if old["revoked_at"] is not None and old["revoked_at"] <= now:
+                raise NoSuchAccount(f"key {key_id} is over; create a new one instead")
+            transaction.execute(
+                "add_key",
+                id=new_id,
+                account_id=old["account_id"],
+                name=old["name"],
+                hash=key_hash,
+                now=now,
+            )
+            transaction.execute("end_key", id=key_id, at=ends_at)
+
+        await self._database.change(change)
+
+    async def caller(self, key_hash: str, *, now: float) -> Caller | None:
+        version = self._database.data_version()
+        if version != self._cache_version or len(self._cached_keys) > MAX_CACHED_KEYS:
+            self._cached_keys, self._cache_version = {}, version
+        cached = self._cached_keys.get(key_hash)
+        if cached is None:
+            cache = self._cached_keys  # another one, if the version changes meanwhile
+            rows = await self._database.read("valid_key", hash=key_hash, now=now)
+            if not rows:
+                return None
+            caller = Caller(str(rows[0]["account_id"]), str(rows[0]["id"]))
+            cached = cache[key_hash] = (caller, rows[0]["revoked_at"])
+        caller, ends_at = cached
+        return caller if ends_at is None or ends_at > now else None
+
+    async def open_call(
+        self,
+        account_id: str,
+        call_id: str,
+        max_charges: Sequence[Charge],
+        *,
+        until: float,
+        now: float,
+    ) -> None:
+        def change(transaction: Transaction) -> None:
+            LockedCredits(transaction, account_id, now).reserve(call_id, max_charges, until=until)
+
+        await self._database.change(change)
+
+    async def close_call(
+        self, account_id: str, call_id: str, charges: Sequence[Charge], *, now: float
+    ) -> None:
+        def change(transaction: Transaction) -> None:
+            LockedCredits(transaction, account_id, now).settle(call_id, charges)
+
+        await self._database.change(change)
+
+    async def expire_calls(self) -> None:
+        await self._database.write("expire_calls")
+
+    async def release_expired_calls(self, *, now: float) -> None:
+        for row in await self._database.read("accounts_with_expired_reservations", now=now):
+            await self._release_expired_calls(row["account_id"], now)
+
+    async def _release_expired_calls(self, account_id: str, now: float) -> None:
+        await self._database.change(
+            lambda transaction: LockedCredits(transaction, account_id, now).release_expired()
+        )
+
+    async def usage(self, account_id: str, *, now: float) -> AccountUsage:
+        if await self._database.read("expired_reservations", account_id=account_id, now=now):
+            await self._release_expired_calls(account_id, now)
+        return await self._database.query(
+            lambda transaction: _read_usage(transaction, account_id, now)
+        )
+
+    async def ledger(self, account_id: str) -> list[LedgerEntry]:
+        return [
+            LedgerEntry(
+                number=row["line"],
+                at=row["at"],
+                kind=row["kind"],
+                monthly=row["monthly"],
+                topup=row["topup"],
+                reservation_id=row["hold_id"],
+                platform=row["platform"],
+                operation=row["operation"],
+                units=row["units"],
+                credits=row["credits"],
+            )
+            for row in await self._database.read("ledger", account_id=account_id)
+        ]
+
+
+def _load_account(transaction: Transaction, name: str, now: float) -> Account:
+    row = transaction.row("account_named", name=name)
+    if row is None:
+        raise NoSuchAccount(f"no account named {name!r}; `webdata accounts list` shows them")
+    return account_of_row(row, now)[0]
+
+
+def _load_key(transaction: Transaction, key_id: str) -> Row:
+    row = transaction.row("key", id=key_id)
+    if row is None:
+        raise NoSuchAccount(f"no key {key_id}; `webdata keys list` shows them")
+    return row
+
+
+def _read_usage(transaction: Transaction, account_id: str, now: float) -> AccountUsage:
+    row = transaction.row("account", id=account_id)
+    if row is None:
+        raise NoSuchAccount(f"no account {account_id}")
+    account, _ = account_of_row(row, now)
+    period = ledger.billing_period(account.created_at, now)
+    [active] = transaction.rows("active_reservations", account_id=account_id, now=now)
+    charges = transaction.rows("usage_by_operation", account_id=account_id, since=period[0])
+    used = tuple(
+        OperationUsage(each["platform"], each["operation"], each["units"], each["credits"])
+        for each in charges
+    )
+    return AccountUsage(account, period, active["active"], active["reserved"], used)
+
+
+def _terms_values(terms: Terms) -> dict[str, Any]:
+    return {"plan": terms.plan, "monthly": terms.monthly, "concurrency": terms.concurrency}

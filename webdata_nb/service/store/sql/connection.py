@@ -1,0 +1,70 @@
+"""The protocols that a database implements to carry the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Row(Protocol):
+    """One row of a result, by column name."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
+
+
+class Transaction(Protocol):
+    """Runs named statements of `named_statements`; used by one thread at a time."""
+
+    def row(self, statement: str, /, **values: Any) -> Row | None:
+        """Run a statement; return its first row, or None."""
+
+    def rows(self, statement: str, /, **values: Any) -> Sequence[Row]:
+        """Run a statement; return its rows."""
+
+    def execute(self, statement: str, /, **values: Any) -> int:
+        """Run a statement; return how many rows it changed."""
+
+    def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
+        """Run a statement for each of `values`; return how many rows changed in total."""
+
+    def erase_replaced_data(self) -> None:
+        """Overwrite on disk what later statements replace, where the database supports it."""
+
+
+class Database(Protocol):
+    """A database with the store's schema, to be used by `async with`.
+
+    Raises
+    ------
+    StoreUnavailable, StoreDamaged
+        From every method: the database cannot be read or written now, or not at all.
+    """
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    async def change(self, change: Callable[[Transaction], T]) -> T:
+        """Run `change` in a transaction; return its value once it is durable."""
+
+    async def write(self, statement: str, /, **values: Any) -> int:
+        """Run one statement in a transaction; return how many rows it changed."""
+
+    async def read(self, statement: str, /, **values: Any) -> Sequence[Row]:
+        """Return the rows of one statement."""
+
+    async def query(self, query: Callable[[Transaction], T]) -> T:
+        """Run reading statements; each sees what is committed when it starts."""
+
+    async def snapshot(self, query: Callable[[Transaction], T]) -> T:
+        """Run reading statements that all see the same state of the database."""
+
+    def data_version(self) -> int:
+        """Return a number that differs from earlier ones after any commit, by any process."""

@@ -1,0 +1,169 @@
+"""Reserves and charges an account's credits inside a transaction.
+
+Every change of a balance is a line of the account's ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from webdata_nb.contract.states import JobKind, JobStatus
+from webdata_nb.service.credits import ledger, tariff
+from webdata_nb.service.credits.ledger import Balance, LedgerLine, Reservation
+from webdata_nb.service.credits.plans import Terms
+from webdata_nb.service.credits.weights import Charge
+from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
+from webdata_nb.service.store.account_records import Account
+from webdata_nb.service.store.sql.connection import Row, Transaction
+
+# Nobody knows when a job ends: this only spreads the callers' next attempts.
+RETRY_S: Final = 2
+
+
+def account_of_row(row: Row, now: float) -> tuple[Account, list[LedgerLine]]:
+    """Return an account, and the lines that a new billing period adds to its ledger."""
+    terms = Terms(row["plan"], row["monthly"], row["concurrency"])
+    balance, lines = ledger.renew_period(_balance_of_row(row), terms, row["created_at"], now)
+    return Account(row["id"], row["name"], terms, balance, row["created_at"]), lines
+
+
+def _balance_of_row(row: Row) -> Balance:
+    return Balance(row["monthly_left"], row["topup_left"], row["period_start"])
+
+
+class LockedCredits:
+    """An account's credits, locked until the transaction ends.
+
+    Locking begins the account's billing period, if it is a new one.
+    """
+
+    def __init__(self, transaction: Transaction, account_id: str, now: float) -> None:
+        self._transaction, self._now = transaction, now
+        row = transaction.row("lock_account", id=account_id)
+        if row is None:
+            raise NoSuchAccount(f"no account {account_id}")
+        self._line_count: int = row["lines"]
+        self._stored_balance = _balance_of_row(row)
+        self.account, period_lines = account_of_row(row, now)
+        self._post(self.account.balance, period_lines, None)
+
+    def reserve(
+        self, reservation_id: str, charges: Sequence[Charge], *, until: float | None = None
+    ) -> int | None:
+        """Count one more job or call, and reserve its credits.
+
+        Returns
+        -------
+        int or None
+            The credits reserved; None if the account has no limit.
+
+        Raises
+        ------
+        ConcurrencyReached, CreditsUsedUp
+            Nothing was changed.
+        """
+        self.release_expired()
+        account_id, terms = self.account.id, self.account.terms
+        active = self._count_active()
+        if terms.concurrency is not None and active >= terms.concurrency:
+            raise ConcurrencyReached(limit=terms.concurrency, active=active, retry_after=RETRY_S)
+        needed = sum(charge.credits for charge in charges)
+        reserved = ledger.reserve(self.account.balance, terms, needed)
+        if reserved is None:
+            _, period_end = ledger.billing_period(self.account.created_at, self._now)
+            raise CreditsUsedUp(
+                needed=needed,
+                left=self.account.balance.left,
+                limit=terms.concurrency,
+                active=active,
+                retry_after=max(1, round(period_end - self._now)),
+            )
+        reservation, lines = reserved
+        self._transaction.execute(
+            "add_reservation",
+            id=reservation_id,
+            account_id=account_id,
+            until=until,
+            monthly=reservation.monthly,
+            topup=reservation.topup,
+            period_start=reservation.period_start,
+        )
+        self.post(lines, reservation_id)
+        return None if terms.monthly is None else needed
+
+    def settle(self, reservation_id: str, charges: Sequence[Charge]) -> None:
+        """End a reservation and charge for what was used; one that has ended stays settled."""
+        row = self._transaction.row("end_reservation", id=reservation_id)
+        if row is not None:
+            reservation = Reservation(row["monthly"], row["topup"], row["period_start"])
+            self.post(ledger.settle(self.account.balance, reservation, charges), reservation_id)
+
+    def release_expired(self) -> None:
+        """Settle the calls past their time without a charge: their process has died."""
+        for row in self._transaction.rows(
+            "expired_reservations", account_id=self.account.id, now=self._now
+        ):
+            self.settle(row["id"], ())
+
+    def post(self, lines: Sequence[LedgerLine], reservation_id: str | None = None) -> None:
+        """Add lines to the ledger, and their sums to the balance."""
+        self._post(ledger.apply(self.account.balance, lines), lines, reservation_id)
+
+    def _post(
+        self, balance: Balance, lines: Sequence[LedgerLine], reservation_id: str | None
+    ) -> None:
+        for line in lines:
+            self._line_count += 1
+            self._add_line(line, reservation_id)
+        self.account = replace(self.account, balance=balance)
+        if not lines and balance == self._stored_balance:
+            return
+        self._stored_balance = balance
+        self._transaction.execute(
+            "set_balance",
+            id=self.account.id,
+            monthly_left=balance.monthly_left,
+            topup_left=balance.topup_left,
+            period_start=balance.period_start,
+            lines=self._line_count,
+        )
+
+    def _add_line(self, line: LedgerLine, reservation_id: str | None) -> None:
+        charge = line.charge
+        self._transaction.execute(
+            "add_ledger_line",
+            account_id=self.account.id,
+            line=self._line_count,
+            at=self._now,
+            kind=line.kind,
+            monthly=line.monthly,
+            topup=line.topup,
+            hold_id=reservation_id,
+            platform=charge and charge.platform,
+            operation=charge and charge.operation,
+            units=charge and charge.units,
+            credits=charge.credits if charge else 0,
+        )
+
+    def _count_active(self) -> int:
+        row = self._transaction.row(
+            "active_reservations", account_id=self.account.id, now=self._now
+        )
+        return 0 if row is None else int(row["active"])
+
+
+def settle_job(transaction: Transaction, job_row: Row, now: float) -> int:
+    """Charge for the visible rows of a job that has just ended; return its credits."""
+    row_counts = {
+        row["charged"]: row["n"] for row in transaction.rows("charged_rows", job_id=job_row["id"])
+    }
+    kind: JobKind = job_row["kind"]
+    charges = tariff.final_charges(
+        kind, JobStatus(job_row["state"]), row_counts, any_row=job_row["published"] > 0
+    )
+    LockedCredits(transaction, job_row["account_id"], now).settle(job_row["id"], charges)
+    cost = sum(charge.credits for charge in charges)
+    transaction.execute("set_job_credits", id=job_row["id"], credits=cost)
+    return cost

@@ -1,0 +1,159 @@
+"""Claims jobs for workers and writes their results behind the fence of a lease."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.encryption import Vault
+from webdata_nb.service.errors import LeaseLost
+from webdata_nb.service.store.interface import IndexSource, JobQueue
+from webdata_nb.service.store.records import (
+    EMPTY_BATCH,
+    NO_CURSORS,
+    Batch,
+    Job,
+    JobSnapshot,
+    Lease,
+    StoredEntry,
+    UnindexedRow,
+)
+from webdata_nb.service.store.sql.batches import write_batch
+from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.credit_reservations import settle_job
+from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values, read_receipt
+from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
+
+# Jobs with this many attempts without progress run one at a time.
+SUSPECT_ATTEMPTS: Final = 2
+
+
+class SqlJobQueue(JobQueue, IndexSource):
+    """A `JobQueue` and `IndexSource` on a database."""
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self.database = database
+        self.vault = vault
+
+    async def claim(
+        self,
+        worker: str,
+        *,
+        max_jobs: int = 1,
+        spare_jobs: int = 0,
+        held_jobs: Collection[str] = (),
+        lease_s: float,
+        now: float,
+    ) -> list[tuple[Job, Lease]]:
+        rows = await self.database.change(
+            lambda transaction: transaction.rows(
+                "claim",
+                worker=worker,
+                max_jobs=max_jobs,
+                spare_jobs=spare_jobs,
+                held_jobs=" ".join(held_jobs),
+                suspect=SUSPECT_ATTEMPTS,
+                lease_s=lease_s,
+                now=now,
+            )
+        )
+        jobs = sorted(
+            (job_of_row(row, self.vault) for row in rows), key=lambda job: (job.created_at, job.id)
+        )
+        return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
+
+    async def release(self, worker: str, *, held_jobs: Collection[str] = ()) -> None:
+        await self.database.write("release", worker=worker, held_jobs=" ".join(held_jobs))
+
+    async def expire_leases(self) -> None:
+        await self.database.write("expire_leases")
+
+    async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
+        if not await self.database.write("renew", **lease_values(lease), lease_s=lease_s, now=now):
+            raise LeaseLost(lease.job_id)
+
+    async def commit(self, lease: Lease, batch: Batch) -> None:
+        await self.database.change(
+            lambda transaction: _commit(transaction, lease, batch, self.vault)
+        )
+
+    async def finish(
+        self,
+        lease: Lease,
+        state: JobStatus,
+        *,
+        error: str | None,
+        batch: Batch = EMPTY_BATCH,
+        now: float,
+    ) -> JobSnapshot:
+        def change(transaction: Transaction) -> JobSnapshot:
+            new_entries = _commit(transaction, lease, batch, self.vault)
+            ended = transaction.row(
+                "finish", **lease_values(lease), state=state.value, error=error, now=now
+            )
+            if ended is None:
+                raise LeaseLost(lease.job_id)
+            job = settle_end(transaction, ended, self.vault, now)
+            rows = _all_rows(job, batch) if new_entries == len(batch.entries) else ()
+            return JobSnapshot(job, rows, read_receipt(transaction, job.id, examples=0))
+
+        return await self.database.change(change)
+
+    async def journal(self, job_id: str) -> Sequence[StoredEntry]:
+        rows = await self.database.read("journal", job_id=job_id)
+        return [StoredEntry(row["ordinal"], row["position"], row["journal"]) for row in rows]
+
+    async def pinned_files(self, job_id: str) -> dict[str, bytes]:
+        rows = await self.database.read("pinned_files", job_id=job_id)
+        return {row["name"]: row["body"] for row in rows}
+
+    async def jobs_to_index(
+        self, account_id: str | None = None, *, cursors: Mapping[str, int] = NO_CURSORS
+    ) -> list[Job]:
+        def query(transaction: Transaction) -> list[Job]:
+            counts = transaction.rows("published_counts", account_id=account_id)
+            ids = [row["id"] for row in counts if row["published"] > cursors.get(row["id"], 0)]
+            rows = (transaction.row("job_by_id", id=job_id) for job_id in ids)
+            return [job_of_row(row, self.vault) for row in rows if row is not None]
+
+        return await self.database.query(query)
+
+    async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
+        rows = await self.database.read(
+            "unindexed_rows", job_id=job_id, start=start, stop=start + count
+        )
+        return [
+            UnindexedRow(row["position"], row["page"], row["journal"], bool(row["success"]))
+            for row in rows
+        ]
+
+
+def settle_end(transaction: Transaction, row: Row, vault: Vault, now: float) -> Job:
+    """Settle the credits of a job that has just ended, and write its webhook delivery."""
+    job = job_of_row(row, vault)
+    cost = settle_job(transaction, row, now)
+    add_end_delivery(transaction, job, now)
+    return replace(job, credits=cost)
+
+
+def _commit(transaction: Transaction, lease: Lease, batch: Batch, vault: Vault) -> int:
+    """Write a batch and the deliveries of its published rows; return its number of new entries."""
+    new_entries = write_batch(transaction, lease, batch)
+    if batch.published and (row := transaction.row("job_by_id", id=lease.job_id)) is not None:
+        first = min(position for _, position in batch.published)
+        add_page_deliveries(transaction, job_of_row(row, vault), first, time.time())
+    return new_entries
+
+
+def _all_rows(job: Job, batch: Batch) -> tuple[bytes, ...]:
+    """Return the visible rows of a job if its last batch has all of them."""
+    visible = sorted(
+        (each for each in batch.entries if each.position is not None),
+        key=lambda each: each.position or 0,
+    )
+    if len(visible) != job.published:
+        return ()
+    return tuple(each.page or b"" for each in visible)

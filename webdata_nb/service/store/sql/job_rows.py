@@ -1,0 +1,118 @@
+"""Converts between jobs and rows of their tables, and encrypts secret parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from webdata_nb.contract.replies import Receipt
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.encryption import Vault
+from webdata_nb.service.errors import NoSuchJob, SecretsLost
+from webdata_nb.service.store.records import Job, Lease, NewJob
+from webdata_nb.service.store.sql.connection import Row, Transaction
+from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
+
+
+def new_job_values(job: NewJob, vault: Vault, now: float) -> dict[str, Any]:
+    """Return the values of the statement `add_job`."""
+    request, secrets = split_secrets(job.request, job.context)
+    return {
+        "id": job.id,
+        "account_id": job.account_id,
+        "key_id": job.key_id,
+        "kind": job.kind,
+        "subject": job.subject,
+        "request": orjson.dumps(request).decode(),
+        "sealed": vault.seal(secrets),
+        "now": now,
+    }
+
+
+def accepted_job(job: NewJob, now: float) -> Job:
+    """Return a new job as it is stored."""
+    return Job(
+        id=job.id,
+        account_id=job.account_id,
+        kind=job.kind,
+        state=JobStatus.PENDING,
+        subject=job.subject,
+        request=job.request,
+        context=job.context,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+        total=0,
+        completed=0,
+        published=0,
+        error=None,
+        outcome={},
+        key_id=job.key_id,
+    )
+
+
+def job_of_row(row: Row, vault: Vault) -> Job:
+    """Return a stored job with its secrets; `locked` without them if no key decrypts them."""
+    request: dict[str, Any] = orjson.loads(row["request"])
+    context: dict[str, Any] = {}
+    locked = False
+    try:
+        request, context = merge_secrets(request, vault.open(row["sealed"]))
+    except SecretsLost:
+        locked = True
+    return Job(
+        id=row["id"],
+        account_id=row["account_id"],
+        kind=row["kind"],
+        state=JobStatus(row["state"]),
+        subject=row["subject"],
+        request=request,
+        context=context,
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        attempt=row["attempt"],
+        total=row["total"],
+        completed=row["completed"],
+        published=row["published"],
+        error=row["error"],
+        outcome=orjson.loads(row["outcome"]),
+        locked=locked,
+        expired_at=row["expired_at"],
+        reserved=row["reserved"],
+        unlimited=bool(row["unlimited"]),
+        credits=row["credits"],
+        attempts_since_progress=row["attempts_since_progress"],
+        key_id=row["key_id"],
+    )
+
+
+def load_job(transaction: Transaction, account_id: str, job_id: str, vault: Vault) -> Job:
+    """Return an account's job; raises `NoSuchJob`."""
+    row = transaction.row("job", id=job_id, account_id=account_id)
+    if row is None:
+        raise NoSuchJob("no such job")
+    return job_of_row(row, vault)
+
+
+def read_receipt(transaction: Transaction, job_id: str, examples: int) -> Receipt:
+    """Return the counts of a job's receipt, with up to `examples` URLs of each outcome."""
+    counts = {row["outcome"]: row["n"] for row in transaction.rows("receipt_counts", job_id=job_id)}
+    urls = {
+        outcome: [
+            row["url"]
+            for row in transaction.rows(
+                "receipt_examples", job_id=job_id, outcome=outcome, limit=examples
+            )
+        ]
+        for outcome in counts
+        if examples
+    }
+    return Receipt(counts=counts, examples=urls)
+
+
+def lease_values(lease: Lease) -> dict[str, Any]:
+    """Return the values of a lease for the statements that check it."""
+    return {"id": lease.job_id, "worker": lease.worker, "attempt": lease.attempt}

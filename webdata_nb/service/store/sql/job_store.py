@@ -1,0 +1,190 @@
+"""Starts, reads and cancels jobs for clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from webdata_nb.contract.replies import Receipt
+from webdata_nb.contract.states import JobStatus
+from webdata_nb.service.encryption import Vault
+from webdata_nb.service.errors import Conflict, NoSuchJob, WrongState
+from webdata_nb.service.store.interface import JobStore
+from webdata_nb.service.store.records import (
+    IDEMPOTENCY_S,
+    IdempotencyKey,
+    Job,
+    JobSnapshot,
+    NewJob,
+    RowRange,
+    RowSummary,
+    UrlOutcome,
+)
+from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.credit_reservations import LockedCredits
+from webdata_nb.service.store.sql.job_queue import settle_end
+from webdata_nb.service.store.sql.job_rows import (
+    accepted_job,
+    job_of_row,
+    load_job,
+    new_job_values,
+    read_receipt,
+)
+
+NEWEST: Final = (float("inf"), "\U0010ffff")
+
+
+class SqlJobStore(JobStore):
+    """A `JobStore` on a database."""
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self.database = database
+        self.vault = vault
+
+    async def accept(
+        self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
+    ) -> tuple[Job, bool]:
+        values, accepted = new_job_values(job, self.vault, now), accepted_job(job, now)
+
+        def change(transaction: Transaction) -> tuple[Job, bool]:
+            if key is not None and (earlier := _replayed_job_id(transaction, job, key, now)):
+                return load_job(transaction, job.account_id, earlier, self.vault), False
+            credits_ = LockedCredits(transaction, job.account_id, now)
+            reserved = credits_.reserve(job.id, job.max_charges)
+            reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
+            transaction.execute("add_job", **values, **reservation)
+            if key is not None:
+                _remember_key(transaction, job, key, now)
+            return replace(accepted, **reservation), True
+
+        return await self.database.change(change)
+
+    async def job(self, account_id: str, job_id: str) -> Job:
+        rows = await self.database.read("job", id=job_id, account_id=account_id)
+        if not rows:
+            raise NoSuchJob("no such job")
+        return job_of_row(rows[0], self.vault)
+
+    async def jobs(
+        self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
+    ) -> list[Job]:
+        created_at, job_id = before or NEWEST
+        rows = await self.database.read(
+            "jobs", account_id=account_id, before=created_at, before_id=job_id, limit=limit
+        )
+        return [job_of_row(row, self.vault) for row in rows]
+
+    async def rows(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
+        rows = await self.database.read(
+            "rows", account_id=account_id, job_id=job_id, start=start, stop=start + count
+        )
+        return [row["page"] for row in rows]
+
+    async def row_summaries(self, job_id: str, *, start: int, count: int) -> list[RowSummary]:
+        rows = await self.database.read(
+            "row_summaries", job_id=job_id, start=start, stop=start + count
+        )
+        return [
+            RowSummary(row["position"], row["url"], bool(row["success"]), bool(row["final"]))
+            for row in rows
+        ]
+
+    async def job_snapshot(
+        self,
+        account_id: str,
+        job_id: str,
+        *,
+        row_range: Callable[[Job], RowRange | None],
+        examples: int,
+    ) -> JobSnapshot:
+        def query(transaction: Transaction) -> JobSnapshot:
+            job = load_job(transaction, account_id, job_id, self.vault)
+            rows = _rows_in_range(transaction, job, row_range(job))
+            return JobSnapshot(job, rows, read_receipt(transaction, job_id, examples))
+
+        return await self.database.snapshot(query)
+
+    async def receipt(self, job_id: str, *, examples: int) -> Receipt:
+        return await self.database.query(
+            lambda transaction: read_receipt(transaction, job_id, examples)
+        )
+
+    async def receipt_page(
+        self, job_id: str, *, start: int, count: int, outcome: str | None = None
+    ) -> list[UrlOutcome]:
+        values: dict[str, Any] = {"job_id": job_id, "limit": count, "offset": start}
+        if outcome is None:
+            rows = await self.database.read("receipt_page", **values)
+        else:
+            rows = await self.database.read("receipt_page_of_outcome", outcome=outcome, **values)
+        return [_url_outcome(row) for row in rows]
+
+    async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
+        rows = await self.database.read("receipt_entry", job_id=job_id, url=url)
+        return _url_outcome(rows[0]) if rows else None
+
+    async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
+        def change(transaction: Transaction) -> None:
+            ended = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
+            if ended is not None:
+                settle_end(transaction, ended, self.vault, now)
+
+        await self.database.change(change)
+        job = await self.job(account_id, job_id)
+        if job.state is not JobStatus.CANCELLED:
+            raise WrongState(
+                f"the job is {job.state.value}; only pending or running jobs can be cancelled",
+                state=job.state.value,
+            )
+        return job
+
+    async def active_jobs(self) -> int:
+        return int((await self.database.read("active_jobs"))[0]["n"])
+
+    def data_version(self) -> int:
+        return self.database.data_version()
+
+
+def _rows_in_range(
+    transaction: Transaction, job: Job, row_range: RowRange | None
+) -> tuple[bytes, ...]:
+    if row_range is None:
+        return ()
+    rows = transaction.rows(
+        "rows",
+        account_id=job.account_id,
+        job_id=job.id,
+        start=row_range.start,
+        stop=row_range.start + row_range.count,
+    )
+    return tuple(row["page"] for row in rows)
+
+
+def _url_outcome(row: Row) -> UrlOutcome:
+    return UrlOutcome(row["url"], row["outcome"], row["detail"])
+
+
+def _replayed_job_id(
+    transaction: Transaction, job: NewJob, key: IdempotencyKey, now: float
+) -> str | None:
+    """Return the job that the same key started within its day."""
+    row = transaction.row(
+        "idempotent", account_id=job.account_id, key=key.key, since=now - IDEMPOTENCY_S
+    )
+    if row is None:
+        return None
+    if row["fingerprint"] != key.fingerprint:
+        raise Conflict("this Idempotency-Key was used with another body; send a new key")
+    return str(row["job_id"])
+
+
+def _remember_key(transaction: Transaction, job: NewJob, key: IdempotencyKey, now: float) -> None:
+    transaction.execute(
+        "remember_key",
+        account_id=job.account_id,
+        key=key.key,
+        fingerprint=key.fingerprint,
+        job_id=job.id,
+        now=now,
+    )

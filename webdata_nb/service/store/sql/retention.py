@@ -1,0 +1,50 @@
+"""Deletes old rows, jobs and idempotency keys, a slice in each transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from webdata_nb.service.store.interface import RetentionStore
+from webdata_nb.service.store.sql.connection import Database
+
+# Rows may be megabytes each: a slice must not hold up the commits of running jobs.
+_SLICES: Final = {"delete_entries": 20, "delete_receipt": 1000, "delete_pinned_files": 20}
+_JOBS: Final = 50
+_KEYS: Final = 1000
+
+
+class SqlRetentionStore(RetentionStore):
+    """A `RetentionStore` on a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def active_job_ids(self) -> set[str]:
+        return {str(row["id"]) for row in await self._database.read("active_job_ids")}
+
+    async def due_jobs(self, *, searches_before: float, crawls_before: float) -> list[str]:
+        rows = await self._database.read(
+            "due_jobs",
+            searches_before=searches_before,
+            crawls_before=crawls_before,
+            limit=_JOBS,
+        )
+        return [str(row["id"]) for row in rows]
+
+    async def mark_expired(self, job_id: str, *, now: float) -> None:
+        await self._database.write("mark_expired", id=job_id, now=now)
+
+    async def delete_rows(self, job_id: str, *, now: float) -> None:
+        for statement, limit in _SLICES.items():
+            while await self._database.write(statement, id=job_id, limit=limit):
+                pass
+        await self._database.write("mark_cleared", id=job_id, now=now)
+
+    async def delete_jobs(self, *, before: float) -> int:
+        rows = await self._database.read("old_jobs", before=before, limit=_JOBS)
+        for row in rows:
+            await self._database.write("delete_job", id=row["id"])
+        return len(rows)
+
+    async def delete_idempotency_keys(self, *, before: float) -> int:
+        return await self._database.write("delete_idempotency_keys", before=before, limit=_KEYS)

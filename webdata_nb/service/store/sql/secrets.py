@@ -1,0 +1,67 @@
+"""Encrypts what older releases stored in the clear, and re-encrypts after a key rotation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import orjson
+
+from webdata_nb.service.encryption import Vault
+from webdata_nb.service.errors import SecretsLost
+from webdata_nb.service.store.interface import SecretStore
+from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
+
+_SLICE: Final = 200
+
+
+class SqlSecretStore(SecretStore):
+    """A `SecretStore` on a database."""
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self._database, self._vault = database, vault
+
+    async def encrypt_plaintext(self) -> None:
+        after = ""
+        if await self._plaintext_jobs(after):
+            await self._database.change(_prepare)
+        while rows := await self._plaintext_jobs(after):
+            await self._database.change(partial(_encrypt, rows, self._vault))
+            after = rows[-1]["id"]
+
+    async def _plaintext_jobs(self, after: str) -> Sequence[Row]:
+        return await self._database.read("plaintext_jobs", after=after, limit=_SLICE)
+
+    async def reencrypt(self) -> tuple[int, int]:
+        encrypted, lost, after = 0, 0, ""
+        while rows := await self._database.read("encrypted_jobs", after=after, limit=_SLICE):
+            for row in rows:
+                try:
+                    sealed = self._vault.resealed(row["sealed"])
+                except SecretsLost:
+                    lost += 1
+                    continue
+                encrypted += await self._database.write(
+                    "replace_sealed", id=row["id"], sealed=sealed, before=row["sealed"]
+                )
+            after = rows[-1]["id"]
+        return encrypted, lost
+
+
+def _prepare(transaction: Transaction) -> None:
+    transaction.erase_replaced_data()
+    transaction.execute("mark_jobs_without_plaintext")
+
+
+def _encrypt(rows: Sequence[Row], vault: Vault, transaction: Transaction) -> None:
+    for row in rows:
+        try:
+            secrets = vault.open(row["sealed"] or "")
+        except SecretsLost:
+            continue
+        whole, context = merge_secrets(orjson.loads(row["request"]), secrets)
+        request, secrets = split_secrets(whole, context or orjson.loads(row["context"]))
+        text, sealed = orjson.dumps(request).decode(), vault.seal(secrets)
+        transaction.execute("encrypt_job", id=row["id"], request=text, sealed=sealed)

@@ -1,0 +1,36 @@
+-- name: add_account
+-- An existing account keeps its name and its terms.
+INSERT INTO account (id, name, created_at, plan, monthly, concurrency)
+VALUES (:id, :name, :now, :plan, :monthly, :concurrency) ON CONFLICT (id) DO NOTHING;
+
+-- name: account_named
+SELECT * FROM account WHERE name = :name;
+
+-- name: accounts
+SELECT * FROM account ORDER BY created_at, id;
+
+-- name: set_terms
+UPDATE account SET plan = :plan, monthly = :monthly, concurrency = :concurrency WHERE id = :id;
+
+-- name: add_key
+-- Only the hash of a key is stored.
+INSERT INTO api_key (id, account_id, name, hash, created_at)
+VALUES (:id, :account_id, :name, :hash, :now);
+
+-- name: valid_key
+-- A key ends when it is revoked, or some time after its rotation.
+SELECT id, account_id, revoked_at FROM api_key
+WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
+
+-- name: keys
+-- All keys ever made, of one account or of all, with their account's name.
+SELECT k.id, k.name, k.created_at, k.revoked_at, k.account_id, a.name AS account
+FROM api_key k JOIN account a ON a.id = k.account_id
+WHERE (:account_id IS NULL OR k.account_id = :account_id) ORDER BY k.created_at, k.id;
+
+-- name: key
+SELECT * FROM api_key WHERE id = :id;
+
+-- name: end_key
+-- A key ends once, at the earliest of the times given.
+UPDATE api_key SET revoked_at = :at WHERE id = :id AND (revoked_at IS NULL OR revoked_at > :at);

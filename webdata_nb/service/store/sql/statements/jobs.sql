@@ -1,0 +1,194 @@
+-- name: add_job
+-- A job is durable before its start is answered.
+INSERT INTO job (
+  id, account_id, key_id, kind, state, subject, request, context, sealed, created_at, reserved,
+  unlimited, sealing
+) VALUES (
+  :id, :account_id, :key_id, :kind, 'pending', :subject, :request, '{}', :sealed, :now, :reserved,
+  :unlimited, 2
+);
+
+-- name: idempotent
+-- The job that an earlier request started with this key, within its day.
+SELECT fingerprint, job_id FROM idempotency
+WHERE account_id = :account_id AND key = :key AND created_at > :since;
+
+-- name: remember_key
+-- A key older than its day may be used again.
+INSERT INTO idempotency (account_id, key, fingerprint, job_id, created_at)
+VALUES (:account_id, :key, :fingerprint, :job_id, :now)
+ON CONFLICT (account_id, key) DO UPDATE
+SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = excluded.created_at;
+
+-- name: job
+-- Loads a job for a caller: the account must match.
+SELECT * FROM job WHERE id = :id AND account_id = :account_id;
+
+-- name: jobs
+-- An account's jobs, newest first, older than the cursor.
+SELECT * FROM job
+WHERE account_id = :account_id AND (created_at, id) < (:before, :before_id)
+ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: claim
+-- Claims jobs that are pending, whose lease ran out, or that this worker holds and does not run:
+-- `:held_jobs` has the ids of those that it runs. The attempt fences writes. Of the jobs with `:suspect`
+-- attempts without progress only one runs at a time, the oldest first: a job that crashes the service
+-- does not use up the attempts of the others.
+-- Accounts take turns: an account's first job comes before any account's second, running ones
+-- included, and within a turn the older job goes first. `:spare_jobs` places are for first jobs alone.
+WITH queue AS (
+  SELECT id, account_id, created_at, attempts_since_progress,
+    (state = 'pending' OR lease_until < :now OR worker = :worker)
+      AND :held_jobs NOT LIKE '%' || id || '%' AS is_free
+  FROM job WHERE state IN ('pending', 'running')
+), busy AS (
+  SELECT account_id, COUNT(*) AS jobs FROM queue WHERE NOT is_free GROUP BY account_id
+), free AS (
+  SELECT id, account_id, created_at FROM queue AS each
+  WHERE is_free AND (
+    attempts_since_progress < :suspect
+    OR NOT EXISTS (
+      SELECT 1 FROM queue AS other
+      WHERE other.id <> each.id AND other.attempts_since_progress >= :suspect
+        AND (
+          (other.created_at, other.id) < (each.created_at, each.id)
+          OR :held_jobs LIKE '%' || other.id || '%'
+        )
+    )
+  )
+), turns AS (
+  SELECT free.id, free.created_at, COALESCE(busy.jobs, 0)
+    + ROW_NUMBER() OVER (PARTITION BY free.account_id ORDER BY free.created_at, free.id) AS turn
+  FROM free LEFT JOIN busy ON busy.account_id = free.account_id
+), places AS (
+  SELECT id, turn, ROW_NUMBER() OVER (ORDER BY turn, created_at, id) AS place FROM turns
+)
+UPDATE job SET state = 'running', worker = :worker, attempt = attempt + 1,
+  attempts_since_progress = attempts_since_progress + 1,
+  lease_until = :now + :lease_s, started_at = COALESCE(started_at, :now)
+WHERE id IN (
+  SELECT id FROM places WHERE place <= :max_jobs OR (turn = 1 AND place <= :max_jobs + :spare_jobs)
+)
+RETURNING *;
+
+-- name: release
+-- Returns a worker's jobs to the queue, except those that it runs. For a worker that stops, or that
+-- does not know whether its claim was written; the attempt does not count.
+UPDATE job SET lease_until = 0,
+  attempts_since_progress = CASE WHEN attempts_since_progress > 0
+    THEN attempts_since_progress - 1 ELSE 0 END
+WHERE worker = :worker AND state = 'running' AND :held_jobs NOT LIKE '%' || id || '%';
+
+-- name: expire_leases
+-- Only for a process that is alone on the store: all running jobs are free at once.
+UPDATE job SET lease_until = 0 WHERE state = 'running';
+
+-- name: renew
+-- Extends a lease that is still held.
+UPDATE job SET lease_until = :now + :lease_s
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+
+-- name: check_lease
+-- The fence before every write of an engine: changes no row if the lease is lost. A batch that is
+-- repeated after a later one does not decrease `completed`.
+UPDATE job SET total = COALESCE(:total, total),
+  completed = CASE WHEN :completed > completed THEN :completed ELSE completed END,
+  outcome = COALESCE(:outcome, outcome)
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running';
+
+-- name: put_entry
+-- A page that is fetched again after a kill does not replace the stored one.
+INSERT INTO entry (job_id, ordinal, position, url, success, page, journal, charged)
+VALUES (:job_id, :ordinal, :position, :url, :success, :page, :journal, :charged)
+ON CONFLICT (job_id, ordinal) DO NOTHING;
+
+-- name: update_entry
+-- Adds content to a row that is visible already; its position stays.
+UPDATE entry SET page = :page, journal = :journal, success = :success, charged = :charged
+WHERE job_id = :job_id AND ordinal = :ordinal;
+
+-- name: publish
+-- Makes a stored entry visible at its final position.
+UPDATE entry SET position = :position
+WHERE job_id = :job_id AND ordinal = :ordinal AND position IS NULL;
+
+-- name: published_at
+-- Finds an entry that is visible at this position.
+SELECT 1 FROM entry WHERE job_id = :job_id AND ordinal = :ordinal AND position = :position;
+
+-- name: progressed
+-- Adds to the count of visible rows in the transaction that makes them visible.
+UPDATE job SET published = published + :published, attempts_since_progress = 0 WHERE id = :id
+RETURNING published;
+
+-- name: job_by_id
+-- Loads a job inside a transaction, whatever its account.
+SELECT * FROM job WHERE id = :id;
+
+-- name: put_pinned_file
+INSERT INTO snapshot (job_id, name, body) VALUES (:job_id, :name, :body)
+ON CONFLICT (job_id, name) DO NOTHING;
+
+-- name: pinned_files
+SELECT name, body FROM snapshot WHERE job_id = :job_id;
+
+-- name: finish
+-- Only the holder of the lease ends a running job.
+UPDATE job SET state = :state, error = :error, finished_at = :now,
+  worker = NULL, lease_until = NULL
+WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
+RETURNING *;
+
+-- name: cancel
+-- Cancels a pending or running job; the worker's next write finds its lease lost.
+UPDATE job SET state = 'cancelled', finished_at = :now, worker = NULL, lease_until = NULL
+WHERE id = :id AND account_id = :account_id AND state IN ('pending', 'running')
+RETURNING *;
+
+-- name: journal
+-- The journal of a job in order, to continue the job after a restart.
+SELECT ordinal, position, journal FROM entry WHERE job_id = :job_id ORDER BY ordinal;
+
+-- name: rows
+-- Visible rows of an account's job in order.
+SELECT e.page FROM entry e JOIN job j ON j.id = e.job_id
+WHERE e.job_id = :job_id AND j.account_id = :account_id
+  AND e.position >= :start AND e.position < :stop
+ORDER BY e.position;
+
+-- name: job_counts
+-- Of all accounts, for the metrics.
+SELECT kind, state, COUNT(*) AS n FROM job GROUP BY kind, state;
+
+-- name: active_jobs
+SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
+
+-- name: published_counts
+-- Jobs with visible rows, of one account or of all.
+SELECT id, published FROM job WHERE published > 0 AND expired_at IS NULL
+  AND (:account_id IS NULL OR account_id = :account_id)
+ORDER BY created_at, id;
+
+-- name: unindexed_rows
+-- Only the indexed fields of a page: decoding the other formats of a large page in Python would hold
+-- the interpreter's lock for long.
+SELECT position,
+  CAST(json_object(
+    'url', json_extract(CAST(page AS TEXT), '$.url'),
+    'title', json_extract(CAST(page AS TEXT), '$.title'),
+    'markdown', json_extract(CAST(page AS TEXT), '$.markdown')
+  ) AS BLOB) AS page,
+  journal, success FROM entry
+WHERE job_id = :job_id AND position >= :start AND position < :stop ORDER BY position;
+
+-- name: row_summaries
+-- The rows of a search are visible before their pages are fetched; their journals, which are short,
+-- have the state of the page.
+SELECT e.position, e.url,
+  CASE WHEN j.kind = 'search' THEN COALESCE(json_extract(CAST(e.journal AS TEXT), '$.success'), e.success)
+    ELSE e.success END AS success,
+  CASE WHEN j.kind = 'search' THEN COALESCE(json_extract(CAST(e.journal AS TEXT), '$.done'), 1)
+    ELSE 1 END AS final
+FROM entry e JOIN job j ON j.id = e.job_id
+WHERE e.job_id = :job_id AND e.position >= :start AND e.position < :stop ORDER BY e.position;

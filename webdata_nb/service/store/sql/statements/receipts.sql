@@ -1,0 +1,27 @@
+-- name: add_url_outcome
+-- The outcome of a URL is decided once.
+INSERT INTO receipt (job_id, url, outcome, detail)
+VALUES (:job_id, :url, :outcome, :detail) ON CONFLICT (job_id, url) DO NOTHING;
+
+-- name: count_url_outcomes
+-- Adds the number of rows that `add_url_outcome` wrote, in the same transaction.
+INSERT INTO receipt_count (job_id, outcome, n) VALUES (:job_id, :outcome, :n)
+ON CONFLICT (job_id, outcome) DO UPDATE SET n = receipt_count.n + excluded.n;
+
+-- name: receipt_counts
+SELECT outcome, n FROM receipt_count WHERE job_id = :job_id ORDER BY outcome;
+
+-- name: receipt_examples
+SELECT url FROM receipt WHERE job_id = :job_id AND outcome = :outcome ORDER BY url LIMIT :limit;
+
+-- name: receipt_page
+-- The receipt in the order of its URLs.
+SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id
+ORDER BY url LIMIT :limit OFFSET :offset;
+
+-- name: receipt_page_of_outcome
+SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id AND outcome = :outcome
+ORDER BY url LIMIT :limit OFFSET :offset;
+
+-- name: receipt_entry
+SELECT url, outcome, detail FROM receipt WHERE job_id = :job_id AND url = :url;

@@ -1,0 +1,58 @@
+"""The whole store on a database that runs the named statements."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from webdata_nb.service.encryption import Vault
+from webdata_nb.service.store.interface import (
+    AccountStore,
+    Outbox,
+    RetentionStore,
+    SecretStore,
+    Store,
+)
+from webdata_nb.service.store.records import StateCounts
+from webdata_nb.service.store.sql.accounts import SqlAccountStore
+from webdata_nb.service.store.sql.connection import Database
+from webdata_nb.service.store.sql.job_queue import SqlJobQueue
+from webdata_nb.service.store.sql.job_store import SqlJobStore
+from webdata_nb.service.store.sql.outbox import SqlOutbox
+from webdata_nb.service.store.sql.retention import SqlRetentionStore
+from webdata_nb.service.store.sql.secrets import SqlSecretStore
+
+
+class SqlStore(SqlJobStore, SqlJobQueue, Store):
+    """A `Store` on a database, which it opens and closes.
+
+    `vault` encrypts jobs' secrets. Opening encrypts what older releases stored in the clear.
+    """
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        super().__init__(database, vault)
+        self.accounts: AccountStore = SqlAccountStore(database)
+        self.outbox: Outbox = SqlOutbox(database)
+        self.retention: RetentionStore = SqlRetentionStore(database)
+        self.secrets: SecretStore = SqlSecretStore(database, vault)
+
+    async def __aenter__(self) -> Self:
+        await self.database.__aenter__()
+        await self.secrets.encrypt_plaintext()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.database.__aexit__(kind, error, trace)
+
+    async def state_counts(self) -> StateCounts:
+        jobs = await self.database.read("job_counts")
+        deliveries = await self.database.read("delivery_counts")
+        return StateCounts(
+            {(row["kind"], row["state"]): row["n"] for row in jobs},
+            {(row["state"],): row["n"] for row in deliveries},
+        )

@@ -1,0 +1,87 @@
+"""Checks a SQLite database for damage and contradictions, also while a service uses it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from webdata_nb.service.errors import NewerSchema, StoreDamaged
+from webdata_nb.service.store.sql.consistency import (
+    MAX_PROBLEMS,
+    CheckResult,
+    find_contradictions,
+)
+from webdata_nb.service.store.sql.named_statements import schema_version
+from webdata_nb.service.store.sqlite.database import SqliteTransaction
+from webdata_nb.service.store.sqlite.errors import is_damaged, translated
+
+
+def check_database(path: Path) -> list[CheckResult]:
+    """Check the file, its foreign keys, counters against rows, and ledgers against balances.
+
+    Parameters
+    ----------
+    path
+        The file, with the schema of this release; it is only read.
+
+    Returns
+    -------
+    list of CheckResult
+        One for each check, in a fixed order. For a damaged file only the first one.
+
+    Raises
+    ------
+    NewerSchema
+        Another release wrote the file; the message says which one to use.
+    StoreUnavailable
+        The file cannot be read now.
+    """
+    with translated(path), closing(_connect_for_reading(path)) as connection:
+        connection.execute("BEGIN")  # all checks see the same state
+        try:
+            integrity = _check_integrity(connection)
+            if integrity.problems:
+                return [integrity]
+            _check_schema(connection)
+            contradictions = find_contradictions(SqliteTransaction(connection))
+            return [integrity, _check_foreign_keys(connection), *contradictions]
+        except sqlite3.DatabaseError as error:
+            if not is_damaged(error):
+                raise
+            return [CheckResult("file", (str(error),))]
+
+
+def check_file(path: Path) -> None:
+    """Raise `StoreDamaged` if the file is not an intact database."""
+    with translated(path), closing(_connect_for_reading(path)) as connection:
+        integrity = _check_integrity(connection)
+    if integrity.problems:
+        raise StoreDamaged(f"{path} is damaged: {integrity.problems[0]}")
+
+
+def _connect_for_reading(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+def _check_integrity(connection: sqlite3.Connection) -> CheckResult:
+    lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
+    return CheckResult("file", () if lines == ["ok"] else tuple(lines))
+
+
+def _check_schema(connection: sqlite3.Connection) -> None:
+    present = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if present != schema_version():
+        action = "use the newer release" if present > schema_version() else "start the service once"
+        raise NewerSchema(
+            f"the database has schema {present}, this release checks {schema_version()}: {action}"
+        )
+
+
+def _check_foreign_keys(connection: sqlite3.Connection) -> CheckResult:
+    rows = connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+    problems = tuple(f"row {row[1]} of {row[0]} has no {row[2]}" for row in rows)
+    return CheckResult("foreign keys", problems)

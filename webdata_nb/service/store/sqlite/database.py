@@ -1,0 +1,209 @@
+"""One SQLite file: opened, checked, migrated, written by one thread, read by a few."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import local
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from webdata_nb.service.errors import NewerSchema
+from webdata_nb.service.store.sql.connection import Database, Transaction
+from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
+from webdata_nb.service.store.sqlite.errors import primary_code, translated
+from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
+
+T = TypeVar("T")
+READERS: Final = 2
+# How long a statement waits for another process's lock before it fails.
+BUSY_S: Final = 30.0
+# How long the check for damage may take when a database is opened.
+QUICK_CHECK_S: Final = 0.3
+_PROGRESS_STEPS: Final = 10_000
+# Rows are pages of 50 to 100 kB: with SQLite's own 4 kB a commit of them takes twice the time.
+PAGE_BYTES: Final = 16_384
+_STATEMENTS: Final = statements()
+
+
+class SqliteTransaction(Transaction):
+    """Runs named statements on a connection."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def row(self, statement: str, /, **values: Any) -> sqlite3.Row | None:
+        row: sqlite3.Row | None = self._connection.execute(
+            _STATEMENTS[statement], values
+        ).fetchone()
+        return row
+
+    def rows(self, statement: str, /, **values: Any) -> list[sqlite3.Row]:
+        return self._connection.execute(_STATEMENTS[statement], values).fetchall()
+
+    def execute(self, statement: str, /, **values: Any) -> int:
+        return self._connection.execute(_STATEMENTS[statement], values).rowcount
+
+    def execute_many(self, statement: str, values: Sequence[Mapping[str, Any]], /) -> int:
+        if not values:
+            return 0
+        return self._connection.executemany(_STATEMENTS[statement], values).rowcount
+
+    def erase_replaced_data(self) -> None:
+        self._connection.execute("PRAGMA secure_delete = ON")
+
+
+class SqliteDatabase(Database):
+    """A `Database` in one SQLite file, for one service process at a time.
+
+    Changes share transactions (`GroupCommitWriter`); queries run on threads of their own.
+    """
+
+    connection_type: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = local()
+        self._connections: list[sqlite3.Connection] = []
+
+    async def __aenter__(self) -> Self:
+        with translated(self._path):
+            await asyncio.to_thread(self._prepare_file)
+            self._version_connection = await asyncio.to_thread(self._connect)
+        self._connections.append(self._version_connection)
+        self._version_connection.execute("PRAGMA busy_timeout=0")
+        self._unknown_versions = itertools.count(-1, -1)
+        self._writer = GroupCommitWriter(self._connect)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._writer.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    async def change(self, change: Callable[[Transaction], T]) -> T:
+        with translated(self._path):
+            return await self._writer.run(lambda connection: change(SqliteTransaction(connection)))
+
+    async def write(self, statement: str, /, **values: Any) -> int:
+        return await self.change(lambda transaction: transaction.execute(statement, **values))
+
+    async def read(self, statement: str, /, **values: Any) -> Sequence[sqlite3.Row]:
+        return await self._on_reader(
+            lambda connection: connection.execute(_STATEMENTS[statement], values).fetchall()
+        )
+
+    async def query(self, query: Callable[[Transaction], T]) -> T:
+        return await self._on_reader(lambda connection: query(SqliteTransaction(connection)))
+
+    async def snapshot(self, query: Callable[[Transaction], T]) -> T:
+        def in_transaction(connection: sqlite3.Connection) -> T:
+            connection.execute("BEGIN")
+            try:
+                return query(SqliteTransaction(connection))
+            finally:
+                if connection.in_transaction:  # an I/O error may have ended it
+                    connection.execute("ROLLBACK")
+
+        return await self._on_reader(in_transaction)
+
+    def data_version(self) -> int:
+        # On the event loop's own thread: SQLite only reads memory that its processes share.
+        try:
+            return int(self._version_connection.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error:  # locked by another process, or unreadable
+            return next(self._unknown_versions)
+
+    async def _on_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        def on_thread() -> T:
+            if not hasattr(self._local, "connection"):
+                self._local.connection = self._connect()
+                self._connections.append(self._local.connection)
+            connection: sqlite3.Connection = self._local.connection
+            try:
+                return query(connection)
+            except sqlite3.Error:
+                if connection.in_transaction:  # the next query begins its own transaction
+                    connection.rollback()
+                raise
+
+        with translated(self._path):
+            return await asyncio.get_running_loop().run_in_executor(self._readers, on_thread)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Closed by another thread than the one that used it, after that one has ended.
+        connection = sqlite3.connect(
+            self._path,
+            timeout=BUSY_S,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=self.connection_type,
+        )
+        try:
+            connection.row_factory = sqlite3.Row
+            for pragma in (
+                f"page_size={PAGE_BYTES}",
+                "journal_mode=wal",
+                "synchronous=full",
+                "foreign_keys=on",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare_file(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.touch(mode=0o600)
+        connection = self._connect()
+        try:
+            _check_quickly(connection)
+            _migrate(connection)
+        finally:
+            connection.close()
+
+
+def _check_quickly(connection: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` if a short check finds the file damaged."""
+    until = time.monotonic() + QUICK_CHECK_S
+    connection.set_progress_handler(lambda: time.monotonic() > until, _PROGRESS_STEPS)
+    try:
+        [result] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if primary_code(error) != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return  # too large for a short check; `webdata store check` takes the time
+    finally:
+        connection.set_progress_handler(None, 0)
+    if result != "ok":
+        damage = sqlite3.DatabaseError(result.splitlines()[-1])
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the schema up to date, each migration in a transaction; refuse a newer schema."""
+    present = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if present > schema_version():
+        raise NewerSchema(
+            f"the database has schema {present}, this release knows {schema_version()}: "
+            "use the newer release of webdata_nb, or another WEBDATA_HOME"
+        )
+    for version, script in migrations():
+        if version > present:
+            connection.executescript(f"BEGIN; {script} PRAGMA user_version = {version}; COMMIT;")

@@ -1,0 +1,19 @@
+"""The store in one SQLite file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, Vault
+from webdata_nb.service.store.sql.store import SqlStore
+from webdata_nb.service.store.sqlite.database import SqliteDatabase
+
+
+class SqliteStore(SqlStore):
+    """A `Store` in one SQLite file, for one service process at a time.
+
+    `vault` encrypts jobs' secrets; by default it uses the key file beside the database.
+    """
+
+    def __init__(self, path: Path, vault: Vault | None = None) -> None:
+        super().__init__(SqliteDatabase(path), vault or Vault(KeyFile(path.with_name(KEY_FILE))))
