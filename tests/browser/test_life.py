@@ -129,6 +129,37 @@ async def test_a_page_given_up_leaves_the_browser_as_it_was(browser: Browser, si
     assert main
 
 
+async def test_page_cancelled_again_while_it_closes_replaces_browser(
+    chromium: None,  # noqa: ARG001 - it must be there
+    fetcher: Fetcher,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from playwright.async_api import BrowserContext  # noqa: PLC0415 - an optional extra
+
+    closing = asyncio.Event()
+
+    async def never_closes(_: BrowserContext) -> None:
+        closing.set()
+        await asyncio.Event().wait()
+
+    url = site.page("/", "<script src=/stuck></script>")
+    async with Browser(POLICY, fetcher, lookup=look_up) as browser:
+        with site.hold("/stuck"), monkeypatch.context() as patch:
+            patch.setattr(BrowserContext, "close", never_closes)
+            page = asyncio.create_task(browser.render(RenderRequest(url)))
+            await asyncio.to_thread(site.wait_for, "/stuck")
+            before = chromiums()
+            page.cancel()
+            await closing.wait()
+            page.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await page
+        rendered = await browser.render(RenderRequest(site.page("/next", "<p>next</p>")))
+        assert b"next" in rendered.html
+        assert chromiums().isdisjoint(before)
+
+
 async def test_without_a_browser_the_page_says_how_to_get_one(fetcher: Fetcher, site: Site) -> None:
     pytest.importorskip("playwright")
     async with Browser(POLICY, fetcher, program=Path("/nonexistent/chromium")) as browser:

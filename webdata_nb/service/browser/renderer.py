@@ -317,9 +317,13 @@ class Browser:
         except Error as error:
             raise failure(error, life.chromium) from error
         finally:
-            # A browser that makes or closes no context in time is replaced.
-            if context is None or not await ends_in_time(context.close()):
-                life.worn = True
+            # A browser that does not open or close a context in time is replaced. So is one in
+            # which a cancellation interrupts the closing: the page may still be running there.
+            closed = False
+            try:
+                closed = context is not None and await ends_in_time(context.close())
+            finally:
+                life.worn = life.worn or not closed
 
     @contextlib.asynccontextmanager
     async def _living(self) -> AsyncIterator[_Life]:
