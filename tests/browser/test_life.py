@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -19,6 +20,7 @@ from tests.site.server import Site
 from webdata_nb.service.browser import profile_folders
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.errors import ScrapeError
+from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.fetch import Fetcher
 
 pytestmark = pytest.mark.slow
@@ -158,6 +160,26 @@ async def test_page_cancelled_again_while_it_closes_replaces_browser(
         rendered = await browser.render(RenderRequest(site.page("/next", "<p>next</p>")))
         assert b"next" in rendered.html
         assert chromiums().isdisjoint(before)
+
+
+async def test_requests_of_a_page_belong_to_its_own_account(
+    chromium: None,  # noqa: ARG001 - it must be there
+    fetcher: Fetcher,
+    site: Site,
+) -> None:
+    lookups: list[tuple[str, str]] = []
+
+    async def record(host: str) -> Sequence[str]:
+        lookups.append((current_account(), host))
+        return await look_up(host)
+
+    port = urlsplit(site.url).port
+    async with Browser(POLICY, fetcher, lookup=record) as browser:
+        for account, host in (("alice", "other.test"), ("bob", "third.test")):
+            url = site.page(f"/{account}", f"<img src=http://{host}:{port}/picture>")
+            with on_behalf_of(account):
+                await browser.render(RenderRequest(url))
+    assert set(lookups) == {("alice", "other.test"), ("bob", "third.test")}
 
 
 async def test_without_a_browser_the_page_says_how_to_get_one(fetcher: Fetcher, site: Site) -> None:

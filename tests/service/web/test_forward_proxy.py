@@ -15,6 +15,7 @@ import pytest
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page, then_close, then_hang
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.forward_proxy import ForwardProxy
 from webdata_nb.service.web.proxy_session import ProxySession, TrafficLimits
@@ -375,3 +376,22 @@ def unchecked() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+async def test_lookups_are_done_for_the_account_of_the_page() -> None:
+    accounts: list[str] = []
+
+    async def record(host: str) -> Sequence[str]:
+        accounts.append(current_account())
+        return await look_up(host)
+
+    with on_behalf_of("alice"):
+        running = ForwardProxy(POLICY, lookup=record)
+        await running.__aenter__()
+    try:
+        with on_behalf_of("bob"), running.open_session() as session:
+            reply = await ask(running, "GET http://private.test/ HTTP/1.1", credential(session))
+        assert status(reply) == 502
+        assert accounts == ["bob"]
+    finally:
+        await running.__aexit__(None, None, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -341,7 +342,9 @@ class Browser:
 
     async def _present(self) -> _Life:
         if self._current is None or not _serves(self._current):
-            self._current = asyncio.create_task(self._start())
+            # Outside the context of the job that needs the browser first: the proxy's callbacks
+            # inherit this context, and serve pages of all jobs.
+            self._current = asyncio.create_task(self._start(), context=contextvars.Context())
         # The next page needs the browser, also when this one's time is up while it starts.
         return await asyncio.shield(self._current)
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.http_heads import HttpHead, HttpHeadError, format_head, read_head
@@ -172,7 +173,7 @@ class ForwardProxy:
             return _reply(writer, 407, ("Proxy-Authenticate", 'Basic realm="webdata"'))
         if head.target == PROBE_URL:
             return _reply(writer, 200, ("Access-Control-Allow-Origin", "*"))
-        with session.connection() as allowed:
+        with on_behalf_of(session.account), session.connection() as allowed:
             if not allowed:
                 return _reply(writer, 429)
             return await self._forward(head, session, browser)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.web.subresource_throttle import SubresourceThrottle
 from webdata_nb.service.web.urls import UrlParts
 
@@ -46,6 +47,8 @@ class ProxySession:
     ----------
     username, password : str
         The credential, valid for this page alone.
+    account : str
+        The account that the page belongs to.
     limits : TrafficLimits
         The limits of its traffic.
     wire_bytes : int
@@ -62,6 +65,7 @@ class ProxySession:
         self.subresource_throttle = subresource_throttle
         self.username = secrets.token_hex(8)
         self.password = secrets.token_urlsafe(32)
+        self.account = current_account()
         self.limits = limits
         self.wire_bytes = 0
         self.refusals: dict[tuple[str, int], FetchError] = {}
