@@ -96,7 +96,7 @@ def _line_magic(shell: Any, magic: _Magic) -> Callable[[str], pd.DataFrame | Non
     def run(line: str) -> pd.DataFrame | None:
         given = _read(magic.parser, line)
         if given.help:
-            text_lines.shown(magic.parser.format_help())
+            text_lines.show(magic.parser.format_help())
             return None
         df = magic.run(given)
         if given.output is None:

@@ -56,7 +56,7 @@ def _of_progress(text: str) -> list[str]:
     """Return the bar and the panel's widgets, before the end and after it."""
     running = View(text, 3, status=text, unit=text, failed=1, failures={text: 1}, name=text)
     views = [running, View(text, 3, unit=text, ending="failed", name=text, inputs=Inputs(2))]
-    made = [bars.rendered(view) for view in views]
+    made = [bars.render_html(view) for view in views]
     widgets = panel.Widgets(ipywidgets, running, can_cancel=True)
     for view in views:
         widgets.show(view)

@@ -85,12 +85,12 @@ def test_the_log_tells_start_and_end(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_the_notebook_bar_says_it_in_words_too(view: View, words: str) -> None:
-    assert Tags(bars.rendered(view)).text == words
+    assert Tags(bars.render_html(view)).text == words
 
 
 @pytest.mark.parametrize("completed", [0, 5, 10, 50])
 def test_the_bar_never_leaves_its_track(completed: int) -> None:
-    drawn = bars.rendered(View("x", 10, completed=completed))
+    drawn = bars.render_html(View("x", 10, completed=completed))
     assert f"width:{min(100, completed * 10)}%" in drawn
 
 
@@ -103,7 +103,7 @@ def hostile() -> list[str]:
 
 def test_nothing_of_a_description_becomes_markup() -> None:
     for text in hostile():
-        tags = Tags(bars.rendered(View(text, 10, completed=5)))
+        tags = Tags(bars.render_html(View(text, 10, completed=5)))
         assert tags.found == [("div", ["style"])] + [("span", ["style"])] * 3 + [("span", [])]
 
 

@@ -44,7 +44,7 @@ def test_the_bar_takes_any_counts(widgets: Widgets, view: View, value: int, most
 
 def test_a_click_shows_on_the_button(widgets: Widgets) -> None:
     assert not widgets.button.disabled
-    widgets.show(View("x", 10, cancelling=True))
+    widgets.show(View("x", 10, cancel_requested=True))
     assert widgets.button.disabled
     assert widgets.button.description == "Cancelling"
 
@@ -82,7 +82,7 @@ class Odd:
 @pytest.mark.parametrize("kernel", [None, Unknown(), Odd()])
 def test_a_kernel_of_another_kind_is_left_alone(kernel: object) -> None:
     button, clicked = ipywidgets.Button(), []
-    with click_listener.heard(kernel, button, lambda: clicked.append(1)) as pump:
+    with click_listener.listen_for_clicks(kernel, button, lambda: clicked.append(1)) as pump:
         pump()
         button.click()  # as an idle kernel passes it on
     button.click()

@@ -15,8 +15,8 @@ from webdata_nb import bridge
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars, progress
-from webdata_nb.display.progress import Listener, Silent
-from webdata_nb.display.progress_view import Ending, Painter, View
+from webdata_nb.display.progress import Listener, SilentPainter
+from webdata_nb.display.progress_view import EndState, Painter, View
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
 
 
@@ -38,7 +38,7 @@ class Recorder:
         self.shown.append(("paint", view, threading.get_ident()))
         self.painted.set()
 
-    def attend(self) -> None:
+    def poll_clicks(self) -> None:
         self.attended += 1
 
     def close(self, view: View) -> None:
@@ -104,7 +104,7 @@ def test_what_did_not_change_is_not_painted_again(recorder: Recorder) -> None:
     ],
 )
 def test_the_last_tick_shows_how_it_ended_once(
-    recorder: Recorder, error: BaseException | None, ending: Ending
+    recorder: Recorder, error: BaseException | None, ending: EndState
 ) -> None:
     bar = listener()
     bar.__enter__()
@@ -150,7 +150,7 @@ def kind_of(want: str | bool | None) -> type[object]:
 @pytest.mark.parametrize(
     ("want", "terminal", "kind"),
     [
-        (False, True, Silent),
+        (False, True, SilentPainter),
         (None, True, bars.Bar),
         (None, False, bars.Log),
         (True, False, bars.Bar),
@@ -192,7 +192,7 @@ def test_an_unknown_way_is_refused_and_the_known_ones_are_named(want: object) ->
     [("completed", "done"), ("failed", "failed"), ("cancelled", "cancelled"), ("", "done")],
 )
 def test_a_job_that_ended_badly_does_not_look_done(
-    recorder: Recorder, status: str, ending: Ending
+    recorder: Recorder, status: str, ending: EndState
 ) -> None:
     with listener() as bar:
         bar.ended(status)
@@ -201,7 +201,7 @@ def test_a_job_that_ended_badly_does_not_look_done(
 
 
 def test_an_interrupted_wait_says_that_the_job_goes_on(recorder: Recorder) -> None:
-    bar = progress.listener("crawl x", None, "recorded", leaves=True)
+    bar = progress.listener("crawl x", None, "recorded", detach_on_interrupt=True)
     bar.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     bar.tick()
     assert [view.ending for _, view, _ in recorder.shown] == ["left"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.display.progress_rate import WINDOW_S, Pace
-from webdata_nb.display.progress_view import Inputs, View, counts, duration, pace, sentence
+from webdata_nb.display.progress_rate import WINDOW_S, ProgressRate
+from webdata_nb.display.progress_view import Inputs, View, counts, duration, pace, status_line
 
 LOOKS: Final = st.lists(
     st.tuples(st.floats(0.01, 20.0), st.integers(0, 50)), min_size=1, max_size=60
@@ -34,12 +34,14 @@ def test_failures_are_told_by_kind_the_most_frequent_first(
 
 def test_a_sentence_says_what_is_known_and_no_more() -> None:
     view = View("x", 25, completed=12, elapsed=5, rate=3.14, remaining=4.2, credits=12.0)
-    assert sentence(view) == "12/25 rows, 3.1 rows/s, 4 s left, 12 credits, 5 s"
-    assert sentence(View("x", None, completed=1, credits=1)) == "1 rows, 1 credit, 0 s"
+    assert status_line(view) == "12/25 rows, 3.1 rows/s, 4 s left, 12 credits, 5 s"
+    assert status_line(View("x", None, completed=1, credits=1)) == "1 rows, 1 credit, 0 s"
     done = View("x", 25, completed=25, elapsed=9, rate=2.8, remaining=1.0, ending="done")
-    assert sentence(done) == "25/25 rows, 2.8 rows/s, 9 s"
-    assert sentence(View("x", 2, cancelling=True)).endswith(", cancelling")
-    assert sentence(View("x", 2, cancelling=True, ending="left")).endswith(", the job goes on")
+    assert status_line(done) == "25/25 rows, 2.8 rows/s, 9 s"
+    assert status_line(View("x", 2, cancel_requested=True)).endswith(", cancelling")
+    assert status_line(View("x", 2, cancel_requested=True, ending="left")).endswith(
+        ", the job goes on"
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,9 +60,9 @@ def test_times_are_told_as_people_say_them(seconds: float, words: str) -> None:
 
 
 def test_a_steady_pace_is_told_as_it_is() -> None:
-    pace = Pace()
+    pace = ProgressRate()
     for second in range(10):
-        pace = pace.after(float(second), 3 * second)
+        pace = pace.with_sample(float(second), 3 * second)
     assert pace.rate == pytest.approx(3.0)
     assert pace.remaining(27, 57) == pytest.approx(10.0)
     assert pace.remaining(27, None) is None
@@ -68,19 +70,19 @@ def test_a_steady_pace_is_told_as_it_is() -> None:
 
 
 def test_nothing_is_told_before_there_is_something_to_go_by() -> None:
-    assert Pace().rate is None
-    assert Pace().after(0.0, 5).rate is None
-    assert Pace().after(0.0, 0).after(0.5, 5).rate is None
-    assert Pace().after(0.0, 5).after(20.0, 5).rate is None
+    assert ProgressRate().rate is None
+    assert ProgressRate().with_sample(0.0, 5).rate is None
+    assert ProgressRate().with_sample(0.0, 0).with_sample(0.5, 5).rate is None
+    assert ProgressRate().with_sample(0.0, 5).with_sample(20.0, 5).rate is None
 
 
 def test_what_was_long_ago_does_not_count() -> None:
-    pace = Pace()
+    pace = ProgressRate()
     for second in range(100):
-        pace = pace.after(float(second), min(second, 10) * 100)
+        pace = pace.with_sample(float(second), min(second, 10) * 100)
     assert pace.rate is None
     for second in range(100, 150):
-        pace = pace.after(float(second), 1000 + 2 * (second - 99))
+        pace = pace.with_sample(float(second), 1000 + 2 * (second - 99))
     assert pace.rate == pytest.approx(2.0)
 
 
@@ -88,13 +90,13 @@ def test_what_was_long_ago_does_not_count() -> None:
 def test_the_pace_is_never_negative_and_its_memory_is_bounded(
     steps: list[tuple[float, int]],
 ) -> None:
-    pace, at, completed = Pace(), 0.0, 0
+    pace, at, completed = ProgressRate(), 0.0, 0
     for later, more in steps:
         at, completed = at + later, completed + more
-        pace = pace.after(at, completed)
+        pace = pace.with_sample(at, completed)
         assert pace.rate is None or pace.rate > 0
-        assert len(pace.seen) <= WINDOW_S + 3
-        assert pace.seen[-1] == (at, completed)
+        assert len(pace.samples) <= WINDOW_S + 3
+        assert pace.samples[-1] == (at, completed)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +117,12 @@ def test_credits_are_told_as_far_as_they_are_known(view: View, words: str) -> No
 
 
 def test_several_inputs_and_a_guess_are_told_as_such() -> None:
-    view = View("x", None, completed=50, likely=200, unit="pages", inputs=Inputs(12, 3, 1))
+    view = View("x", None, completed=50, estimated_total=200, unit="pages", inputs=Inputs(12, 3, 1))
     assert counts(view) == "3/12 inputs (1 failed), 50 of about 200 pages"
     assert view.share == 0.25
     assert counts(replace(view, ending="cancelled")) == "3/12 inputs (1 failed), 50 pages"
     known = View("x", 10, status="pending", name="j1")
-    assert sentence(known) == "pending, 0/10 rows, 0 s"
-    assert sentence(replace(known, ending="lost")) == (
+    assert status_line(known) == "pending, 0/10 rows, 0 s"
+    assert status_line(replace(known, ending="lost")) == (
         "0/10 rows, 0 s, the service could not be asked"
     )

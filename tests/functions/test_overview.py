@@ -13,7 +13,7 @@ from tests.wire_service import Script, WireService, crawl_rows
 from webdata_nb.api import Session
 from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.display import progress as display
-from webdata_nb.display.progress_view import Inputs, Painter, View, sentence
+from webdata_nb.display.progress_view import Inputs, Painter, View, status_line
 
 STEPS: Final = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 5)), max_size=40
@@ -36,12 +36,12 @@ def test_sums_totals_failures_by_kind_and_credits() -> None:
     assert listener.view.total is None
     progress.update(1, view(5, 20, 2, credits=3.0, reserved=20.0))
     progress.update(2, view(20, 40, reserved=40.0))
-    assert sentence(listener.view) == (
+    assert status_line(listener.view) == (
         "0/3 inputs, 35/100 pages, 3 failed (timeout), 12 of 100 credits, 0 s"
     )
     progress.finish(0, 38)
     progress.finish(1, None)
-    assert sentence(listener.view) == (
+    assert status_line(listener.view) == (
         "2/3 inputs (1 failed), 63/83 pages, 3 failed (timeout), 12 of 100 credits, 0 s"
     )
 
@@ -49,9 +49,9 @@ def test_sums_totals_failures_by_kind_and_credits() -> None:
 def test_estimates_unknown_total_from_running_inputs() -> None:
     progress, listener = combined_progress([None, None])
     progress.update(0, view(50, 100))
-    assert (listener.view.total, listener.view.likely) == (None, 200)
+    assert (listener.view.total, listener.view.estimated_total) == (None, 200)
     assert listener.view.share == 0.25
-    assert sentence(listener.view) == "0/2 inputs, 50 of about 200 pages, 0 s"
+    assert status_line(listener.view) == "0/2 inputs, 50 of about 200 pages, 0 s"
     progress.finish(0, 100)
     progress.finish(1, 4)
     assert (listener.view.total, listener.view.completed) == (104, 104)
@@ -82,7 +82,7 @@ class Kept:
     def paint(self, view: View) -> None:
         self.view = view
 
-    def attend(self) -> None:
+    def poll_clicks(self) -> None:
         """Nobody clicks."""
 
     def close(self, view: View) -> None:

@@ -233,11 +233,11 @@ STRESS: Final = """
 import time
 from ipywidgets import Button
 from IPython import get_ipython
-from webdata_nb.display.click_listener import heard
+from webdata_nb.display.click_listener import listen_for_clicks
 button, hits = Button(), []
 print(button.comm.comm_id, flush=True)
 while len(hits) < 20:
-    with heard(get_ipython().kernel, button, lambda: hits.append(1)) as pump:
+    with listen_for_clicks(get_ipython().kernel, button, lambda: hits.append(1)) as pump:
         pump(); time.sleep(0.006); pump()
 """
 

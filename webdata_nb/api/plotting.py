@@ -44,25 +44,24 @@ def plot_crawl(df: pd.DataFrame) -> Figure:
     2
     """
     pages = [
-        plots.Page(path, depth, plots.status_of(code, success=success))
+        plots.SitePage(path, depth, plots.status_label(code, success=success))
         for path, depth, code, success in series.pages(df)
     ]
-    return plots.site(pages, series.subject(df) or "Crawl")
+    return plots.site_figure(pages, series.subject(df) or "Crawl")
 
 
 def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     """Draw the rank of each result over the snapshots of a search; rank 1 is at the top.
 
-    A result that comes is marked where it enters, one that goes where it was seen last. The same
-    result in another spelling (`www.`, `http`) is one line, as for `serp_diff`. Needs the extra
-    `plot`.
+    Markers show where a result enters and where it was last seen. A result with another spelling
+    of its URL (`www.`, `http`) is the same line, as in `serp_diff`. Needs the extra `plot`.
 
     Parameters
     ----------
     history
         What `history_df(search_df, query, ...)` returns, of one search.
     max_lines
-        Results in colour: those whose best rank was best. The others are grey.
+        Number of results in colour, those with the best ranks; the others are grey.
 
     Returns
     -------
@@ -72,7 +71,7 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     Raises
     ------
     InvalidArgument
-        `history` is no history of a search, is one of several searches, or has no result.
+        `history` is not the history of one search, or has no result.
     MissingExtra
         matplotlib is not installed.
 
@@ -85,9 +84,9 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     """
     most = arguments.whole("max_lines", max_lines, least=1)
     snapshots = series.snapshots(history)
-    tracks = plots.tracks_of([told for _, told in snapshots])
+    tracks = plots.rank_series([ranks for _, ranks in snapshots])
     if not tracks:
         raise InvalidArgument("the history has no result: run the search first")
     subject = series.subject(history) or "search"
     title = f"{subject}: ranks in {len(snapshots)} snapshot{'s' * (len(snapshots) != 1)}"
-    return plots.ranks([at for at, _ in snapshots], tracks, title, most=most)
+    return plots.rank_figure([at for at, _ in snapshots], tracks, title, most=most)

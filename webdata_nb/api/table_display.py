@@ -51,7 +51,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     most = arguments.whole("max_cards", max_cards, least=1)
     rows = df.head(most).to_dict(orient="records")
     told = [{str(name): value for name, value in row.items()} for row in rows]
-    return drawing.shown(told, left_out=max(0, len(df) - most))
+    return drawing.render(told, left_out=max(0, len(df) - most))
 
 
 def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
@@ -89,7 +89,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     if not isinstance(df, records.FRAME):
         raise InvalidArgument("df must be a pandas DataFrame")
     most = arguments.whole("max_rows", max_rows, least=1)
-    return row_table.drawn(
+    return row_table.render(
         [str(name) for name in df.columns],
         records.plain(df.head(most)),
         line=records.line(df),

@@ -72,9 +72,9 @@ class CombinedProgress:
     def _report(self, view: View) -> None:
         count = len(self._views)
         share = self._share / count
-        self._listener.note(
+        self._listener.update(
             total=None if self._unknown_totals else self._total,
-            likely=round(self._completed / share) if share >= _MIN_SHARE else None,
+            estimated_total=round(self._completed / share) if share >= _MIN_SHARE else None,
             completed=self._completed,
             failed=self._failed,
             failures=dict(+self._failures),

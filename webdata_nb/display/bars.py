@@ -1,4 +1,4 @@
-"""The painters: a terminal bar, a bar of HTML in a notebook, and lines in the log."""
+"""Painters without input: a terminal bar, an HTML bar in a notebook, and log lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any, Final
 
-from webdata_nb.display.progress_view import View, counts, sentence
+from webdata_nb.display.progress_view import View, counts, status_line
 
 log = logging.getLogger("webdata_nb")
 
@@ -29,31 +29,30 @@ ENDED: Final = {
     "left": "the job goes on",
     "lost": "the service could not be asked",
 }
-# The notebook's own, where it has one.
+# The font of the notebook, if it defines one.
 FONT: Final = (
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px)"
 )
-# A notebook front end repaints for each message; a person cannot read faster than this.
+# Front ends repaint for each message; faster updates cannot be read.
 REPAINT_S: Final = 0.2
 _LOG_S: Final = 10.0
 
 
-class Deaf:
-    """A painter that only shows: there is nothing a user could click."""
+class StaticPainter:
+    """Base of painters without anything to click."""
 
-    def attend(self) -> None:
+    def poll_clicks(self) -> None:
         """Do nothing."""
 
 
-class Bar(Deaf):
+class Bar(StaticPainter):
     """A tqdm bar on stderr."""
 
     def __init__(self, view: View) -> None:
-        # Only here: most calls never show a terminal bar.
-        from tqdm.std import tqdm  # noqa: PLC0415 - keeps tqdm out of notebooks and scripts
+        from tqdm.std import tqdm  # noqa: PLC0415 - most calls never show a terminal bar
 
         class Quiet(tqdm):  # type: ignore[type-arg] # generic in its stubs alone
-            monitor_interval = 0  # no thread of tqdm's own: the waiting thread repaints
+            monitor_interval = 0  # no monitor thread: the waiting thread repaints
 
         self._bar = Quiet(
             total=view.goal,
@@ -103,8 +102,8 @@ class CellOutput:
         send(mimebundle, raw=True)
 
 
-class Html(Deaf):
-    """A bar of plain HTML: no script, no widget, and static once the job is done."""
+class Html(StaticPainter):
+    """A bar of plain HTML, without scripts and widgets."""
 
     def __init__(self, _view: View) -> None:
         self._output = CellOutput()
@@ -116,30 +115,30 @@ class Html(Deaf):
             self._update(view)
 
     def close(self, view: View) -> None:
-        """Leave the last state in the notebook, as text that is saved with it."""
+        """Leave the last state in the notebook."""
         self._update(view)
 
     def _update(self, view: View) -> None:
-        self._output.show(bundle(view))
+        self._output.show(mime_bundle(view))
         self._painted_at = time.monotonic()
 
 
-def bundle(view: View) -> dict[str, str]:
-    """Return `view` as a notebook keeps it, in words and in HTML."""
-    words = f"{_MARKS[view.ending]} {view.description}: {sentence(view)}"
-    return {"text/plain": words, "text/html": rendered(view)}
+def mime_bundle(view: View) -> dict[str, str]:
+    """Return `view` as plain text and as HTML."""
+    words = f"{_MARKS[view.ending]} {view.description}: {status_line(view)}"
+    return {"text/plain": words, "text/html": render_html(view)}
 
 
-def rendered(view: View) -> str:
-    """Return `view` as HTML in which nothing of the description is markup."""
+def render_html(view: View) -> str:
+    """Return `view` as HTML, with the description escaped."""
     return (
-        # In a narrow notebook the parts stand below each other rather than squeezed.
+        # The parts wrap in a narrow notebook.
         '<div style="display:flex;flex-wrap:wrap;gap:0 .8em;align-items:center;'
         f'padding:.2em .4em;line-height:1.5;{FONT}">'
         '<span style="max-width:100%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap">'
         f"{_MARKS[view.ending]} {html.escape(view.description)}</span>"
         f"{_track(view)}"
-        f"<span>{html.escape(sentence(view))}</span>{_name(view)}</div>"
+        f"<span>{html.escape(status_line(view))}</span>{_name(view)}</div>"
     )
 
 
@@ -155,8 +154,8 @@ def _track(view: View) -> str:
     )
 
 
-class Log(Deaf):
-    """Lines of the `webdata_nb` logger: the start, the end, and a sign of life between."""
+class Log(StaticPainter):
+    """Log lines at the start, at the end and every 10 s."""
 
     def __init__(self, view: View) -> None:
         log.info("%s: started", view.description)

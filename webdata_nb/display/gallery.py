@@ -31,7 +31,7 @@ class Gallery:
         return f"<div>{''.join(self.cards)}{more}</div>"
 
 
-def shown(rows: Iterable[Mapping[str, Any]], *, left_out: int = 0) -> Gallery:
+def render(rows: Iterable[Mapping[str, Any]], *, left_out: int = 0) -> Gallery:
     """Return the cards of creatives; whatever a source sent is text and never markup."""
     return Gallery(tuple(map(_card, rows)), left_out)
 

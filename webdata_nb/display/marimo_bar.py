@@ -1,4 +1,4 @@
-"""marimo's own progress bar."""
+"""Shows progress with the progress bar of marimo."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import html
 import sys
 from typing import Any
 
-from webdata_nb.display.bars import ENDED, Deaf
-from webdata_nb.display.progress_view import View, sentence
+from webdata_nb.display.bars import ENDED, StaticPainter
+from webdata_nb.display.progress_view import View, status_line
 
 
-class MarimoBar(Deaf):
-    """The bar of the cell that runs; it stays as the cell's output is kept by marimo."""
+class MarimoBar(StaticPainter):
+    """The progress bar of the running cell."""
 
     def __init__(self, view: View) -> None:
         self._scope: Any = sys.modules["marimo"].status.progress_bar(
             total=_total(view),
             title=html.escape(view.description),
-            subtitle=html.escape(sentence(view)),
-            show_rate=False,  # its words count from the start, ours over the last 30 s
+            subtitle=html.escape(status_line(view)),
+            show_rate=False,  # marimo averages since the start, this package over the last 30 s
             show_eta=False,
         )
         self._bar = self._scope.__enter__()
         self._completed = 0
 
     def paint(self, view: View) -> None:
-        """Move the bar; marimo itself draws at most every 150 ms."""
-        self._move(view, sentence(view))
+        """Update the bar; marimo draws at most every 150 ms."""
+        self._move(view, status_line(view))
 
     def _move(self, view: View, words: str) -> None:
         self._bar.total = _total(view)
@@ -35,7 +35,9 @@ class MarimoBar(Deaf):
 
     def close(self, view: View) -> None:
         """Leave the last state in the cell."""
-        words = sentence(view) if view.ending != "done" else f"{ENDED['done']}, {sentence(view)}"
+        words = (
+            status_line(view) if view.ending != "done" else f"{ENDED['done']}, {status_line(view)}"
+        )
         self._move(view, words)
         self._scope.__exit__(None, None, None)
 

@@ -1,4 +1,4 @@
-"""How an object that stands for something at the service looks in a notebook."""
+"""Renders objects such as jobs for notebooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webdata_nb.display.bars import FONT
 
 
 def bundle(text: str, line: str, name: str) -> dict[str, str]:
-    """Return plain text, and HTML in which nothing of `line` and `name` is markup."""
+    """Return the text and its HTML, with `line` and `name` escaped."""
     shown = (
         f'<div style="padding:.2em .4em;line-height:1.5;white-space:pre-wrap;{FONT}">'
         f"{html.escape(line)} <small>{html.escape(name)}</small></div>"

@@ -1,4 +1,4 @@
-"""The panel in a live notebook: a bar that moves, what it says in words, and a Cancel button."""
+"""The panel in a live notebook: a progress bar, a status line and a Cancel button."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from webdata_nb.display import click_listener
-from webdata_nb.display.bars import COLOURS, FONT, REPAINT_S, CellOutput, bundle
-from webdata_nb.display.progress_view import View, sentence
+from webdata_nb.display.bars import COLOURS, FONT, REPAINT_S, CellOutput, mime_bundle
+from webdata_nb.display.progress_view import View, status_line
 
 Cancel = Callable[[], object]
 
@@ -19,16 +19,15 @@ _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 
 class Panel:
-    """Widgets while the job runs, and plain HTML in their place from its end on.
+    """Shows widgets while the job runs and replaces them by plain HTML at its end.
 
-    A saved notebook must not hold a dead widget, so the same output is replaced.
+    Widgets of a saved notebook would not work.
     """
 
     def __init__(self, view: View, cancel: Cancel | None = None) -> None:
-        # Only in a kernel, where both are there already or the first call may wait for them.
         import ipywidgets  # type: ignore[import-untyped]  # noqa: PLC0415 - scripts need no widgets
 
-        self._made = Widgets(ipywidgets, view, can_cancel=cancel is not None)
+        self._widgets = Widgets(ipywidgets, view, can_cancel=cancel is not None)
         self._until_closed = contextlib.ExitStack()
         self._pump: Callable[[], None] | None = None
         self._painted_at = time.monotonic()
@@ -36,12 +35,12 @@ class Panel:
         if cancel is not None:
             kernel = sys.modules["IPython"].get_ipython().kernel
             self._pump = self._until_closed.enter_context(
-                click_listener.heard(kernel, self._made.button, cancel)
+                click_listener.listen_for_clicks(kernel, self._widgets.button, cancel)
             )
         self._output = CellOutput()
 
     def _bundle(self, view: View) -> dict[str, Any]:
-        box = self._made.box
+        box = self._widgets.box
         return {
             "text/plain": view.description,
             "text/html": without_widgets(view.description),
@@ -49,34 +48,34 @@ class Panel:
         }
 
     def paint(self, view: View) -> None:
-        """Move the bar, at most five times a second; a click shows at once."""
+        """Update the widgets at most five times a second, and at once after a click."""
         self._last = view
         if not self._output.displayed:
             self._output.show(self._bundle(view))
         due = time.monotonic() - self._painted_at >= REPAINT_S
-        if due or view.cancelling != self._made.cancelling:
+        if due or view.cancel_requested != self._widgets.cancel_requested:
             self._paint(view)
 
     def _paint(self, view: View) -> None:
-        self._made.show(view)
+        self._widgets.show(view)
         self._painted_at = time.monotonic()
 
-    def attend(self) -> None:
-        """Read clicks where nobody else does, and draw what was held back."""
+    def poll_clicks(self) -> None:
+        """Read clicks, and draw an update that was delayed."""
         if self._pump is not None:
             self._pump()
-        if self._last is not self._made.shown:
+        if self._last is not self._widgets.shown:
             self.paint(self._last)
 
     def close(self, view: View) -> None:
-        """Put plain HTML in place of the widgets."""
+        """Replace the widgets by plain HTML."""
         self._until_closed.close()
-        self._output.show(bundle(view))
-        self._made.close()
+        self._output.show(mime_bundle(view))
+        self._widgets.close()
 
 
 def without_widgets(what: str) -> str:
-    """Return what a front end shows that has no widgets."""
+    """Return the HTML for front ends without widgets."""
     return (
         f'<div style="{FONT}">… {html.escape(what)}: this front end shows no '
         'widgets; <code>progress="html"</code> shows a bar</div>'
@@ -84,7 +83,7 @@ def without_widgets(what: str) -> str:
 
 
 class Widgets:
-    """The widgets of one panel."""
+    """The widgets of one panel, created from the first view."""
 
     def __init__(self, ipywidgets: Any, view: View, *, can_cancel: bool) -> None:
         layout = ipywidgets.Layout
@@ -106,7 +105,7 @@ class Widgets:
             ),
         )
         self.words = ipywidgets.HTML(layout=layout(margin="0"))
-        # In a narrow notebook the parts stand below each other rather than squeezed.
+        # The parts wrap in a narrow notebook.
         self._row = ipywidgets.HBox(
             [self.title, self.bar, self.button],
             layout=layout(align_items="center", flex_flow="row wrap"),
@@ -118,24 +117,24 @@ class Widgets:
         self.show(view)
 
     @property
-    def cancelling(self) -> bool:
-        """Whether the button says that it was clicked."""
+    def cancel_requested(self) -> bool:
+        """Whether the button shows that it was clicked."""
         return bool(self.button.disabled)
 
     def show(self, view: View) -> None:
-        """Say what `view` says; what has not changed is not sent."""
+        """Show `view`; ipywidgets sends only what has changed."""
         goal = view.goal
         self.bar.max = max(1, goal or 1, view.completed)
         self.bar.value = min(view.completed, goal) if goal else 0
         self.title.value = _one_line(view.description)
-        self.words.value = _lines(sentence(view))
-        if view.cancelling and not self.button.disabled:
+        self.words.value = _lines(status_line(view))
+        if view.cancel_requested and not self.button.disabled:
             self.button.disabled = True
             self.button.description = "Cancelling"
         self.shown = view
 
     def close(self) -> None:
-        """Let go of every model, on both sides."""
+        """Close every model in the kernel and in the front end."""
         parts = (self.box, self._row, self.title, self.bar, self.button, self.words)
         for widget in parts:
             for child in ("layout", "style"):
@@ -145,7 +144,7 @@ class Widgets:
 
 
 def _one_line(text: str) -> str:
-    """Return `text` as HTML in which nothing of it is markup, cut off where there is no room."""
+    """Return `text` escaped, on one line that is cut off at the end of the box."""
     return (
         f'<div style="{FONT};white-space:nowrap;overflow:hidden;text-overflow:ellipsis">'
         f"{html.escape(text)}</div>"
@@ -153,5 +152,5 @@ def _one_line(text: str) -> str:
 
 
 def _lines(text: str) -> str:
-    """Return `text` as HTML that takes as many lines as it needs."""
+    """Return `text` escaped, on as many lines as it needs."""
     return f'<div style="{FONT};line-height:1.5">{html.escape(text)}</div>'

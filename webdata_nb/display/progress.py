@@ -1,7 +1,7 @@
-"""Chooses how a job's progress is shown, and passes it from the job's thread to the painter's.
+"""Chooses a painter for a job's progress, and passes progress from any thread to it.
 
-Events arrive on any thread; a painter is called only by `tick`, which the bridge runs on the
-thread that waits, so that a widget or a bar is never touched by two threads.
+Only `tick` calls the painter. The bridge runs it on the waiting thread, so that no widget or bar
+is used by two threads.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars
 from webdata_nb.display.marimo_bar import MarimoBar
 from webdata_nb.display.panel import Cancel, Panel
-from webdata_nb.display.progress_rate import Pace
-from webdata_nb.display.progress_view import Ending, Painter, View
+from webdata_nb.display.progress_rate import ProgressRate
+from webdata_nb.display.progress_view import EndState, Painter, View
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobError, JobTimeout
 
-Maker = Callable[[View], Painter]
-Seen = Callable[[View], object]
+PainterFactory = Callable[[View], Painter]
+OnChange = Callable[[View], object]
 Place = Literal["marimo", "live", "headless", "terminal", "elsewhere"]
 
 log = logging.getLogger("webdata_nb")
 
 
-class Silent(bars.Deaf):
+class SilentPainter(bars.StaticPainter):
     """Draws nothing."""
 
     def paint(self, view: View) -> None:
@@ -42,15 +42,15 @@ class Silent(bars.Deaf):
         """Ignore `view`."""
 
 
-KINDS: Final[dict[str, Maker]] = {
+KINDS: Final[dict[str, PainterFactory]] = {
     "bar": bars.Bar,
     "html": bars.Html,
     "log": bars.Log,
     "panel": Panel,
     "marimo": MarimoBar,
 }
-# What the place must be for a way that not every place can show.
-_ONLY_IN: Final[dict[str, tuple[Place, ...]]] = {
+# Where a painter can be used, if not everywhere.
+_PLACES: Final[dict[str, tuple[Place, ...]]] = {
     "html": ("live", "headless"),
     "panel": ("live", "headless"),
     "marimo": ("marimo",),
@@ -58,17 +58,19 @@ _ONLY_IN: Final[dict[str, tuple[Place, ...]]] = {
 
 
 def check(want: object) -> None:
-    """Refuse a `progress` argument that names no way of showing it.
+    """Check a `progress` argument.
 
     Raises
     ------
     InvalidArgument
-        It is none of None, True, False and the names.
+        It is not None, True, False or the name of a painter.
     """
     if want is None or isinstance(want, bool) or (isinstance(want, str) and want in KINDS):
         return
     names = ", ".join(f'"{name}"' for name in KINDS)
-    raise InvalidArgument(f"progress must be True, False, None (choose by place) or one of {names}")
+    raise InvalidArgument(
+        f"progress must be True, False, None (choose by the environment) or one of {names}"
+    )
 
 
 def listener(
@@ -78,32 +80,32 @@ def listener(
     *,
     unit: str = "rows",
     cancel: Cancel | None = None,
-    leaves: bool = False,
+    detach_on_interrupt: bool = False,
     name: str = "",
-    also: Seen | None = None,
+    on_change: OnChange | None = None,
 ) -> Listener:
     """Return a listener that shows the progress of one job.
 
     Parameters
     ----------
     description
-        What the job does, in a few words; control characters must be gone already.
+        What the job does, in a few words, without control characters.
     total
-        Rows expected, as far as known at the start.
+        The number of expected rows, if known at the start.
     want
-        False: silent. A name of `KINDS`: that way, where the place can show it. True: a bar or
-        panel, whatever the place. None: by place: marimo's bar, a panel in a live kernel, HTML in
-        a headless one, a bar where stderr is a terminal, the log elsewhere.
+        False: silent. A name of `KINDS`: that painter, if it works here. True: a bar or panel
+        everywhere. None: the bar of marimo, a panel in a live kernel, HTML in a headless kernel, a
+        bar if stderr is a terminal, and log lines elsewhere.
     unit
-        What is counted, where it is not rows.
+        The counted unit.
     cancel
-        What the Cancel button does; called on any thread, once.
+        Called once, on any thread, when the Cancel button is clicked.
     leaves
-        Whether an interrupt ends the wait alone, and the job goes on.
+        Whether an interrupt ends only the wait, and the job continues.
     name
-        The id of the job, where the wait is for one that is known by it.
-    also
-        Told each view as it is noted, on the thread that reports it.
+        The id of the job, for a wait that was started by id.
+    on_change
+        Called with each new view, on the thread that reports it.
 
     Returns
     -------
@@ -111,35 +113,35 @@ def listener(
         To be used as a context manager inside `bridge.on_tick(listener.tick)`.
     """
     view = View(description, total, unit=unit, name=name)
-    return Listener(view, want, cancel, leaves, also)
+    return Listener(view, want, cancel, detach_on_interrupt, on_change)
 
 
 @dataclass(slots=True)
 class Listener:
-    """Keeps the latest state of one job and paints it when told to.
+    """Keeps the latest state of one job and paints it at each tick.
 
     Attributes
     ----------
     job_id : str
-        The job, once there is one.
+        The id of the job, once it has started.
     """
 
     view: View
     want: str | bool | None
     cancel: Cancel | None = None
-    leaves: bool = False
-    also: Seen | None = None
+    detach_on_interrupt: bool = False
+    on_change: OnChange | None = None
     job_id: str = field(default="", init=False)
     _cancelling: bool = field(default=False, init=False)
     _painter: Painter | None = field(default=None, init=False)
-    _seen: View | None = field(default=None, init=False)
-    _pace: Pace = field(default_factory=Pace, init=False)
+    _painted_view: View | None = field(default=None, init=False)
+    _rate: ProgressRate = field(default_factory=ProgressRate, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
 
     def report(self, progress: Progress) -> None:
-        """Take note of `progress`; from any thread."""
+        """Store `progress`; may be called on any thread."""
         self.job_id = progress.job_id
-        self.note(
+        self.update(
             total=self.view.total if progress.total is None else progress.total,
             completed=progress.completed,
             failed=sum(progress.failed.values()),
@@ -149,48 +151,48 @@ class Listener:
         )
 
     def count(self, rows: int) -> None:
-        """Take note that `rows` have arrived; from any thread."""
-        self.note(completed=rows)
+        """Store the number of rows received; may be called on any thread."""
+        self.update(completed=rows)
 
-    def note(self, **changes: Any) -> None:
-        """Take note of fields of the view; from any thread."""
+    def update(self, **changes: Any) -> None:
+        """Update fields of the view; may be called on any thread."""
         self.view = replace(self.view, **changes)
-        if self.also is not None:
-            self.also(self.view)
+        if self.on_change is not None:
+            self.on_change(self.view)
 
     def ended(self, status: str) -> None:
-        """Take note of the state that the job ended in."""
-        self.note(status=status)
+        """Store the final state of the job."""
+        self.update(status=status)
 
     def tick(self) -> None:
-        """Paint what is new; only on the thread where painting is allowed."""
-        if self._seen is not None and self._seen.ending is not None:
+        """Paint changes; must be called on the waiting thread."""
+        if self._painted_view is not None and self._painted_view.ending is not None:
             return
         now = time.monotonic()
         elapsed = int(now - self._began)
-        view = replace(self.view, elapsed=elapsed, cancelling=self._cancelling)
-        if view != self._seen:
-            self._seen = view
+        view = replace(self.view, elapsed=elapsed, cancel_requested=self._cancelling)
+        if view != self._painted_view:
+            self._painted_view = view
             self._paint(view, now)
         elif self._painter is not None:
-            self._painter.attend()
+            self._painter.poll_clicks()
 
     def _paint(self, view: View, now: float) -> None:
-        # The speed changes with each look at the clock, so it must not decide what is new.
-        self._pace = self._pace.after(now, view.completed)
-        left = self._pace.remaining(view.completed, view.goal)
-        view = replace(view, rate=self._pace.rate, remaining=left)
+        # The rate changes with the clock, so it must not count as a change.
+        self._rate = self._rate.with_sample(now, view.completed)
+        left = self._rate.remaining(view.completed, view.goal)
+        view = replace(view, rate=self._rate.rate, remaining=left)
         if self._painter is None:
-            cancel = None if self.cancel is None else self._ask_to_cancel
+            cancel = None if self.cancel is None else self._request_cancel
             self._painter = choose(self.want, cancel)(view)
         if view.ending is None:
             self._painter.paint(view)
-            self._painter.attend()
+            self._painter.poll_clicks()
         else:
             self._painter.close(view)
 
-    def _ask_to_cancel(self) -> None:
-        """Pass a click on; on any thread, and the first one alone."""
+    def _request_cancel(self) -> None:
+        """Call `cancel` at the first click; may be called on any thread."""
         if self.cancel is not None and not self._cancelling:
             self._cancelling = True
             self.cancel()
@@ -204,11 +206,14 @@ class Listener:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.view = replace(self.view, ending=_ending(kind, self.view.status, leaves=self.leaves))
+        self.view = replace(
+            self.view,
+            ending=_ending(kind, self.view.status, detach_on_interrupt=self.detach_on_interrupt),
+        )
 
 
 def _credits(progress: Progress) -> dict[str, Any]:
-    """Return what the job has cost and what is held for it; the contract need not tell."""
+    """Return the credits of the job, which a service need not report."""
     return {
         "credits": progress.credits,
         "reserved": progress.credits_reserved,
@@ -216,62 +221,64 @@ def _credits(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _ending(kind: type[BaseException] | None, status: str, *, leaves: bool) -> Ending:
+def _ending(
+    kind: type[BaseException] | None, status: str, *, detach_on_interrupt: bool
+) -> EndState:
     if kind is None:
-        ends: dict[str, Ending] = {JobStatus.FAILED: "failed", JobStatus.CANCELLED: "cancelled"}
+        ends: dict[str, EndState] = {JobStatus.FAILED: "failed", JobStatus.CANCELLED: "cancelled"}
         return ends.get(status, "done")
     if issubclass(kind, JobTimeout):
         return "left"
     if issubclass(kind, JobCancelled):
         return "cancelled"
     if issubclass(kind, Exception):
-        return "failed" if not leaves or issubclass(kind, JobError) else "lost"
-    return "left" if leaves else "cancelled"
+        return "failed" if not detach_on_interrupt or issubclass(kind, JobError) else "lost"
+    return "left" if detach_on_interrupt else "cancelled"
 
 
-def choose(want: str | bool | None, cancel: Cancel | None = None) -> Maker:
-    """Return the kind of painter for this place; to be asked on the thread that paints."""
+def choose(want: str | bool | None, cancel: Cancel | None = None) -> PainterFactory:
+    """Return the painter for this environment; must be called on the painting thread."""
     if want is False:
         return _silent
     here = place()
     if isinstance(want, str):
-        if here in _ONLY_IN.get(want, (here,)):
+        if here in _PLACES.get(want, (here,)):
             return _with_button(KINDS[want], cancel)
-        log.warning("progress=%r cannot be shown here: %s", want, here)
+        log.warning("progress=%r is not available here: %s", want, here)
         want = None
-    others_draw = threading.current_thread() is not threading.main_thread()
-    if want is None and others_draw and here != "marimo":
-        return bars.Log  # two threads' bars would draw over each other
-    return _with_button(_BY_PLACE[here] if not want or here in _BARRED else bars.Bar, cancel)
+    is_other_thread = threading.current_thread() is not threading.main_thread()
+    if want is None and is_other_thread and here != "marimo":
+        return bars.Log  # bars of two threads would overwrite each other
+    return _with_button(_BY_PLACE[here] if not want or here in _WITH_BARS else bars.Bar, cancel)
 
 
-_BY_PLACE: Final[dict[Place, Maker]] = {
+_BY_PLACE: Final[dict[Place, PainterFactory]] = {
     "marimo": MarimoBar,
     "live": Panel,
     "headless": bars.Html,
     "terminal": bars.Bar,
     "elsewhere": bars.Log,
 }
-_BARRED: Final = ("marimo", "live", "headless")
+_WITH_BARS: Final = ("marimo", "live", "headless")
 
 
-def _with_button(kind: Callable[[View], Painter], cancel: Cancel | None) -> Maker:
+def _with_button(kind: Callable[[View], Painter], cancel: Cancel | None) -> PainterFactory:
     return functools.partial(Panel, cancel=cancel) if kind is Panel else kind
 
 
 def _silent(_view: View) -> Painter:
-    return Silent()
+    return SilentPainter()
 
 
 def place() -> Place:
-    """Return where this thread's output goes; imports nothing to find out."""
+    """Return where the output of this thread goes, without importing anything."""
     marimo: Any = sys.modules.get("marimo")
     if marimo is not None and marimo.running_in_notebook():
         return "marimo"
     ipython: Any = sys.modules.get("IPython")
     kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython is not None else None
     if kernel is not None:
-        # papermill and nbclient take no questions: nobody is there to click.
+        # papermill and nbclient allow no input, so there is nobody to click.
         return "live" if getattr(kernel, "_allow_stdin", False) else "headless"
     return "terminal" if _is_terminal(sys.stderr) else "elsewhere"
 

@@ -1,4 +1,4 @@
-"""What a painter is given, and what it must be able to do."""
+"""Defines the state that painters show, its texts, and the interface of painters."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-# `left`: the wait is over and the job goes on.
-# `lost`: it is the wait that failed, and how the job is nobody knows.
-Ending = Literal["done", "failed", "cancelled", "left", "lost"]
+# `left`: the wait has ended and the job continues.
+# `lost`: the wait failed, and the state of the job is unknown.
+EndState = Literal["done", "failed", "cancelled", "left", "lost"]
 
-# What a job of each kind counts.
+# The unit that a job of each kind counts.
 UNITS: Final = {"search": "results", "crawl": "pages", "creatives": "creatives"}
 _KINDS_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """How many of several inputs have ended, and how many of these without an answer."""
+    """The numbers of inputs: in all, ended, and ended with an error."""
 
     total: int
     ended: int = 0
@@ -26,13 +26,12 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a painter shows. `elapsed` is seconds; `ending` is None while the job runs.
+    """The state of a call that a painter shows.
 
-    `unit` says what is counted, `failures` counts the failed ones by kind of error; `rate` is
-    units per second and `remaining` the seconds that it leaves to do, where they can be told.
-    `cancelling`: the user asked for the end, which has not come yet. `likely` stands in for a
-    total that can only be estimated. `inputs` is there where several are told as one, `name`
-    where the view stands for a job that is known by its id.
+    `elapsed` is in seconds, `rate` in units per second, and `remaining` is the estimated number
+    of seconds left. `ending` is None while the job runs. `failures` counts failed units by kind of
+    error. `estimated_total` replaces an unknown `total`. `inputs` is set for a call with several
+    inputs, and `name` for a job that is shown by its id.
     """
 
     description: str
@@ -41,7 +40,7 @@ class View:
     failed: int = 0
     status: str = ""
     elapsed: float = 0.0
-    ending: Ending | None = None
+    ending: EndState | None = None
     unit: str = "rows"
     failures: Mapping[str, int] = field(default_factory=dict)
     rate: float | None = None
@@ -49,25 +48,25 @@ class View:
     credits: float | None = None
     reserved: float | None = None
     unlimited: bool = False
-    cancelling: bool = False
-    likely: int | None = None
+    cancel_requested: bool = False
+    estimated_total: int | None = None
     inputs: Inputs | None = None
     name: str = ""
 
     @property
     def goal(self) -> int | None:
-        """The total, or what is likely to be one."""
-        return self.likely if self.total is None else self.total
+        """The total, or its estimate."""
+        return self.estimated_total if self.total is None else self.total
 
     @property
     def share(self) -> float:
-        """How much is done, from 0 to 1, as far as can be told."""
+        """The completed share from 0 to 1; 0 without a total."""
         goal = self.goal
         return min(1.0, self.completed / goal) if goal else float(self.ending == "done")
 
 
 class Painter(Protocol):
-    """Draws views; `close` draws the last one and leaves it standing.
+    """Draws views. `close` draws the last one, which stays visible.
 
     Nothing appears in a notebook before the first `paint`: an interrupt while a painter is made
     must not leave an output behind that nobody closes.
@@ -76,15 +75,15 @@ class Painter(Protocol):
     def paint(self, view: View) -> None:
         """Draw `view`."""
 
-    def attend(self) -> None:
-        """Look what the user did; called at each tick, also where there is nothing to draw."""
+    def poll_clicks(self) -> None:
+        """Handle clicks; called at each tick, even if there is nothing to draw."""
 
     def close(self, view: View) -> None:
-        """Draw the last view and let go of the output."""
+        """Draw the last view and release the output."""
 
 
 def counts(view: View) -> str:
-    """Return the state in words, such as `12/25 rows, 1 failed (timeout)`."""
+    """Return the counts, such as `12/25 rows, 1 failed (timeout)`."""
     failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
     return f"{_of_inputs(view.inputs)}{view.completed}{_of(view)} {view.unit}{failed}"
 
@@ -92,7 +91,11 @@ def counts(view: View) -> str:
 def _of(view: View) -> str:
     if view.total is not None:
         return f"/{view.total}"
-    return "" if view.likely is None or view.ending is not None else f" of about {view.likely}"
+    return (
+        ""
+        if view.estimated_total is None or view.ending is not None
+        else f" of about {view.estimated_total}"
+    )
 
 
 def _of_inputs(inputs: Inputs | None) -> str:
@@ -114,7 +117,7 @@ def _by_kind(failures: Mapping[str, int]) -> str:
 
 
 def pace(view: View) -> str:
-    """Return how fast it goes and what it costs, such as `3.1 rows/s, 12 s left, 4 credits`."""
+    """Return rate and cost, such as `3.1 rows/s, 12 s left, 4 credits`."""
     words = []
     if view.rate is not None:
         words.append(f"{view.rate:.1f} {view.unit}/s")
@@ -124,7 +127,7 @@ def pace(view: View) -> str:
 
 
 def _credits(view: View) -> list[str]:
-    """Return what it costs and what is held for it, as far as the service tells."""
+    """Return the used and reserved credits that the service reports."""
     if view.unlimited:
         return ["unlimited credits"] if view.ending is None else []
     if view.ending is None and view.reserved is not None:
@@ -136,7 +139,7 @@ def _credits(view: View) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it: `8 s`, `1 min 20 s`, `2 h 5 min`."""
+    """Return a duration such as `8 s`, `1 min 20 s`, `2 h 5 min`."""
     whole = round(seconds)
     minutes, left = divmod(whole, 60)
     if minutes == 0:
@@ -147,19 +150,19 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-def sentence(view: View) -> str:
-    """Return everything but the description in one line."""
+def status_line(view: View) -> str:
+    """Return everything except the description on one line."""
     parts = [_state(view), counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
     return ", ".join(part for part in parts if part)
 
 
 def _state(view: View) -> str:
-    """Return the state of a job that is looked at by its id, while it has not ended."""
+    """Return the state of a running job that is shown by its id."""
     return view.status if view.name and view.ending is None else ""
 
 
 def _end_in_words(view: View) -> str:
     if view.ending is None:
-        return "cancelling" if view.cancelling else ""
+        return "cancelling" if view.cancel_requested else ""
     words = {"done": "", "left": "the job goes on", "lost": "the service could not be asked"}
     return words.get(view.ending, view.ending)

@@ -1,7 +1,7 @@
-"""Rows as a table for people: links that lead somewhere, pictures, long texts folded away.
+"""Renders rows as an HTML table with links, pictures and collapsible long texts.
 
-Whatever a page or a service sent is text here, never markup: no script, no handler, no address
-that loads by itself, no link but to http and https.
+All values are escaped. The table contains no scripts, event handlers or external resources, and
+its links lead to http and https URLs only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTE: Final = "font:12px sans-serif;opacity:.75;margin:4px 8px"
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What `show` returns; a notebook shows its table."""
+    """The result of `show`, which notebooks display as a table."""
 
     rows: int
     markup: str
@@ -43,16 +43,16 @@ class Sheet:
         return self.markup
 
 
-def drawn(
+def render(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, line: str = "", left_out: int = 0
 ) -> Sheet:
-    """Return a table of `rows`; columns that are empty in all of them are named below it."""
+    """Render `rows`; columns that are empty in all rows are listed below the table."""
     kept = [n for n in range(len(columns)) if not rows or any(not _bare(row[n]) for row in rows)]
     empty = [name for n, name in enumerate(columns) if n not in kept]
     head = "".join(f'<th style="{_CELL}">{html.escape(columns[n])}</th>' for n in kept)
-    allowance = _Allowance(_PICTURES)
+    budget = _PictureBudget(_PICTURES)
     body = "".join(
-        f"<tr>{''.join(_cell(columns[n], row[n], allowance) for n in kept)}</tr>" for row in rows
+        f"<tr>{''.join(_cell(columns[n], row[n], budget) for n in kept)}</tr>" for row in rows
     )
     table = f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     notes = [
@@ -67,8 +67,8 @@ def drawn(
 
 
 @dataclass(slots=True)
-class _Allowance:
-    """Pictures that may still be drawn: a notebook is saved with all of them."""
+class _PictureBudget:
+    """Limits the number of pictures, since they are saved with the notebook."""
 
     left: int
 
@@ -80,14 +80,14 @@ class _Allowance:
         return drawn
 
 
-def _cell(column: str, value: Any, allowance: _Allowance) -> str:
-    return f'<td style="{_CELL}">{_content(column, value, allowance)}</td>'
+def _cell(column: str, value: Any, budget: _PictureBudget) -> str:
+    return f'<td style="{_CELL}">{_content(column, value, budget)}</td>'
 
 
-def _content(column: str, value: Any, allowance: _Allowance) -> str:
+def _content(column: str, value: Any, budget: _PictureBudget) -> str:
     if _bare(value):
         return ""
-    if (picture := allowance.picture(_possible_pictures(column, value))) is not None:
+    if (picture := budget.picture(_possible_pictures(column, value))) is not None:
         return picture
     if isinstance(value, str):
         return _link(value) or _text(value)

@@ -1,4 +1,4 @@
-"""Single lines of text in a notebook: what a magic says of itself, and what was wrong with it."""
+"""Shows help texts and usage errors of the magics in a notebook."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def usage_error(message: str) -> Exception:
     return made
 
 
-def shown(text: str) -> None:
+def show(text: str) -> None:
     """Show a text as the output of the cell."""
-    import IPython.display as screen  # noqa: PLC0415 - as above
+    import IPython.display as display_module  # noqa: PLC0415 - as above
 
-    display: Any = screen.display
+    display: Any = display_module.display
     display({"text/plain": text}, raw=True)

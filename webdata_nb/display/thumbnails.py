@@ -1,4 +1,4 @@
-"""Small pictures of our own making, written into the page: nothing is loaded from elsewhere."""
+"""Renders pictures as small PNGs inside data URLs, so that nothing external is loaded."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP")
 
 
 def of(value: Any) -> str | None:
-    """Return an `img` element for the bytes of a picture or a downloaded file, None for others.
+    """Return an `img` element for the bytes of a picture or a downloaded file, else None.
 
-    What is drawn is a PNG of at most 240 by 240 pixels, made here, whatever the original holds.
+    The picture is converted to a PNG of at most 240 by 240 pixels.
     """
     if isinstance(value, bytes):
         return _element(io.BytesIO(value))
     file = value.get("file") if isinstance(value, dict) else None
-    # Only a file of the cache, which is named by its hash: a row must not choose one of the disk.
+    # Only files of the cache, which are named by their hash: a row must not name any other file.
     if not isinstance(file, str) or Path(file).name != value.get("sha256"):
         return None
     return _element(Path(file))
 
 
 def first_of(values: Iterable[Any]) -> str | None:
-    """Return the first that is a picture."""
+    """Return the first picture among `values`, as `of` does."""
     return next((drawn for drawn in map(of, values) if drawn is not None), None)
 
 
@@ -56,7 +56,7 @@ def _small(source: Path | io.BytesIO) -> bytes | None:
 
 
 def _png(image: Any) -> bytes:
-    # Of a page that is long, its top: the whole would be a line.
+    # Crop long screenshots to their top.
     top = image.crop((0, 0, image.width, min(image.height, image.width * 2)))
     top.thumbnail((SIDE, SIDE))
     out = io.BytesIO()

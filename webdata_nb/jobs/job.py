@@ -209,7 +209,7 @@ class Job:
             options,
             unit=UNITS[self.kind],
             on_cancel=self._cancel_quietly,
-            leaves=True,
+            detach_on_interrupt=True,
             name=name,
         )
 

@@ -67,14 +67,14 @@ async def show_progress(
     *,
     unit: str = "rows",
     on_cancel: OnCancelClick | None = None,
-    leaves: bool = False,
+    detach_on_interrupt: bool = False,
     name: str = "",
 ) -> AsyncIterator[display.Listener]:
     """Show the progress of the block as the options ask for; yield the listener to report to.
 
     Parameters
     ----------
-    description, total, unit, leaves, name
+    description, total, unit, detach_on_interrupt, name
         As in `display.listener`.
     on_cancel
         What a click does, where it must not cancel the task that runs the block.
@@ -91,12 +91,12 @@ async def show_progress(
         options.settings.progress,
         unit=unit,
         cancel=canceller.request,
-        leaves=leaves,
+        detach_on_interrupt=detach_on_interrupt,
         name=name,
-        also=options.also,
+        on_change=options.also,
     )
     silent = options.settings.progress is False
-    # The listener leaves first: its last state must be known before the last tick paints it.
+    # The listener exits first, so that the last tick paints its last state.
     painting = contextlib.nullcontext() if silent else bridge.on_tick(listener.tick)
     try:
         with painting, listener:

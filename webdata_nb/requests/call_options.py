@@ -51,7 +51,7 @@ class CallOptions:
     # Of several inputs: seconds for which a local service that one of them saw alive is not looked
     # for again, and the listener that adds up their progress.
     seen_s: float = 0.0
-    also: display.Seen | None = None
+    also: display.OnChange | None = None
 
     @classmethod
     def of(
