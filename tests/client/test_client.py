@@ -17,7 +17,7 @@ from tests.client import fake
 from tests.client.fake import KEY, Service, status
 from webdata_nb import errors
 from webdata_nb.client.client import Client
-from webdata_nb.client.http import Pause
+from webdata_nb.client.http import RequestPause
 
 SEARCH = {"query": "lighthouse", "num_results": 3}
 
@@ -336,7 +336,7 @@ async def test_starts_queue_while_the_plan_is_full(service: Service, client: Cli
     full = status(429, Retry_After="0", X_Concurrency_Limit="2", X_Concurrency_Active="2")
     # Queueing uses up no attempt: the trouble after it is survived as well.
     service.on("POST search", *[full] * 8, status(503, Retry_After="0"))
-    pauses: list[Pause] = []
+    pauses: list[RequestPause] = []
     reply = await client.start_search(SEARCH, on_pause=pauses.append)
     assert reply.job_id in service.jobs
     assert [each.queued for each in pauses] == [True] * 8 + [False]

@@ -23,7 +23,7 @@ from tests.service.webhooks.endpoint import Endpoint
 from tests.wire.waiting import PATIENCE_S
 from webdata_nb import local
 from webdata_nb.client.client import Client
-from webdata_nb.client.http import Call
+from webdata_nb.client.http import ApiRequest
 from webdata_nb.contract.local import Runtime
 from webdata_nb.contract.signature import verify_signature
 from webdata_nb.service.credits.plans import Terms
@@ -79,7 +79,7 @@ async def told(client: Client, job_id: str) -> list[dict[str, Any]]:
         while True:
             status = await client.search_status(job_id)
             params = {"job_id": job_id}
-            reply = await call.json(Call("GET", "/v1/webhooks/deliveries", params))
+            reply = await call.json(ApiRequest("GET", "/v1/webhooks/deliveries", params))
             ended: list[dict[str, Any]] = reply["deliveries"]
             if status.status.terminal and {each["status"] for each in ended} == {"delivered"}:
                 return ended

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, Self
 from webdata_nb import errors
 from webdata_nb.client import event_stream, replies
 from webdata_nb.client.download import to_file
-from webdata_nb.client.http import Call, Pause
-from webdata_nb.client.transport import Answered, Locate, Transport
+from webdata_nb.client.http import ApiRequest, RequestPause
+from webdata_nb.client.transport import LateReply, Locate, Transport
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
 from webdata_nb.contract.replies import (
@@ -139,7 +139,7 @@ class Client:
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
-        on_pause: Callable[[Pause], object] | None = None,
+        on_pause: Callable[[RequestPause], object] | None = None,
         wait_s: int = 0,
     ) -> SearchStart:
         """POST /v1/search.
@@ -150,7 +150,7 @@ class Client:
             The request, named as in the contract.
         idempotency_key : str, optional
             Up to 255 characters; a fresh one by default.
-        on_pause : Callable[[Pause], object], optional
+        on_pause : Callable[[RequestPause], object], optional
             Told whenever the start has to wait: for a slot of the plan, or for another attempt.
         wait_s : int
             Seconds for which the answer may wait for the job's end, and then hold its `result`;
@@ -163,8 +163,8 @@ class Client:
         ServiceError, ConnectionFailed, BadAnswer
             As every call.
         """
-        call = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
-        waiting = replace(call, params={"wait": wait_s}) if wait_s else call
+        request = _creating(paths.SEARCH, body, _key(idempotency_key), on_pause)
+        waiting = replace(request, params={"wait": wait_s}) if wait_s else request
         return replies.parse(SearchStart, await self._start(waiting))
 
     async def start_crawl(
@@ -172,29 +172,29 @@ class Client:
         body: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
-        on_pause: Callable[[Pause], object] | None = None,
+        on_pause: Callable[[RequestPause], object] | None = None,
     ) -> StartReply:
         """POST /v1/crawl; parameters and errors as `start_search`."""
-        call = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
-        return replies.parse(StartReply, await self._start(call))
+        request = _creating(paths.CRAWL, body, _key(idempotency_key), on_pause)
+        return replies.parse(StartReply, await self._start(request))
 
-    async def _start(self, call: Call) -> Any:
+    async def _start(self, request: ApiRequest) -> Any:
         try:
-            return await self._create(replace(call, idempotent=bool(self._honours_keys)))
+            return await self._create(replace(request, idempotent=bool(self._honours_keys)))
         except (errors.UnknownOutcome, errors.ServiceFault):
             # Sent again only where the service honours the key, so that no second job starts.
             if self._honours_keys is not None or not await self._learn_of_keys():
                 raise
-            return await self._create(replace(call, idempotent=True))
+            return await self._create(replace(request, idempotent=True))
 
-    async def _create(self, call: Call) -> Any:
+    async def _create(self, request: ApiRequest) -> Any:
         """Start a job; one whose caller was cancelled meanwhile is cancelled as well."""
         try:
-            return await self._transport.json(call)
-        except Answered as late:
+            return await self._transport.json(request)
+        except LateReply as late:
             # Its caller will never learn the id, so nobody else could end this job.
             with contextlib.suppress(errors.BadAnswer):
-                job_id = replies.parse(RetryReply, late.answer.decoded).started
+                job_id = replies.parse(RetryReply, late.reply.decoded).started
                 await self.cancel_quietly(job_id, within_s=CANCEL_S / 2)
             # Plain again: asyncio.timeout of Python 3.11 knows no subclass.
             raise asyncio.CancelledError from None
@@ -222,8 +222,8 @@ class Client:
         a service that does not know it answers at once.
         """
         params = {**_data(include_data), **({"wait": wait_s} if wait_s else {})}
-        call = Call("GET", _of_job(paths.SEARCH_JOB, job_id), params)
-        return replies.parse(SearchStatus, await self._transport.json(call))
+        request = ApiRequest("GET", _of_job(paths.SEARCH_JOB, job_id), params)
+        return replies.parse(SearchStatus, await self._transport.json(request))
 
     async def crawl_status(
         self,
@@ -235,8 +235,8 @@ class Client:
     ) -> CrawlStatus:
         """GET /v1/crawl/{job_id}; `page` counts from 1, `per_page` up to 1000."""
         params = {"page": page, "per_page": per_page, **_data(include_data)}
-        call = Call("GET", _of_job(paths.CRAWL_JOB, job_id), params)
-        return replies.parse(CrawlStatus, await self._transport.json(call))
+        request = ApiRequest("GET", _of_job(paths.CRAWL_JOB, job_id), params)
+        return replies.parse(CrawlStatus, await self._transport.json(request))
 
     async def receipt(
         self, job_id: str, *, page: int = 1, per_page: int = limits.RECEIPT_PER_PAGE_DEFAULT
@@ -249,13 +249,13 @@ class Client:
             The service offers no receipt, or knows no such crawl.
         """
         params = {"page": page, "per_page": per_page}
-        call = Call("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
-        return replies.parse(ReceiptPage, await self._transport.json(call))
+        request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), params)
+        return replies.parse(ReceiptPage, await self._transport.json(request))
 
     async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
-        call = Call("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
-        return replies.parse(ReceiptPage, await self._transport.json(call))
+        request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
+        return replies.parse(ReceiptPage, await self._transport.json(request))
 
     async def status(self, kind: JobKind, job_id: str) -> SearchStatus | CrawlStatus:
         """Return the status of a job of either kind, without its rows."""
@@ -272,8 +272,10 @@ class Client:
             The job has ended already.
         """
         path = _of_job(paths.JOB_CANCEL, job_id)
-        call = Call("POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S)
-        return replies.parse(CancelReply, await self._transport.json(call))
+        request = ApiRequest(
+            "POST", path, body=_NO_BODY, idempotent=True, lane="none", timeout_s=CANCEL_S
+        )
+        return replies.parse(CancelReply, await self._transport.json(request))
 
     async def cancel_quietly(self, job_id: str, *, within_s: float = CANCEL_S) -> bool:
         """Cancel from a clean-up: in bounded time, and without raising; tell whether it ended."""
@@ -298,8 +300,8 @@ class Client:
             The answer was lost.
         """
         path = _of_job(paths.JOB_RETRY, job_id)
-        call = _creating(path, _NO_BODY, _key(idempotency_key))
-        return replies.parse(RetryReply, await self._create(call))
+        request = _creating(path, _NO_BODY, _key(idempotency_key))
+        return replies.parse(RetryReply, await self._create(request))
 
     # ------------------------------------------------------------------------------------- lists
 
@@ -307,7 +309,7 @@ class Client:
         """POST .../transparency/creatives: one page; it starts nothing, so losses are retried."""
         asked_ms = body.get("timeout_ms")
         asked_s = asked_ms / 1000 if isinstance(asked_ms, int | float) else 0.0
-        call = Call(
+        request = ApiRequest(
             "POST",
             paths.CREATIVES,
             body=body,
@@ -315,15 +317,15 @@ class Client:
             lane="starts",
             timeout_s=max(self._timeout_s, asked_s + 10),
         )
-        return replies.parse(CreativesReply, await self._transport.json(call))
+        return replies.parse(CreativesReply, await self._transport.json(request))
 
     async def advertisers(
         self, query: str, *, limit: int = limits.ADVERTISERS_DEFAULT
     ) -> AdvertisersReply:
         """GET .../advertisers: who a name or domain may mean; an extra that a service may lack."""
         params: dict[str, str | int] = {"query": query, "limit": limit}
-        call = Call("GET", paths.ADVERTISERS, params)
-        return replies.parse(AdvertisersReply, await self._transport.json(call))
+        request = ApiRequest("GET", paths.ADVERTISERS, params)
+        return replies.parse(AdvertisersReply, await self._transport.json(request))
 
     async def creative_file(self, sha256: str) -> bytes:
         """GET .../files/{sha256}: a file that a creatives call downloaded; an extra of ours.
@@ -334,8 +336,8 @@ class Client:
             No such file for this key, or it is past its retention.
         """
         path = paths.fill(paths.CREATIVES_FILE, sha256=sha256)
-        call = Call("GET", path, headers={"accept": "*/*"})
-        async with self._transport.stream(call) as (_, pieces):
+        request = ApiRequest("GET", path, headers={"accept": "*/*"})
+        async with self._transport.stream(request) as (_, pieces):
             return b"".join([piece async for piece in pieces])
 
     async def jobs(
@@ -345,20 +347,22 @@ class Client:
         params: dict[str, str | int] = {"limit": limit}
         if cursor is not None:
             params["cursor"] = cursor
-        return replies.parse(JobList, await self._transport.json(Call("GET", paths.JOBS, params)))
+        return replies.parse(
+            JobList, await self._transport.json(ApiRequest("GET", paths.JOBS, params))
+        )
 
     async def engines(self) -> list[EngineEntry]:
         """GET /v1/engines (ours): whom each engine asks, and what the others lack."""
-        answer = await self._transport.json(Call("GET", paths.ENGINES))
+        answer = await self._transport.json(ApiRequest("GET", paths.ENGINES))
         return replies.parse(EngineList, answer).engines
 
     async def usage(self) -> UsageReply:
         """GET /v1/usage: credits and active work of this key's account."""
-        return replies.parse(UsageReply, await self._transport.json(Call("GET", paths.USAGE)))
+        return replies.parse(UsageReply, await self._transport.json(ApiRequest("GET", paths.USAGE)))
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""
-        return replies.parse_weights(await self._transport.json(Call("GET", paths.WEIGHTS)))
+        return replies.parse_weights(await self._transport.json(ApiRequest("GET", paths.WEIGHTS)))
 
     # ----------------------------------------------------------------------------------- streams
 
@@ -377,8 +381,8 @@ class Client:
             The file broke off: what was given so far is not the whole.
         """
         path = _of_job(_EXPORT[kind], job_id)
-        call = Call("GET", path, {"format": file_format}, headers={"accept": "*/*"})
-        async with self._transport.stream(call) as (_, pieces):
+        request = ApiRequest("GET", path, {"format": file_format}, headers={"accept": "*/*"})
+        async with self._transport.stream(request) as (_, pieces):
             async for piece in pieces:
                 yield piece
 
@@ -441,10 +445,10 @@ def _creating(
     path: str,
     body: Mapping[str, Any],
     key: str,
-    on_pause: Callable[[Pause], object] | None = None,
-) -> Call:
+    on_pause: Callable[[RequestPause], object] | None = None,
+) -> ApiRequest:
     headers = {paths.IDEMPOTENCY_KEY: key}
-    return Call(
+    return ApiRequest(
         "POST", path, body=body, headers=headers, creates=True, lane="starts", on_pause=on_pause
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from webdata_nb import errors
 from webdata_nb.client import sse
-from webdata_nb.client.http import Call
+from webdata_nb.client.http import ApiRequest
 from webdata_nb.client.transport import Transport
 from webdata_nb.contract.events import Done, Event
 
@@ -55,8 +55,8 @@ async def _once(
     headers = {"accept": sse.MEDIA_TYPE, "cache-control": "no-store"}
     if decoder.last_event_id is not None:
         headers["last-event-id"] = decoder.last_event_id
-    call = Call("GET", path, headers=headers, timeout_s=IDLE_S)
-    async with transport.stream(call) as (answer, pieces):
+    request = ApiRequest("GET", path, headers=headers, timeout_s=IDLE_S)
+    async with transport.stream(request) as (answer, pieces):
         if not answer.headers.get("content-type", "").startswith(sse.MEDIA_TYPE):
             raise errors.NotSupported(f"{path} is no event stream", status=answer.status)
         with contextlib.suppress(errors.ConnectionFailed):

@@ -1,4 +1,4 @@
-"""One request, one answer: the only place that knows httpx, and where its errors are mapped."""
+"""Sends one HTTP request over httpx, and maps the errors of httpx; no other module knows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx
 import orjson
 
 from webdata_nb import __version__, errors
-from webdata_nb.client.replies import Answer
+from webdata_nb.client.replies import HttpReply
 from webdata_nb.client.retry import Trouble
 
 CONNECT_S: Final = 10.0
@@ -24,10 +24,10 @@ _KEEP_ALIVE_S: Final = 4.0  # below the 5 s after which common servers close an 
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """A request waits `seconds` before its next attempt.
+class RequestPause:
+    """The `seconds` that a request waits before its next attempt.
 
-    `queued` tells a full plan (with its limit and active count, where stated) from trouble.
+    `queued` tells a plan at its limit (with its limit and active count) from an error.
     """
 
     seconds: float
@@ -37,12 +37,12 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiRequest:
     """One request.
 
-    `idempotent`: may be sent twice although its method may not. `creates`: starts a job, so its
-    answer is still wanted when the caller has been cancelled. `lane` is the limiter's; `none`
-    passes a full service by, as a cancel must. `timeout_s` bounds each read.
+    An `idempotent` one may be repeated although its method is not. One that `creates` a job needs
+    its reply even after the caller was cancelled. `lane` selects the limiter; `none` bypasses it,
+    as a cancel must. `timeout_s` bounds each read.
     """
 
     method: str
@@ -54,22 +54,22 @@ class Call:
     creates: bool = False
     lane: Literal["starts", "reads", "none"] = "reads"
     timeout_s: float | None = None
-    on_pause: Callable[[Pause], object] | None = field(default=None, compare=False)
+    on_pause: Callable[[RequestPause], object] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """No usable answer, and why."""
+class RequestFailure:
+    """A request without a usable reply, and the reason."""
 
     trouble: Trouble
     text: str
 
 
-Outcome = Answer | Failure
-Opened = httpx.Response
+SendResult = HttpReply | RequestFailure
+OpenResponse = httpx.Response
 
 
-class Exchange:
+class HttpConnection:
     """One connection pool to one service with one key; used from one event loop."""
 
     def __init__(
@@ -99,58 +99,60 @@ class Exchange:
         """Close every connection."""
         await self._http.aclose()
 
-    async def json(self, call: Call) -> Outcome:
-        """Send once, and decode a good answer's body; one that is no JSON is a failure."""
-        outcome = await self.send(call)
-        if isinstance(outcome, Failure) or not outcome.good:
-            return outcome
+    async def json(self, request: ApiRequest) -> SendResult:
+        """Send once, and decode the body of a successful reply; invalid JSON is a failure."""
+        result = await self.send(request)
+        if isinstance(result, RequestFailure) or not result.good:
+            return result
         try:
-            return replace(outcome, decoded=orjson.loads(outcome.body), body=b"")
+            return replace(result, decoded=orjson.loads(result.body), body=b"")
         except orjson.JSONDecodeError as error:
-            return Failure(Trouble.GARBLED, f"{len(outcome.body)} bytes, {error.msg}")
+            return RequestFailure(Trouble.GARBLED, f"{len(result.body)} bytes, {error.msg}")
 
-    async def send(self, call: Call, keep: list[Opened] | None = None) -> Outcome:
-        """Send once and read the answer; a good one is left unread in `keep`, if that is given."""
-        total_s = TOTAL_FACTOR * (call.timeout_s or self._timeout_s)
+    async def send(
+        self, request: ApiRequest, open_responses: list[OpenResponse] | None = None
+    ) -> SendResult:
+        """Send once and read the reply, or add a successful one to `open_responses` unread."""
+        total_s = TOTAL_FACTOR * (request.timeout_s or self._timeout_s)
         try:
-            request = self._request(call)
+            http_request = self._build(request)
             async with asyncio.timeout(total_s):
-                response = await self._http.send(request, stream=True)
+                response = await self._http.send(http_request, stream=True)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                if keep is not None and response.is_success:
-                    keep.append(response)
-                    return Answer(response.status_code, headers)
-                return Answer(response.status_code, headers, await _whole(response))
+                if open_responses is not None and response.is_success:
+                    open_responses.append(response)
+                    return HttpReply(response.status_code, headers)
+                return HttpReply(response.status_code, headers, await _read_body(response))
         except TimeoutError:
-            return Failure(Trouble.LOST, f"no whole answer within {total_s:g} s")
+            return RequestFailure(Trouble.LOST, f"no whole answer within {total_s:g} s")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return _failure(error)
 
-    def _request(self, call: Call) -> httpx.Request:
+    def _build(self, request: ApiRequest) -> httpx.Request:
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
             raise RuntimeError("this client belongs to another event loop: make one per loop")
         self._loop = loop
-        content = None if call.body is None else _encoded(call.body)
+        content = None if request.body is None else _encoded(request.body)
         typed = {} if content is None else {"content-type": "application/json"}
-        timeout_s = call.timeout_s or self._timeout_s
+        timeout_s = request.timeout_s or self._timeout_s
         return self._http.build_request(
-            call.method,
-            call.path,
-            params=dict(call.params) or None,
-            headers={**typed, **call.headers},
+            request.method,
+            request.path,
+            params=dict(request.params) or None,
+            headers={**typed, **request.headers},
             content=content,
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         )
 
 
-async def pieces(response: Opened) -> AsyncIterator[bytes]:
-    """Give a body as it arrives.
+async def pieces(response: OpenResponse) -> AsyncIterator[bytes]:
+    """Yield a body as it arrives.
 
     Raises
     ------
     ConnectionFailed
-        It broke off: what was given so far is not the whole.
+        The body broke off, so it is not complete.
     """
     try:
         async for piece in response.aiter_bytes():
@@ -159,8 +161,8 @@ async def pieces(response: Opened) -> AsyncIterator[bytes]:
         raise errors.ConnectionFailed(f"the answer broke off: {_failure(error).text}") from None
 
 
-async def _whole(response: httpx.Response) -> bytes:
-    """Read a body up to its bound, which is small for an error."""
+async def _read_body(response: httpx.Response) -> bytes:
+    """Read a body up to its limit, which is small for errors."""
     bound = REPLY_BYTES if response.is_success else PROBLEM_BYTES
     body = bytearray()
     try:
@@ -183,7 +185,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _trust(base_url: str, ca_bundle: str | None) -> ssl.SSLContext | bool:
-    """Return whom TLS trusts; plain HTTP trusts nobody, since reading the authorities is slow."""
+    """Return the TLS trust; none for plain HTTP, since loading the authorities is slow."""
     if base_url.startswith("http://"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if ca_bundle is None:
@@ -207,7 +209,7 @@ def checked_key(api_key: str) -> str:
     Raises
     ------
     InvalidArgument
-        No header can carry it. (The message does not show it; httpx's would.)
+        A header cannot carry it. The message does not show the key, as that of httpx would.
     """
     key = api_key.strip()
     if not re.fullmatch(r"[\x21-\x7e]*", key):
@@ -216,18 +218,18 @@ def checked_key(api_key: str) -> str:
 
 
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-_OURS: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
+_INVALID_REQUEST: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
 
-def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> Failure:
-    """Say what an error of httpx means for the request: not sent, lost, or not readable."""
-    if isinstance(error, _OURS):
-        # Its text is kept back, as it may show a header.
+def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> RequestFailure:
+    """Return what an error of httpx means: the request was not sent, lost or not readable."""
+    if isinstance(error, _INVALID_REQUEST):
+        # Its text may show a header.
         raise errors.InvalidArgument(
             f"the request cannot be sent ({type(error).__name__}): check base_url and headers"
         ) from None
     if isinstance(error, httpx.DecodingError):
-        return Failure(Trouble.GARBLED, f"its compression is broken: {error}")
+        return RequestFailure(Trouble.GARBLED, f"its compression is broken: {error}")
     text = str(error) or "no answer in time"
     trouble = Trouble.UNSENT if isinstance(error, _UNSENT) else Trouble.LOST
-    return Failure(trouble, f"{type(error).__name__}: {text}")
+    return RequestFailure(trouble, f"{type(error).__name__}: {text}")

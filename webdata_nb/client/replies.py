@@ -1,4 +1,4 @@
-"""Reads what a service answers: replies leniently, errors into the toolkit's own."""
+"""Validates replies leniently, and turns error replies into the toolkit's exceptions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WEIGHTS: Final = TypeAdapter(list[Weight])
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer; header names are in lower case, `decoded` is a good one's JSON."""
+class HttpReply:
+    """An HTTP reply; header names are in lower case, `decoded` is the JSON of a successful one."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def parse(model: type[R], body: Any) -> R:
     try:
         return model.model_validate(_lenient(body))
     except ValidationError as error:
-        raise _broken(model.__name__, error) from None
+        raise _contract_error(model.__name__, error) from None
 
 
 def parse_weights(body: Any) -> list[Weight]:
@@ -59,23 +59,23 @@ def parse_weights(body: Any) -> list[Weight]:
     try:
         return _WEIGHTS.validate_python(body)
     except ValidationError as error:
-        raise _broken("weights", error) from None
+        raise _contract_error("weights", error) from None
 
 
 def _lenient(body: Any) -> Any:
-    """Take null for "absent", and `queued` for the initial status, as the contract allows."""
+    """Drop null values, and read `queued` as the initial status, as the contract allows."""
     if not isinstance(body, dict):
         return body
-    given = {name: value for name, value in body.items() if value is not None}
-    if "result" in given:
-        given["result"] = _lenient(given["result"])
-    if given.get("status") == "queued":
-        given["status"] = "started"
-    return given
+    fields = {name: value for name, value in body.items() if value is not None}
+    if "result" in fields:
+        fields["result"] = _lenient(fields["result"])
+    if fields.get("status") == "queued":
+        fields["status"] = "started"
+    return fields
 
 
-def _broken(what: str, error: ValidationError) -> errors.BadAnswer:
-    """Name the first wrong field, never its value: replies may hold secrets."""
+def _contract_error(what: str, error: ValidationError) -> errors.BadAnswer:
+    """Return an error that names the first wrong field, but no value: replies may hold secrets."""
     first = error.errors(include_input=False, include_url=False)[0]
     path = ".".join(str(part) for part in first["loc"])
     where = f"field {path!r}" if path else "the body"
@@ -88,35 +88,35 @@ def _broken(what: str, error: ValidationError) -> errors.BadAnswer:
 # ---------------------------------------------------------------------------------------- errors
 
 
-def problem(answer: Answer, path: str, why: str = "") -> errors.ServiceError | errors.BadAnswer:
+def error_of(reply: HttpReply, path: str, why: str = "") -> errors.ServiceError | errors.BadAnswer:
     """Return the error that an answer with a status from 300 stands for.
 
     Parameters
     ----------
-    answer : Answer
+    reply : HttpReply
         What came back.
     path : str
         The operation's path; a 400 means a wrong state for some and a wrong request for others.
     why : str
         Why no further attempt was made.
     """
-    if answer.status < HTTPStatus.BAD_REQUEST:
+    if reply.status < HTTPStatus.BAD_REQUEST:
         return errors.BadAnswer(
-            f"the service answered {answer.status} and points elsewhere; redirects are not "
+            f"the service answered {reply.status} and points elsewhere; redirects are not "
             "followed, since they would carry the key along: set base_url to the final address"
         )
-    detail, fields = _detail(answer)
-    kind = _kind(answer, path, detail)
+    detail, fields = _detail(reply)
+    kind = _kind(reply, path, detail)
     stated: dict[str, Any] = {
-        "status": answer.status,
+        "status": reply.status,
         "detail": detail,
-        "retry_after": retry.retry_after(answer.headers, datetime.now(UTC)),
+        "retry_after": retry.retry_after(reply.headers, datetime.now(UTC)),
     }
     if issubclass(kind, errors.InvalidRequest):
         stated["fields"] = fields
     if issubclass(kind, errors.RateLimited):
-        stated["limit"], stated["active"] = retry.concurrency(answer.headers)
-    return kind(_message(kind, answer.status, detail, why), **stated)
+        stated["limit"], stated["active"] = retry.concurrency(reply.headers)
+    return kind(_message(kind, reply.status, detail, why), **stated)
 
 
 _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {
@@ -147,15 +147,15 @@ _ADVICE: Final[dict[type[errors.ServiceError], str]] = {
 }
 
 
-def _kind(answer: Answer, path: str, detail: str) -> type[errors.ServiceError]:
-    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return _BY_STATUS.get(answer.status, errors.ServiceFault)
-    if answer.status == HTTPStatus.BAD_REQUEST and path.endswith(("/cancel", "/retry")):
+def _kind(reply: HttpReply, path: str, detail: str) -> type[errors.ServiceError]:
+    if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _BY_STATUS.get(reply.status, errors.ServiceFault)
+    if reply.status == HTTPStatus.BAD_REQUEST and path.endswith(("/cancel", "/retry")):
         return errors.WrongState
-    full = answer.status == HTTPStatus.TOO_MANY_REQUESTS
-    if full and retry.is_quota(answer.headers, detail, code_of(answer)):
+    full = reply.status == HTTPStatus.TOO_MANY_REQUESTS
+    if full and retry.is_quota(reply.headers, detail, code_of(reply)):
         return errors.QuotaExhausted
-    return _BY_STATUS.get(answer.status, errors.ServiceError)
+    return _BY_STATUS.get(reply.status, errors.ServiceError)
 
 
 def _message(kind: type[errors.ServiceError], status: int, detail: str, why: str) -> str:
@@ -164,29 +164,29 @@ def _message(kind: type[errors.ServiceError], status: int, detail: str, why: str
     return f"the service answered {status}{said} ({advice}{'; ' + why if why else ''})"
 
 
-def code_of(answer: Answer) -> str | None:
+def code_of(reply: HttpReply) -> str | None:
     """Return the service's word for the limit of a 429; None where it has none that is known."""
-    if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+    if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
         return None
     try:
-        body = orjson.loads(answer.body)
+        body = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
         return None
     code = body.get("code") if isinstance(body, dict) else None
     return code if isinstance(code, str) and code in retry.LIMIT_CODES else None
 
 
-def detail_of(answer: Answer) -> str:
+def detail_of(reply: HttpReply) -> str:
     """Return the service's own words about an error."""
-    return _detail(answer)[0]
+    return _detail(reply)[0]
 
 
-def _detail(answer: Answer) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _detail(reply: HttpReply) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Read any error body: the contract's, a relative's, or a proxy's page of text."""
     try:
-        body = orjson.loads(answer.body)
+        body = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
-        return _words(answer.body), ()
+        return _words(reply.body), ()
     said = body
     if isinstance(body, dict):
         said = next((body[name] for name in ("detail", "error", "message") if body.get(name)), "")

@@ -33,7 +33,7 @@ _COLLECT_PARTIAL_S: Final = 2.0
 # A search that visits no page ends sooner, unless its providers are slow.
 _LONG_POLL_S: Final = 5
 # Short, so that a call that is interrupted during the start still learns its job's id: the client
-# waits for the reply of a cancelled start for `LATE_ANSWER_S`.
+# waits for the reply of a cancelled start for `LATE_REPLY_S`.
 START_WAIT_S: Final = 1
 
 log = logging.getLogger("webdata_nb")
