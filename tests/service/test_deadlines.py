@@ -11,7 +11,7 @@ from webdata_nb.pacing import host_pacing
 from webdata_nb.service import settings
 from webdata_nb.service.browser import renderer, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
-from webdata_nb.service.search.providers import endpoint
+from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver, suspension
 from webdata_nb.service.workers import pool, retries
 
@@ -31,7 +31,10 @@ BREAKER = host_pacing.BREAKER
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.LOOKUP_TIMEOUT_S:g} s",
-        f"| {endpoint.REQUEST_TIMEOUT_S:g} s, and {endpoint.QUEUE_TIMEOUT_S:g} s in its line",
+        (
+            f"| {http_provider.REQUEST_TIMEOUT_S:g} s, "
+            f"and {http_provider.QUEUE_TIMEOUT_S:g} s in its line"
+        ),
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {pool.STUCK_S:g} s; {pool.STEP_S:g} s where a signal stopped it",
         f"the browser, to start | {renderer.START_S:g} s",

@@ -37,7 +37,7 @@ from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.search.catalog import ProviderCatalog
-from webdata_nb.service.search.providers.endpoint import ProviderQueues
+from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.search.providers.local import LocalProvider
 from webdata_nb.service.server import (
     GC_THRESHOLDS,

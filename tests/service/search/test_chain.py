@@ -8,8 +8,7 @@ import pytest
 
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import APIS
-from webdata_nb.service.search.chain import ChainLink, provider_chain, search_providers
-from webdata_nb.service.search.index_groups import INDEXES
+from webdata_nb.service.search.chain import INDEXES, ChainLink, provider_chain, search_providers
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
@@ -44,7 +43,7 @@ class Programmed:
     def identity(self) -> str:
         return self.name
 
-    async def page(self, query: SearchQuery, number: int) -> ResultPage:
+    async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         assert query is QUERY
         self.asked.append(number)
         answer = self.pages[number - 1] if number <= len(self.pages) else []
@@ -127,7 +126,7 @@ async def test_pages_are_asked_until_enough_unique_results_are_there() -> None:
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
     )
-    assert [found.title for found in outcome.found] == ["1", "2", "3", "4", "5"]
+    assert [found.title for found in outcome.results] == ["1", "2", "3", "4", "5"]
     assert known["a"].asked == [1, 2, 3]
 
 
@@ -136,7 +135,7 @@ async def test_a_provider_that_repeats_itself_is_left() -> None:
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
     )
-    assert len(outcome.found) == 1
+    assert len(outcome.results) == 1
     assert known["a"].asked == [1, 2]
 
 
@@ -145,7 +144,7 @@ async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
     )
-    assert len(outcome.found) == 2
+    assert len(outcome.results) == 2
     assert outcome.attempts[0].status == "ok"
 
 
@@ -154,7 +153,7 @@ async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
     empty = await search_providers(
         links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, ProviderBreakers()
     )
-    assert (empty.accepted, empty.found, empty.fallback_used) == (None, (), False)
+    assert (empty.accepted, empty.results, empty.fallback_used) == (None, (), False)
     broken = {name: [ProviderProblem("auth", "HTTP 401")] for name in "abcd"}
     failed = await search_providers(links, providers(**broken), QUERY, ProviderBreakers())  # type: ignore[arg-type]
     assert failed.failure is not None
@@ -188,7 +187,7 @@ async def test_what_the_local_index_has_or_alone_can_say_is_an_answer() -> None:
     broken = Programmed("a", [ProviderProblem("error", "HTTP 500")])
     known = {"a": broken, "local": Programmed("local", [["mine"]])}
     found = await search_providers(links, known, QUERY, ProviderBreakers())
-    assert (found.failure, found.fallback_used, len(found.found)) == (None, True, 1)
+    assert (found.failure, found.fallback_used, len(found.results)) == (None, True, 1)
     alone = await search_providers(
         links[1:], {"local": Programmed("local", [])}, QUERY, ProviderBreakers()
     )
@@ -203,7 +202,7 @@ async def test_nobody_to_ask_is_a_failure_that_says_where_to_look() -> None:
 
 async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
     links, clock, breakers = provider_chain("engine_one", ENGINES), Clock(), ProviderBreakers()
-    known = providers(a=[ProviderProblem("rate_limited", "HTTP 429", wait_s=30)], b=[["1"]])
+    known = providers(a=[ProviderProblem("rate_limited", "HTTP 429", retry_after_s=30)], b=[["1"]])
     await search_providers(links, known, QUERY, breakers, clock)
     clock.now += 29
     outcome = await search_providers(links, known, QUERY, breakers, clock)
@@ -221,20 +220,20 @@ async def test_a_limit_after_good_pages_keeps_the_rows_and_rests_the_provider() 
     clock, breakers = Clock(), ProviderBreakers()
     known = providers(a=[["1"], ProviderProblem("blocked", "captcha")])
     outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, breakers, clock)
-    assert (outcome.attempts[0].status, len(outcome.found)) == ("ok", 1)
+    assert (outcome.attempts[0].status, len(outcome.results)) == ("ok", 1)
     assert breakers.state("a").circuit.remaining_s(clock.now) > 0
 
 
 async def test_the_last_page_is_the_last_request() -> None:
     class Once(Programmed):
-        async def page(self, query: SearchQuery, number: int) -> ResultPage:
-            return ResultPage((await super().page(query, number)).found, more=False)
+        async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
+            return ResultPage((await super().fetch_page(query, number)).results, has_more=False)
 
     once = Once("a", [["1"], ["2"]])
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], {"a": once}, QUERY, ProviderBreakers()
     )
-    assert (len(outcome.found), once.asked) == (1, [1])
+    assert (len(outcome.results), once.asked) == (1, [1])
 
 
 async def test_the_log_says_that_a_provider_rests_and_recovers(

@@ -21,9 +21,9 @@ from webdata_nb.service.search import catalog
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog, SearchSettings
 from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers
-from webdata_nb.service.search.providers import endpoint
+from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.search.providers.base import ResultPage, SearchProvider, SearchQuery
-from webdata_nb.service.search.providers.endpoint import ProviderQueues
+from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.web import fetch
 from webdata_nb.service.web.addresses import is_local_host
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -86,7 +86,7 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
     access = Access(url=stub.on(site), key=KEY if stub.keyed else None)
     policy = EgressPolicy("local")
     async with Fetcher(policy, user_agent="webdata-test/1") as fetcher:
-        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open(
+        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
             [ChainLink("engine_one", stub.name)], SearchSettings({}, {stub.name: access}), fetcher
         )
         yield Bench(stub, opened[stub.name], ProviderBreakers())
@@ -95,7 +95,7 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
 class _Nobody:
     name = identity = "local"
 
-    async def page(self, query: SearchQuery, number: int) -> ResultPage:
+    async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         raise AssertionError((query, number))
 
 
@@ -108,9 +108,9 @@ async def test_results_come_in_organic_order_with_their_own_addresses(bench: Ben
     outcome = await bench.search()
     [attempt] = outcome.attempts
     assert (attempt.provider, attempt.status) == (bench.stub.name, "ok"), attempt.detail
-    assert [found.url for found in outcome.found] == [address(bench, one) for one in results(7)]
-    assert [found.title for found in outcome.found] == [f"Title {n} & more" for n in range(1, 8)]
-    assert [found.snippet for found in outcome.found] == [f"Snippet of {n}" for n in range(1, 8)]
+    assert [found.url for found in outcome.results] == [address(bench, one) for one in results(7)]
+    assert [found.title for found in outcome.results] == [f"Title {n} & more" for n in range(1, 8)]
+    assert [found.snippet for found in outcome.results] == [f"Snippet of {n}" for n in range(1, 8)]
 
 
 def address(bench: Bench, result: Any) -> str:
@@ -123,17 +123,17 @@ async def test_as_many_as_wanted_over_as_many_pages_as_it_takes(bench: Bench) ->
     for wanted in (1, 10, 50):
         outcome = await bench.search(replace(QUERY, num_results=wanted))
         expected = min(wanted, MOST.get(bench.stub.name, wanted))
-        assert [found.url for found in outcome.found] == [
+        assert [found.url for found in outcome.results] == [
             address(bench, one) for one in results(expected)
         ]
-        assert len({result_key(found.url) for found in outcome.found}) == expected
+        assert len({result_key(found.url) for found in outcome.results}) == expected
 
 
 @each
 async def test_a_provider_that_has_fewer_gives_them_all_and_ends(bench: Bench) -> None:
     bench.stub.served = results(23)
     outcome = await bench.search(replace(QUERY, num_results=50))
-    assert len(outcome.found) == min(23, MOST.get(bench.stub.name, 23))
+    assert len(outcome.results) == min(23, MOST.get(bench.stub.name, 23))
     assert len(bench.stub.asked) <= 9  # Startpage is asked for a token before each page
 
 
@@ -231,14 +231,14 @@ async def test_an_answer_that_is_cut_off_is_an_error(bench: Bench) -> None:
 
 @each
 async def test_an_answer_that_is_too_large_is_an_error(bench: Bench) -> None:
-    body = b" " * (endpoint.LIMITS.wire_bytes + 1)
+    body = b" " * (http_provider.LIMITS.wire_bytes + 1)
     bench.stub.other = lambda _asked: web.Response(body=body, content_type="application/json")
     assert await bench.status() == ("error", "the answer is too large")
 
 
 @each
 async def test_a_slow_provider_is_a_timeout(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(http_provider, "REQUEST_TIMEOUT_S", 0.2)
 
     async def slow(_request: web.BaseRequest) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -280,7 +280,7 @@ async def test_rows_without_an_address_and_unknown_fields_do_no_harm(bench: Benc
     if bench.stub.name == "mediawiki":
         bench.stub.served.pop(1)
     outcome = await bench.search()
-    assert [found.url for found in outcome.found] == [
+    assert [found.url for found in outcome.results] == [
         address(bench, one) for one in (good[0], *results(2, first=5))
     ]
 
@@ -397,7 +397,9 @@ async def test_a_wrong_key_is_told_as_that(bench: Bench, site: Site) -> None:
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
         choice = SearchSettings({}, {bench.stub.name: access})
         link = ChainLink("engine_one", bench.stub.name)
-        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], choice, fetcher)
+        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+            [link], choice, fetcher
+        )
         outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
     assert outcome.attempts[0].status == "auth"
     assert opened[bench.stub.name].identity != bench.provider.identity
@@ -436,7 +438,9 @@ async def test_a_wiki_is_asked_in_the_language_of_the_query(bench: Bench, site: 
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
         link = ChainLink("engine_one", "mediawiki")
         chosen = SearchSettings({}, {"mediawiki": access})
-        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, fetcher)
+        opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+            [link], chosen, fetcher
+        )
         await search_providers([link], opened, replace(QUERY, language="pt-BR"), ProviderBreakers())
     assert bench.asked["x"] == "pt"
 
@@ -498,7 +502,9 @@ async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Sit
             ("http://169.254.169.254/latest", "error"),
         ):
             chosen = SearchSettings({}, {"searxng": Access(url=url)})
-            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, apis)
+            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+                [link], chosen, apis
+            )
             outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
             assert outcome.attempts[0].status == status
 
@@ -513,7 +519,9 @@ async def test_an_instance_nearby_is_asked_without_the_proxy(stub: Stub, site: S
         Fetcher(policy, user_agent="t") as near,
     ):
         for direct, status in ((None, "error"), (near, "ok")):
-            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open([link], chosen, far, direct)
+            opened = ProviderCatalog(_Nobody(), ProviderQueues()).open_providers(
+                [link], chosen, far, direct
+            )
             outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
             assert outcome.attempts[0].status == status
 

@@ -44,10 +44,10 @@ def test_what_makes_two_urls_one_result(one: str, other: str, same: bool) -> Non
 def test_ranking_keeps_the_first_of_each_in_order_and_stops_when_full() -> None:
     ranking = Ranking(3)
     assert ranking.add([found("http://x/a"), found("http://x/a/"), found("http://x/b")]) == 2
-    assert not ranking.full
+    assert not ranking.is_full
     assert ranking.add([found("http://x/b"), found("http://x/c"), found("http://x/d")]) == 1
-    assert ranking.full
-    assert [result.url for result in ranking.found] == ["http://x/a", "http://x/b", "http://x/c"]
+    assert ranking.is_full
+    assert [result.url for result in ranking.results] == ["http://x/a", "http://x/b", "http://x/c"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_advertisements_and_redirectors_take_no_rank() -> None:
             found("https://x.test/b"),
         ]
     )
-    assert [result.url for result in ranking.found] == ["https://x.test/a", "https://x.test/b"]
+    assert [result.url for result in ranking.results] == ["https://x.test/a", "https://x.test/b"]
 
 
 PARTS = st.text(st.sampled_from("abcXYZ019~-._ %&=+#?/é日"), max_size=20)

@@ -1,4 +1,4 @@
-"""Which providers there are, which of them each engine asks, and what one lacks."""
+"""Lists the search providers, the engines that use them, and their settings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.search.chain import ChainLink
-from webdata_nb.service.search.index_groups import LOCAL
+from webdata_nb.service.search.chain import LOCAL, ChainLink
 from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.api import SearchApi
 from webdata_nb.service.search.providers.base import SearchProvider
 from webdata_nb.service.search.providers.brave import Brave
 from webdata_nb.service.search.providers.ddgs import DdgsApi, DdgsProvider
-from webdata_nb.service.search.providers.endpoint import HttpProvider, ProviderQueues
 from webdata_nb.service.search.providers.exa import Exa
+from webdata_nb.service.search.providers.http_provider import HttpProvider, ProviderQueues
 from webdata_nb.service.search.providers.marginalia import Marginalia
 from webdata_nb.service.search.providers.mediawiki import Mediawiki
 from webdata_nb.service.search.providers.mojeek import Mojeek
@@ -41,8 +40,8 @@ _SEARCH_APIS: Final[tuple[SearchApi, ...]] = (
     *(DdgsApi(backend) for backend in ddgs.BACKENDS),
 )
 APIS: Final = {api.name: api for api in _SEARCH_APIS}
-# An engine stands for an index: Google's, Brave's and Bing's, independent ones. A source that
-# knows nothing but an encyclopaedia is never first, and the pages crawled here come last.
+# Each engine prefers one index: Google's, those of Brave and Bing, or independent ones. An
+# encyclopaedia is never first, and the account's own pages are last.
 DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
     "engine_one": (
         "searxng",
@@ -79,39 +78,39 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """One entry of an engine's list; `why` says what an unusable one lacks."""
+    """One entry of an engine's list; `problem` says what an unusable provider lacks."""
 
     engine: str
     position: int
     provider: str
-    why: str = ""
+    problem: str = ""
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked."""
-        return not self.why
+        """Whether the provider can be used."""
+        return not self.problem
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What settings say of search: lists by engine, and the providers' addresses and keys."""
+    """Settings of search: provider lists by engine, and the providers' URLs and keys."""
 
     engines: Mapping[str, Sequence[str]]
     access: Mapping[str, Access]
 
-    def of(self, provider: str) -> Access:
-        """Return a provider's settings; variables have no dot in their names."""
+    def access_to(self, provider: str) -> Access:
+        """Return URL and key of a provider; environment variables have `_` instead of a dot."""
         return self.access.get(provider) or self.access.get(provider.replace(".", "_"), Access())
 
     def entries(self) -> list[ProviderEntry]:
         """Return every entry of every engine. Raises `JobFailed` for an unknown name."""
-        extra = ddgs.is_installed()
+        has_ddgs = ddgs.is_installed()
         return [
             ProviderEntry(
                 engine,
                 position,
                 provider,
-                missing_setting(provider, self.of(provider), extra=extra),
+                missing_setting(provider, self.access_to(provider), has_ddgs=has_ddgs),
             )
             for engine in ENGINES
             for position, provider in enumerate(
@@ -121,7 +120,7 @@ class SearchSettings:
 
 
 def usable_providers(entries: Sequence[ProviderEntry]) -> dict[str, list[str]]:
-    """Return each engine's list without the entries that lack something."""
+    """Return each engine's list of usable providers."""
     lists: dict[str, list[str]] = {}
     for entry in entries:
         if entry.usable:
@@ -130,32 +129,32 @@ def usable_providers(entries: Sequence[ProviderEntry]) -> dict[str, list[str]]:
 
 
 def provider_summary(entries: Sequence[ProviderEntry]) -> dict[str, Any]:
-    """Return what a reply says of providers: whom a search could ask, and what others lack."""
-    whole = dict.fromkeys(entry.provider for entry in entries if entry.usable)
-    lacking = {entry.provider: entry.why for entry in entries if not entry.usable}
-    return {"providers_usable": list(whole), "providers_unusable": lacking}
+    """Return the members of a reply that list usable and unusable providers."""
+    usable = dict.fromkeys(entry.provider for entry in entries if entry.usable)
+    unusable = {entry.provider: entry.problem for entry in entries if not entry.usable}
+    return {"providers_usable": list(usable), "providers_unusable": unusable}
 
 
 def merge_settings(operator: SessionSettings, session: Mapping[str, Any]) -> SearchSettings:
-    """Lay a session's settings, as a job keeps them, over the operator's, name by name."""
-    told = SessionSettings.model_validate(
+    """Override the operator's settings by those of a session, name by name."""
+    session_settings = SessionSettings.model_validate(
         {name: session[name] for name in ("engines", "providers") if name in session}
     )
     engines: dict[str, Sequence[str]] = {}
-    for layer in (operator, told):
+    for layer in (operator, session_settings):
         engines.update({str(engine): names for engine, names in layer.engines.items()})
-    return SearchSettings(engines, {**operator.providers, **told.providers})
+    return SearchSettings(engines, {**operator.providers, **session_settings.providers})
 
 
-def missing_setting(provider: str, access: Access, *, extra: bool) -> str:
-    """Return what a provider lacks to be asked; empty where it lacks nothing."""
+def missing_setting(provider: str, access: Access, *, has_ddgs: bool) -> str:
+    """Return what a provider lacks, empty where it is usable."""
     if provider == LOCAL:
         return ""
     if provider not in APIS:
         known = ", ".join((*APIS, LOCAL))
         raise JobFailed(f"unknown search provider {provider!r}; known: {known}")
     api, variable = APIS[provider], provider.upper().replace(".", "_")
-    if isinstance(api, DdgsApi) and not extra:
+    if isinstance(api, DdgsApi) and not has_ddgs:
         return 'not installed: pip install "webdata_nb[search]"'
     if api.needs_key and not access.key:
         return f"no key: set WEBDATA_{variable}_KEY"
@@ -176,33 +175,33 @@ def _url_problem(url: str, variable: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProviderCatalog:
-    """The providers of this process, and the queues at them."""
+    """Creates the providers of this process, which share their queues."""
 
     local: SearchProvider
-    lines: ProviderQueues
+    queues: ProviderQueues
 
-    def open(
+    def open_providers(
         self,
         links: Sequence[ChainLink],
-        chosen: SearchSettings,
+        settings: SearchSettings,
         fetcher: Fetcher,
         near: Fetcher | None = None,
     ) -> dict[str, SearchProvider]:
-        """Return the providers that `links` name, each with its settings.
+        """Return the providers of `links` by name, each with its settings.
 
-        `near` goes without a proxy to those on this machine or in its network.
+        `near` is a fetcher without a proxy, for providers on this machine or in its network.
         """
-        opened: dict[str, SearchProvider] = {}
+        providers: dict[str, SearchProvider] = {}
         for name in (link.provider for link in links):
-            access = chosen.of(name)
+            access = settings.access_to(name)
             direct = near is not None and is_local_host(urlsplit(access.url or "").hostname or "")
-            opened[name] = self._open(name, access, near if direct and near else fetcher)
-        return opened
+            providers[name] = self._open(name, access, near if direct and near else fetcher)
+        return providers
 
     def _open(self, name: str, access: Access, fetcher: Fetcher) -> SearchProvider:
         if name == LOCAL:
             return self.local
         api = APIS[name]
         if isinstance(api, DdgsApi):
-            return DdgsProvider(api, access, fetcher, self.lines)
-        return HttpProvider(api, access, fetcher, self.lines)
+            return DdgsProvider(api, access, fetcher, self.queues)
+        return HttpProvider(api, access, fetcher, self.queues)

@@ -1,4 +1,4 @@
-"""The fallback chain: ask the requested engine's providers, then those of the others, in order."""
+"""Searches with a chain of providers: those of the requested engine, then those of the others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from webdata_nb.contract.choices import ENGINES
@@ -13,7 +14,6 @@ from webdata_nb.contract.replies import Attempt
 from webdata_nb.service.observability.logs import event
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.search.breaker import ProviderBreakers, ProviderState
-from webdata_nb.service.search.index_groups import LOCAL, REFUSALS, index_of
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
@@ -21,19 +21,36 @@ from webdata_nb.service.search.providers.base import (
     SearchQuery,
     SearchResult,
 )
+from webdata_nb.service.search.providers.ddgs import BACKENDS
 from webdata_nb.service.search.rank import Ranking
 
-# A provider that repeats itself is not asked for more pages than could ever be needed.
+# Bounds the pages of a provider that never reports its last page.
 MAX_PAGES: Final = 50
-# What a page of results may take: its request, and its place in the line at the provider.
+# For one page of results, including the wait in the provider's queue.
 PAGE_TIMEOUT_S: Final = 300.0
+
+LOCAL: Final = "local"
+"""The provider that searches the account's own pages, and says nothing about the web."""
+
+# The index that a provider shows, where several providers show the same one.
+INDEXES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "serper": "google",
+        "brave": "brave",
+        "mojeek": "mojeek",
+        **{f"ddgs.{backend}": index for backend, index in BACKENDS.items()},
+    }
+)
+# After these, other providers of the same index are skipped: using them would evade the refusal.
+# A wrong key, a timeout or an error concerns one provider only.
+REFUSALS: Final[frozenset[AttemptStatus]] = frozenset({"rate_limited", "blocked"})
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """One entry of a chain: a provider, and the engine that owns it here."""
+    """A provider of the chain, and the engine in whose list it stands first."""
 
     engine: str
     provider: str
@@ -41,27 +58,27 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """What the chain came to; `accepted` is None when no provider had a result.
+    """The outcome of a search; `accepted` is None when no provider had a result.
 
-    `failure` says why nobody could answer for the web: nobody could be asked, or every attempt was
-    in error but that at the local index, which knows no more than the account's own pages.
+    `failure` is set when no provider could search the web: none was usable, or all attempts except
+    that at the local index, which has only the account's own pages, had an error.
     """
 
     attempts: tuple[Attempt, ...]
     accepted: ChainLink | None = None
     fallback_used: bool = False
-    found: tuple[SearchResult, ...] = ()
+    results: tuple[SearchResult, ...] = ()
     failure: str | None = None
 
 
 def provider_chain(requested: str, engines: Mapping[str, Sequence[str]]) -> list[ChainLink]:
-    """Return the order in which providers are asked: no provider twice."""
+    """Return the order of the providers, each of them once."""
     order = [requested, *(engine for engine in ENGINES if engine != requested)]
-    owners: dict[str, str] = {}
+    engine_of: dict[str, str] = {}
     for engine in order:
         for provider in engines.get(engine, ()):
-            owners.setdefault(provider, engine)
-    return [ChainLink(engine, provider) for provider, engine in owners.items()]
+            engine_of.setdefault(provider, engine)
+    return [ChainLink(engine, provider) for provider, engine in engine_of.items()]
 
 
 async def search_providers(
@@ -71,38 +88,35 @@ async def search_providers(
     breakers: ProviderBreakers,
     clock: Clock = time.monotonic,
 ) -> SearchOutcome:
-    """Ask along the chain until one provider has results; accept that provider's alone.
+    """Request results along the chain until one provider has some; accept those alone.
 
-    `links` are the usable entries. One that rests after a failure is not asked; its entry in the
-    chain repeats why. Nor is one that shows the index of another that has just refused: whoever
-    was told to wait does not try the next door of the same house.
+    A provider with an open circuit is skipped, and so is one that shows the index of a provider
+    that has just refused. The attempts list skipped providers with the reason.
     """
     attempts: list[Attempt] = []
-    refused: dict[str, Attempt] = {}
+    refusal_by_index: dict[str, Attempt] = {}
     for number, link in enumerate(links):
-        index = index_of(link.provider)
-        if (relative := refused.get(index)) is not None:
-            attempts.append(_spared(link, relative))
+        index = INDEXES.get(link.provider, link.provider)
+        if (refusal := refusal_by_index.get(index)) is not None:
+            attempts.append(_skipped_attempt(link, refusal))
             continue
         attempt, ranking, blamed = await _attempt(providers[link.provider], query, breakers, clock)
         attempts.append(attempt)
-        if ranking.found:
-            return SearchOutcome(tuple(attempts), link, number > 0, tuple(ranking.found))
+        if ranking.results:
+            return SearchOutcome(tuple(attempts), link, number > 0, tuple(ranking.results))
         if blamed and attempt.status in REFUSALS:
-            refused[index] = attempt
-    of_web = [attempt for attempt in attempts if attempt.provider != LOCAL]
-    failed = all(attempt.status != "empty" for attempt in of_web or attempts)
-    return SearchOutcome(tuple(attempts), failure=_why(attempts) if failed else None)
+            refusal_by_index[index] = attempt
+    web_attempts = [attempt for attempt in attempts if attempt.provider != LOCAL]
+    failed = all(attempt.status != "empty" for attempt in web_attempts or attempts)
+    return SearchOutcome(tuple(attempts), failure=_failure_message(attempts) if failed else None)
 
 
-def _spared(link: ChainLink, relative: Attempt) -> Attempt:
-    """Return the entry of a provider that is not asked, for the sake of a relative's refusal."""
-    detail = f"not asked: {relative.provider}, which shows the same index, was {relative.status}"
-    return Attempt(provider=link.provider, status=relative.status, detail=detail)
+def _skipped_attempt(link: ChainLink, refusal: Attempt) -> Attempt:
+    detail = f"not asked: {refusal.provider}, which shows the same index, was {refusal.status}"
+    return Attempt(provider=link.provider, status=refusal.status, detail=detail)
 
 
-def _why(attempts: Sequence[Attempt]) -> str:
-    """Say who was asked and what came of it, and where to look."""
+def _failure_message(attempts: Sequence[Attempt]) -> str:
     if not attempts:
         return "no search provider is usable; `webdata doctor` says what each one is missing"
     tried = ", ".join(
@@ -115,27 +129,32 @@ def _why(attempts: Sequence[Attempt]) -> str:
 async def _attempt(
     provider: SearchProvider, query: SearchQuery, breakers: ProviderBreakers, clock: Clock
 ) -> tuple[Attempt, Ranking, bool]:
-    """Ask one provider; tell also whether the outcome says something about the provider."""
+    """Use one provider; the flag tells whether the outcome says something about the provider."""
     ranking = Ranking(query.num_results)
     before = breakers.state(provider.identity, query.account_id, clock())
     if (open_s := before.circuit.remaining_s(clock())) > 0:
         detail = f"not asked: it rests for {open_s:.0f} s more"
-        return _entry(provider, before.status, ranking, 0.0, detail), ranking, True
-    began = clock()
-    problem = await _collect(provider, query, ranking)
-    status: AttemptStatus = "ok" if ranking.found else "empty"
+        return _new_attempt(provider, before.status, ranking, 0.0, detail), ranking, True
+    started_at = clock()
+    problem = await _collect_pages(provider, query, ranking)
+    status: AttemptStatus = "ok" if ranking.results else "empty"
     blamed = problem is None or problem.blames_provider
     if blamed:
-        met = status if problem is None else problem.status
-        wait_s = None if problem is None else problem.wait_s
-        breakers.record(provider.identity, met, clock(), wait_s, account_id=query.account_id)
+        breakers.record(
+            provider.identity,
+            status if problem is None else problem.status,
+            clock(),
+            None if problem is None else problem.retry_after_s,
+            account_id=query.account_id,
+        )
         after = breakers.state(provider.identity, query.account_id, clock())
         _log_change(provider, query.account_id, before, after, clock())
-    if problem is not None and not ranking.found:
-        # Results of earlier pages stand: ranks that were collected are good ranks.
+    if problem is not None and not ranking.results:
+        # A problem on a later page does not invalidate the ranks of the earlier pages.
         status = problem.status
     detail = "" if problem is None else str(problem)
-    return _entry(provider, status, ranking, clock() - began, detail), ranking, blamed
+    elapsed_s = clock() - started_at
+    return _new_attempt(provider, status, ranking, elapsed_s, detail), ranking, blamed
 
 
 def _log_change(
@@ -165,29 +184,29 @@ def _log_change(
         )
 
 
-async def _collect(
+async def _collect_pages(
     provider: SearchProvider, query: SearchQuery, ranking: Ranking
 ) -> ProviderProblem | None:
-    """Page within one provider until there is enough; return what stopped it, if anything did."""
+    """Request pages until there are enough results; return the problem that ended it, if any."""
     try:
         for number in range(1, MAX_PAGES + 1):
             with waiting_for(f"the search provider {provider.name}", PAGE_TIMEOUT_S):
-                page = await provider.page(query, number)
-            new = ranking.add(page.found)
-            if ranking.full or not new or not page.more:
+                page = await provider.fetch_page(query, number)
+            added = ranking.add(page.results)
+            if ranking.is_full or not added or not page.has_more:
                 break
     except ProviderProblem as problem:
         return problem
     return None
 
 
-def _entry(
+def _new_attempt(
     provider: SearchProvider, status: AttemptStatus, ranking: Ranking, elapsed_s: float, detail: str
 ) -> Attempt:
     return Attempt(
         provider=provider.name,
         status=status,
-        results_count=len(ranking.found),
+        results_count=len(ranking.results),
         elapsed_ms=round(elapsed_s * 1000, 3),
         detail=detail or None,
     )

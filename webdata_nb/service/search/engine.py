@@ -1,9 +1,9 @@
-"""The search engine of a job: discover once, keep the ranks, then scrape the pages."""
+"""Runs a search job: ranks the results of a provider once, then scrapes their pages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from webdata_nb.service.pages.render_options import look_of, markdown_mode, page
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
-    ChainLink,
     SearchOutcome,
     provider_chain,
     search_providers,
@@ -33,32 +32,37 @@ MAX_CONCURRENT_PAGES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class SearchResources:
-    """What a search works with; `sources` are the entries of all engines, unusable ones too."""
+    """What a search works with.
+
+    `entries` are the provider lists of all engines, with unusable providers. `providers` are the
+    usable ones by name.
+    """
 
     visitor: Visitor
-    sources: Sequence[ProviderEntry]
-    open: Callable[[Sequence[ChainLink]], Mapping[str, SearchProvider]]
+    entries: Sequence[ProviderEntry]
+    providers: Mapping[str, SearchProvider]
     breakers: ProviderBreakers
     extractor: Extractor | None = None
 
 
-async def run(context: JobContext, request: SearchRequest, tools: SearchResources) -> Batch:
-    """Search to the end; return what is left to write. Raises `JobFailed`, `LeaseLost`."""
-    search = _SearchRun(context, request, tools)
-    rest = await search.discover()
+async def run(context: JobContext, request: SearchRequest, resources: SearchResources) -> Batch:
+    """Search to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
+    search = _SearchRun(context, request, resources)
+    last_batch = await search.find_results()
     if request.formats:
-        await search.scrape()
-    return rest
+        await search.scrape_pages()
+    return last_batch
 
 
 class _SearchRun:
     """One attempt at one search."""
 
-    def __init__(self, context: JobContext, request: SearchRequest, tools: SearchResources) -> None:
-        self._context, self._request, self._tools = context, request, tools
-        self._waiting: dict[int, SearchResult] = {}
+    def __init__(
+        self, context: JobContext, request: SearchRequest, resources: SearchResources
+    ) -> None:
+        self._context, self._request, self._resources = context, request, resources
+        self._unscraped: dict[int, SearchResult] = {}
         self._total = 0
-        self._extractor = tools.extractor
         self._look = look_of(
             request.formats,
             request.format_options,
@@ -71,39 +75,34 @@ class _SearchRun:
             markdown_mode=markdown_mode(request.format_options),
             facts=frozenset({"metadata"}),
         )
-        extractor = self._extractor
+        self._extractor = extractor = resources.extractor
         self._options = options if extractor is None else extractor.scrape_options(options)
 
-    async def discover(self) -> Batch:
-        """Rank the results, or find those of an earlier attempt; return what is left to write."""
-        stored = await self._context.journal()
-        if not stored:
-            return await self._rank()
-        self._total = len(stored)
-        for entry in stored:
+    async def find_results(self) -> Batch:
+        """Rank the results, or load those of an earlier attempt; return what is not yet stored."""
+        entries = await self._context.journal()
+        if not entries:
+            return await self._search()
+        self._total = len(entries)
+        for entry in entries:
             journal = orjson.loads(entry.journal)
             if not journal["done"]:
-                self._waiting[entry.ordinal] = SearchResult(**journal["found"])
+                self._unscraped[entry.ordinal] = SearchResult(**journal["found"])
         return EMPTY_BATCH
 
-    async def scrape(self) -> None:
-        """Visit every result page that is still without its formats."""
-        turns = asyncio.Semaphore(MAX_CONCURRENT_PAGES)
-
-        async def one(ordinal: int, found: SearchResult) -> None:
-            async with turns:
-                await self._visit(ordinal, found)
-
+    async def scrape_pages(self) -> None:
+        """Scrape the result pages that have no formats yet."""
+        slots = asyncio.Semaphore(MAX_CONCURRENT_PAGES)
         try:
             async with asyncio.TaskGroup() as group:
-                for ordinal, found in list(self._waiting.items()):
-                    group.create_task(one(ordinal, found))
+                for ordinal, result in list(self._unscraped.items()):
+                    group.create_task(self._scrape_page(ordinal, result, slots))
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
 
-    async def _rank(self) -> Batch:
-        request = self._request
-        links = provider_chain(request.engine, usable_providers(self._tools.sources))
+    async def _search(self) -> Batch:
+        request, resources = self._request, self._resources
+        links = provider_chain(request.engine, usable_providers(resources.entries))
         query = SearchQuery(
             text=request.query,
             num_results=request.num_results,
@@ -112,93 +111,93 @@ class _SearchRun:
             safe_search=request.safe_search,
             account_id=self._context.job.account_id,
         )
-        providers = self._tools.open(links)
-        outcome = await search_providers(links, providers, query, self._tools.breakers)
-        ranked = self._ranked(outcome)
-        if not self._request.formats and outcome.failure is None:
-            return ranked  # nothing follows: the job's end is written with it, in one transaction
-        # Visible before any page is fetched; the ranks never change again.
-        await self._context.commit(ranked)
+        outcome = await search_providers(links, resources.providers, query, resources.breakers)
+        batch = self._results_batch(outcome)
+        if not request.formats and outcome.failure is None:
+            return batch  # the job ends here: its end is stored in the same transaction
+        # The results are visible before any page is fetched. Their ranks never change.
+        await self._context.commit(batch)
         if outcome.failure is not None:
             raise JobFailed(outcome.failure)
         return EMPTY_BATCH
 
-    def _ranked(self, outcome: SearchOutcome) -> Batch:
-        self._total = len(outcome.found)
+    def _results_batch(self, outcome: SearchOutcome) -> Batch:
+        self._total = len(outcome.results)
         done = not self._request.formats
-        self._waiting = {} if done else dict(enumerate(outcome.found))
+        self._unscraped = {} if done else dict(enumerate(outcome.results))
+        content = {"success": True, "scraped": False}
         return Batch(
             entries=tuple(
-                self._row(ordinal, found, {"success": True, "scraped": False}, done=done)
-                for ordinal, found in enumerate(outcome.found)
+                self._entry(ordinal, result, content, done=done)
+                for ordinal, result in enumerate(outcome.results)
             ),
             total=self._total,
             completed=self._total if done else 0,
-            outcome={**_summary(outcome), **provider_summary(self._tools.sources)},
+            outcome={**_chain_summary(outcome), **provider_summary(self._resources.entries)},
         )
 
-    async def _visit(self, ordinal: int, found: SearchResult) -> None:
+    async def _scrape_page(
+        self, ordinal: int, result: SearchResult, slots: asyncio.Semaphore
+    ) -> None:
         errand = Errand(
-            found.url,
+            result.url,
             self._options,
             headers=self._request.headers or {},
             cookies=self._request.cookies or {},
             outlinks=False,
             look=self._look,
         )
-        visit = await self._tools.visitor.visit(errand)
-        del self._waiting[ordinal]
-        reason = "fetched" if visit.error is None else f"failed:{visit.error.kind}"
-        page = await self._page(visit)
-        await self._context.commit(
-            Batch(
-                updates=(self._row(ordinal, found, page, done=True),),
-                url_outcomes=(UrlOutcome(found.url, reason),),
-                completed=self._total - len(self._waiting),
+        async with slots:
+            visit = await self._resources.visitor.visit(errand)
+            del self._unscraped[ordinal]
+            content = await self._content(visit)
+            outcome = "fetched" if visit.error is None else f"failed:{visit.error.kind}"
+            await self._context.commit(
+                Batch(
+                    updates=(self._entry(ordinal, result, content, done=True),),
+                    url_outcomes=(UrlOutcome(result.url, outcome),),
+                    completed=self._total - len(self._unscraped),
+                )
             )
-        )
 
-    async def _page(self, visit: Visit) -> dict[str, Any]:
-        """Return what scraping adds to an item; a page that failed leaves the others untouched."""
+    async def _content(self, visit: Visit) -> dict[str, Any]:
+        """Return the members that scraping adds to a result."""
         scraped = visit.scraped
         if scraped is None:
             return {"success": False, "scraped": False, "error": str(visit.error)}
         content = {**scraped.formats, "metadata": scraped.metadata}
         if self._extractor is not None:
-            asked = self._request.formats
-            content = await self._extractor.apply(scraped.formats, scraped.metadata, asked)
+            content = await self._extractor.apply(
+                scraped.formats, scraped.metadata, self._request.formats
+            )
         return {"success": "error" not in content, "scraped": True, **content}
 
-    def _row(
-        self, ordinal: int, found: SearchResult, page: dict[str, Any], *, done: bool
+    def _entry(
+        self, ordinal: int, result: SearchResult, content: dict[str, Any], *, done: bool
     ) -> JournalEntry:
-        item = {
+        found = {"url": result.url, "title": result.title, "snippet": result.snippet}
+        row = {
             "id": f"{self._context.job.id}-{ordinal + 1}",
-            "url": found.url,
+            "url": result.url,
             "rank": ordinal + 1,
-            "title": found.title,
-            "snippet": found.snippet,
-            **page,
+            "title": result.title,
+            "snippet": result.snippet,
+            **content,
         }
-        journal = {
-            "done": done,
-            "success": page["success"],
-            "found": {"url": found.url, "title": found.title, "snippet": found.snippet},
-        }
+        journal = {"done": done, "success": content["success"], "found": found}
+        is_extracted = bool(content.get("extract"))
         return JournalEntry(
             ordinal,
-            found.url,
-            page["success"] or page["scraped"],
+            result.url,
+            content["success"] or content["scraped"],
             orjson.dumps(journal),
-            orjson.dumps(item),
+            orjson.dumps(row),
             position=ordinal,
-            charged=result_operations(extracted=bool(page.get("extract")))
-            if page["scraped"]
-            else (),
+            charged=result_operations(extracted=is_extracted) if content["scraped"] else (),
         )
 
 
-def _summary(outcome: SearchOutcome) -> dict[str, Any]:
+def _chain_summary(outcome: SearchOutcome) -> dict[str, Any]:
     accepted = outcome.accepted
     return {
         "engine_used": accepted and accepted.engine,

@@ -1,4 +1,4 @@
-"""Organic rank: which URLs are one result, and in which order. Pure."""
+"""Ranks organic results: unwraps redirect links, drops advertisements and duplicates. Pure."""
 
 from __future__ import annotations
 
@@ -12,43 +12,40 @@ from webdata_nb.service.web.urls import canonical_url
 
 
 class Ranking:
-    """The unique results so far; a result's rank is its place, counted from 1."""
+    """Unique results in the order of the provider; the first has rank 1."""
 
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
-        self._known: set[str] = set()
-        self.found: list[SearchResult] = []
+    def __init__(self, max_results: int) -> None:
+        self._max_results = max_results
+        self._keys: set[str] = set()
+        self.results: list[SearchResult] = []
 
     @property
-    def full(self) -> bool:
-        """Whether enough unique results were collected."""
-        return len(self.found) >= self._wanted
+    def is_full(self) -> bool:
+        """Whether there are as many results as requested."""
+        return len(self.results) >= self._max_results
 
     def add(self, page: Iterable[SearchResult]) -> int:
-        """Append a provider's page in its order; return how many of it were new."""
-        before = len(self.found)
-        for result in self._fresh(page):
-            if self.full:
+        """Append the new results of a page; return their number."""
+        before = len(self.results)
+        for result in self._new_results(page):
+            if self.is_full:
                 break
-            self.found.append(result)
-        return len(self.found) - before
+            self.results.append(result)
+        return len(self.results) - before
 
-    def _fresh(self, page: Iterable[SearchResult]) -> Iterator[SearchResult]:
+    def _new_results(self, page: Iterable[SearchResult]) -> Iterator[SearchResult]:
         for result in page:
             url = organic_url(result.url)
             if url is None:
                 continue
             key = result_key(url)
-            if key not in self._known:
-                self._known.add(key)
+            if key not in self._keys:
+                self._keys.add(key)
                 yield SearchResult(url, result.title, result.snippet)
 
 
 def organic_url(url: str) -> str | None:
-    """Return the canonical URL that a result's link leads to.
-
-    None for an advertisement, and for what is no web address.
-    """
+    """Return the canonical URL of a result; None for an advertisement or an invalid URL."""
     target = unwrap_redirect(url.strip())
     if target is None:
         return None

@@ -1,7 +1,6 @@
-"""Links of result pages that only lead on: to the result itself, or to an advertiser. Pure.
+"""Unwraps the redirect links of search pages, and recognizes advertisements. Pure.
 
-Only patterns that are known, of hosts that are known: a page that happens to have a parameter
-`url` stays what it is.
+Only known patterns of known hosts are unwrapped: another page may have a parameter `url` as well.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ _DUCKDUCKGO: Final = re.compile(r"(?:(?:html|lite|www)\.)?duckduckgo\.com")
 _YAHOO: Final = re.compile(r"(?:[a-z.]+\.)?r\.search\.yahoo\.com")
 _YAHOO_TARGET: Final = re.compile(r"/RU=([^/]+)(?:/|$)")
 TargetReader = Callable[[SplitResult], str | None]
-# A redirector may wrap another one (Yahoo wraps Bing); nobody wraps deeper.
-_DEPTH: Final = 3
+# A redirect link may contain another one (Yahoo wraps Bing).
+_MAX_DEPTH: Final = 3
 
 
 def unwrap_redirect(url: str) -> str | None:
-    """Return where a result's link leads; None for an advertisement, and for one that hides it.
+    """Return the target of a result's link; None for an advertisement or an encrypted target.
 
     Examples
     --------
-    >>> destination("https://duckduckgo.com/l/?uddg=https%3A%2F%2Fexample.com%2F&rut=1")
+    >>> unwrap_redirect("https://duckduckgo.com/l/?uddg=https%3A%2F%2Fexample.com%2F&rut=1")
     'https://example.com/'
-    >>> destination("https://www.bing.com/aclick?ld=e8") is None
+    >>> unwrap_redirect("https://www.bing.com/aclick?ld=e8") is None
     True
     """
-    for _ in range(_DEPTH):
-        if not _HINT.search(url):
+    for _ in range(_MAX_DEPTH):
+        if not _HOST_HINT.search(url):
             break
         parts = _split(url)
-        read = None if parts is None else _redirector(parts)
+        read = None if parts is None else _target_reader(parts)
         if parts is None or read is None:
             break
         target = read(parts)
@@ -55,18 +54,23 @@ def _split(url: str) -> SplitResult | None:
     return parts if parts.hostname else None
 
 
-def _redirector(parts: SplitResult) -> TargetReader | None:
-    """Return how to find what a link wraps; None where it wraps nothing."""
+def _target_reader(parts: SplitResult) -> TargetReader | None:
+    """Return the function that reads the target of a redirect link, None for another link."""
     host = parts.hostname or ""
     if not _HOSTS.fullmatch(host):
         return None
     return next(
-        (read for of, path, read in _KNOWN if of.fullmatch(host) and path.match(parts.path)), None
+        (
+            read
+            for known_host, path, read in _REDIRECTORS
+            if known_host.fullmatch(host) and path.match(parts.path)
+        ),
+        None,
     )
 
 
-def _nowhere(_parts: SplitResult) -> None:
-    """Where an advertisement leads."""
+def _no_target(_parts: SplitResult) -> None:
+    """Return None: advertisements have no target."""
 
 
 def _parameter(*names: str) -> TargetReader:
@@ -77,41 +81,41 @@ def _parameter(*names: str) -> TargetReader:
     return read
 
 
-def _bing(parts: SplitResult) -> str | None:
-    packed = parse_qs(parts.query).get("u", [""])[0]
-    if not packed.startswith("a1"):
+def _bing_target(parts: SplitResult) -> str | None:
+    encoded = parse_qs(parts.query).get("u", [""])[0]
+    if not encoded.startswith("a1"):
         return None
-    text = packed[2:]
+    text = encoded[2:]
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, ValueError):
         return None
 
 
-def _yahoo(parts: SplitResult) -> str | None:
+def _yahoo_target(parts: SplitResult) -> str | None:
     found = _YAHOO_TARGET.search(parts.path)
     return None if found is None else unquote(found[1])
 
 
-# Most addresses name nobody who has a redirector, and one look says so.
-_HINT: Final = re.compile(
+# Rules out most URLs with a single search.
+_HOST_HINT: Final = re.compile(
     r"google|doubleclick\.net|bing\.com|duckduckgo\.com|yahoo\.com|brave\.com", re.IGNORECASE
 )
 _HOSTS: Final = re.compile(
     r"(?:[a-z.]+\.)?(?:google\.[a-z.]+|googleadservices\.com|doubleclick\.net|bing\.com"
     r"|duckduckgo\.com|search\.yahoo\.com|search\.brave\.com)"
 )
-# The first that fits counts: advertisements come before the host's other links.
-_KNOWN: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], TargetReader], ...]] = (
-    (_GOOGLE, re.compile(r"/(?:pagead/)?aclk$"), _nowhere),
-    (re.compile(r"(?:www\.)?googleadservices\.com"), re.compile(""), _nowhere),
-    (re.compile(r"ad\.doubleclick\.net"), re.compile(""), _nowhere),
+# The first match counts, so advertisements precede a host's other links.
+_REDIRECTORS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], TargetReader], ...]] = (
+    (_GOOGLE, re.compile(r"/(?:pagead/)?aclk$"), _no_target),
+    (re.compile(r"(?:www\.)?googleadservices\.com"), re.compile(""), _no_target),
+    (re.compile(r"ad\.doubleclick\.net"), re.compile(""), _no_target),
     (_GOOGLE, re.compile(r"/url$"), _parameter("q", "url")),
-    (_BING, re.compile(r"/acl(?:ic)?k$"), _nowhere),
-    (_BING, re.compile(r"/ck/a$"), _bing),
-    (_DUCKDUCKGO, re.compile(r"/y\.js$"), _nowhere),
+    (_BING, re.compile(r"/acl(?:ic)?k$"), _no_target),
+    (_BING, re.compile(r"/ck/a$"), _bing_target),
+    (_DUCKDUCKGO, re.compile(r"/y\.js$"), _no_target),
     (_DUCKDUCKGO, re.compile(r"/l/?$"), _parameter("uddg")),
-    (_YAHOO, re.compile(r"/cbclk"), _nowhere),
-    (_YAHOO, re.compile(""), _yahoo),
-    (re.compile(r"search\.brave\.com"), re.compile(r"/a/redirect$"), _nowhere),
+    (_YAHOO, re.compile(r"/cbclk"), _no_target),
+    (_YAHOO, re.compile(""), _yahoo_target),
+    (re.compile(r"search\.brave\.com"), re.compile(r"/a/redirect$"), _no_target),
 )

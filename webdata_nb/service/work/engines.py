@@ -34,7 +34,7 @@ from webdata_nb.service.search.catalog import (
 )
 from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.providers import ddgs
-from webdata_nb.service.search.providers.endpoint import provider_identity
+from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import Batch
@@ -229,10 +229,10 @@ class JobEngines:
         chosen = merge_settings(self.operator_settings, session)
         entries = tuple(chosen.entries())
         links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
-        providers = self.catalog.open(links, chosen, route.api_fetcher, route.nearby_api_fetcher)
-        return search.SearchResources(
-            route.visitor, entries, lambda _links: providers, self.breakers
+        providers = self.catalog.open_providers(
+            links, chosen, route.api_fetcher, route.nearby_api_fetcher
         )
+        return search.SearchResources(route.visitor, entries, providers, self.breakers)
 
     def _extractor(
         self, extract: Extract | None, session: Mapping[str, Any], route: EgressRoute
@@ -246,7 +246,7 @@ class JobEngines:
     def _engine_entry(
         self, entry: ProviderEntry, chosen: SearchSettings, now: float
     ) -> EngineEntry:
-        name = provider_identity(entry.provider, chosen.of(entry.provider))
+        name = provider_identity(entry.provider, chosen.access_to(entry.provider))
         state = self.breakers.state(name, current_account(), now)
         resting_s = state.circuit.remaining_s(now)
         return EngineEntry(
@@ -254,6 +254,6 @@ class JobEngines:
             position=entry.position,
             provider=entry.provider,
             usable=entry.usable,
-            why=entry.why or (f"rests after: {state.status}" if resting_s else None),
+            why=entry.problem or (f"rests after: {state.status}" if resting_s else None),
             resting_s=round(resting_s, 1),
         )

@@ -1,4 +1,4 @@
-"""What a provider's HTTP API is, as values: requests out, replies in. No I/O."""
+"""Defines HTTP APIs of search providers: building requests and parsing replies. Pure."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _TAGS: Final = re.compile(r"<[^<>]{0,500}>")
 class ApiRequest:
     """One request to a provider.
 
-    `by_query` says that the query chose the host, as a wiki's language does: then a host that does
-    not exist or has no such page is the query's fault.
+    `host_from_query` means that the host depends on the query, such as the language of a wiki. A
+    host that does not exist is then an error of the query.
     """
 
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
-    by_query: bool = False
+    host_from_query: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ApiReply:
-    """One answer; header names in lower case."""
+    """One reply; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -52,9 +52,9 @@ class ApiReply:
 
 
 class SearchApi(Protocol):
-    """One provider: how its requests are written and its replies read. Pure.
+    """The HTTP API of one provider.
 
-    `url` is its address, empty where the user has to name one.
+    `url` is its default URL, empty where the settings must name one.
     """
 
     name: str
@@ -62,61 +62,61 @@ class SearchApi(Protocol):
     needs_key: bool
     rate_limit: RateLimitPolicy
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
         """Return the request for page `number`; None where the provider has no such page.
 
-        Raises `QueryRefused` for a query that it does not take.
+        Raises `QueryRefused` for a query that the provider does not support.
         """
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """Read a good reply. Raises `ProviderProblem`, or what `parse_json` raises."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Parse a successful reply. Raises `ProviderProblem`."""
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """Return what an error reply means; None leaves it to the table of statuses."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Return the problem that a reply reports; None leaves it to `status_problem`."""
 
-    def interval_s(self, reply: ApiReply) -> float | None:
-        """Return the seconds between two requests, where the reply says how many are allowed."""
+    def parse_interval_s(self, reply: ApiReply) -> float | None:
+        """Return the seconds between two requests, where the reply states a rate limit."""
 
 
 class SearchApiDefaults:
-    """What most providers share."""
+    """What most providers have in common."""
 
     needs_key = False
     rate_limit = RateLimitPolicy()
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """See `SearchApi.problem`."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Return None: the HTTP status says it all."""
         _ = reply
         return None
 
-    def interval_s(self, reply: ApiReply) -> float | None:
-        """See `SearchApi.interval_s`."""
+    def parse_interval_s(self, reply: ApiReply) -> float | None:
+        """Return None: replies state no rate limit."""
         _ = reply
         return None
 
 
 def with_parameters(url: str, **parameters: str | int | None) -> str:
-    """Return `url` with these query parameters behind its own; None leaves one out."""
+    """Add query parameters to a URL, except those that are None."""
     parts = urlsplit(url)
-    given = urlencode({name: value for name, value in parameters.items() if value is not None})
-    query = "&".join(plain_text for plain_text in (parts.query, given) if plain_text)
+    added = urlencode({name: value for name, value in parameters.items() if value is not None})
+    query = "&".join(text for text in (parts.query, added) if text)
     return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
 
 
 def json_request(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> ApiRequest:
-    """Return a POST of a JSON body; None values are left out."""
-    given = {name: value for name, value in body.items() if value is not None}
-    typed = {**headers, "Content-Type": "application/json"}
-    return ApiRequest(url, "POST", typed, orjson.dumps(given))
+    """Return a POST request with a JSON body, without the values that are None."""
+    content = {name: value for name, value in body.items() if value is not None}
+    headers = {**headers, "Content-Type": "application/json"}
+    return ApiRequest(url, "POST", headers, orjson.dumps(content))
 
 
 def api_key(access: Access) -> str:
-    """Return the key; empty where none is set."""
+    """Return the key, empty where none is set."""
     return access.key or ""
 
 
 def parse_json(reply: ApiReply) -> Any:
-    """Return a reply's JSON. Raises `ProviderProblem` for anything else."""
+    """Parse a JSON reply. Raises `ProviderProblem` for any other content."""
     try:
         return orjson.loads(reply.body)
     except orjson.JSONDecodeError:
@@ -126,34 +126,34 @@ def parse_json(reply: ApiReply) -> Any:
         raise ProviderProblem("error", "the answer is no valid JSON") from None
 
 
-def parse_results(found: Any, *, url: str, title: str, snippet: str) -> tuple[SearchResult, ...]:
-    """Return the results of a list of objects, by the names of their fields.
+def parse_results(items: Any, *, url: str, title: str, snippet: str) -> tuple[SearchResult, ...]:
+    """Convert a list of objects into results, by the names of their members.
 
-    A row without an address is left out. Raises `ProviderProblem` where there is no list.
+    Objects without a URL are skipped. Raises `ProviderProblem` if `items` is no list.
     """
-    if not isinstance(found, list):
+    if not isinstance(items, list):
         raise unexpected_shape()
     return tuple(
-        SearchResult(str(row[url]), plain_text(row.get(title)), plain_text(row.get(snippet)))
-        for row in found
-        if isinstance(row, dict) and isinstance(row.get(url), str) and row[url]
+        SearchResult(item[url], plain_text(item.get(title)), plain_text(item.get(snippet)))
+        for item in items
+        if isinstance(item, dict) and isinstance(item.get(url), str) and item[url]
     )
 
 
 def member(value: Any, *names: str) -> Any:
-    """Return a nested member of a JSON object; None where a step is missing."""
+    """Return a nested member of a JSON object, None where a level is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def unexpected_shape() -> ProviderProblem:
-    """Return the problem of a reply that is JSON of another shape."""
+    """Return the problem of a JSON reply with an undocumented structure."""
     return ProviderProblem("error", "the answer has not the documented shape")
 
 
 def plain_text(value: Any) -> str:
-    """Return plain text on one line: marks of HTML and escapes undone."""
+    """Return text on one line, without HTML tags and character references."""
     if not isinstance(value, str):
         return ""
     if "<" in value:
@@ -163,7 +163,7 @@ def plain_text(value: Any) -> str:
     return " ".join(value.split())
 
 
-# What the statuses of HTTP mean where a provider says nothing else of them.
+# The meaning of HTTP statuses where a provider documents no other.
 PROBLEM_STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
     {
         202: "rate_limited",
@@ -177,20 +177,22 @@ PROBLEM_STATUSES: Final[Mapping[int, AttemptStatus]] = MappingProxyType(
     }
 )
 
-# How an API says that it does not take this one request. A wrong key has statuses of its own; the
-# providers that answer it in another way say so in `SearchApi.problem`.
-_QUERY_STATUSES: Final = frozenset({400, 413, 414, 422, 431})
+# An API rejects this one request. A wrong key has other statuses; `SearchApi.parse_problem`
+# recognizes exceptions.
+_QUERY_REFUSED_STATUSES: Final = frozenset({400, 413, 414, 422, 431})
 
 
-def status_problem(reply: ApiReply, *, keyed: bool, wait_s: float | None) -> ProviderProblem | None:
-    """Return what a status means; None for a good one."""
+def status_problem(
+    reply: ApiReply, *, needs_key: bool, retry_after_s: float | None
+) -> ProviderProblem | None:
+    """Return the problem that an HTTP status means, None for 200."""
     if reply.status == HTTPStatus.OK:
         return None
-    if reply.status in _QUERY_STATUSES:
+    if reply.status in _QUERY_REFUSED_STATUSES:
         return QueryRefused(f"HTTP {reply.status}: it does not take this query")
     status: AttemptStatus = PROBLEM_STATUSES.get(reply.status, "error")
-    if reply.status == HTTPStatus.FORBIDDEN and keyed:
+    if reply.status == HTTPStatus.FORBIDDEN and needs_key:
         status = "auth"
-    if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and wait_s is not None:
+    if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after_s is not None:
         status = "rate_limited"
-    return ProviderProblem(status, f"HTTP {reply.status}", wait_s=wait_s)
+    return ProviderProblem(status, f"HTTP {reply.status}", retry_after_s=retry_after_s)

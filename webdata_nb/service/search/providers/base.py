@@ -1,4 +1,4 @@
-"""What a search provider is asked, and what it answers."""
+"""Defines what search providers receive and return."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class SearchQuery:
     account_id: str
 
     @property
-    def tongue(self) -> str:
+    def language_code(self) -> str:
         """The language without its region or script, in lower case: `pt` of `pt-BR`."""
         return self.language.partition("-")[0].lower()
 
     @property
     def locale(self) -> str:
-        """Language and country as one tag, such as `en-US`; a region in the language stays."""
+        """Language and country as one tag, such as `en-US`; a region in the language is kept."""
         if self.country is None or "-" in self.language:
             return self.language
         return f"{self.language}-{self.country.upper()}"
@@ -34,7 +34,7 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One result; `url` is as the provider gave it."""
+    """One result; `url` is as the provider returned it."""
 
     url: str
     title: str
@@ -43,30 +43,40 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """One page of results in organic order; without `more` there is no use in asking on."""
+    """One page of results in organic order; `has_more` tells whether to request the next page."""
 
-    found: tuple[SearchResult, ...]
-    more: bool = True
+    results: tuple[SearchResult, ...]
+    has_more: bool = True
 
 
 class ProviderProblem(Exception):
-    """A provider could not answer; `status` is its entry in the fallback chain.
+    """A provider could not answer.
 
-    `wait_s` is how long the provider asked to be left alone, where it said so. The message never
-    repeats what the provider sent, which may hold the key. `blames_provider` tells whether the
-    breaker counts it: a problem of one query, or of our own queue, says nothing of the provider.
+    The message never quotes the provider's reply, which may contain the key.
+
+    Attributes
+    ----------
+    status
+        The status of the attempt in the fallback chain.
+    retry_after_s
+        The seconds for which the provider asked to be left alone, if it did.
+    blames_provider
+        Whether the circuit breaker counts it. A problem of one query, or of our own queue, says
+        nothing about the provider.
     """
 
     blames_provider = True
 
-    def __init__(self, status: AttemptStatus, message: str, *, wait_s: float | None = None) -> None:
+    def __init__(
+        self, status: AttemptStatus, message: str, *, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
-        self.wait_s = wait_s
+        self.retry_after_s = retry_after_s
 
 
 class QueryRefused(ProviderProblem):
-    """The provider does not take this query; another query may be answered."""
+    """The provider rejects this query; it may answer others."""
 
     blames_provider = False
 
@@ -75,7 +85,7 @@ class QueryRefused(ProviderProblem):
 
 
 class QueueFull(ProviderProblem):
-    """Too many of our own searches wait for this provider; it has not been asked."""
+    """Too many searches wait for this provider; no request was sent."""
 
     blames_provider = False
 
@@ -88,11 +98,11 @@ class SearchProvider(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which settings list it."""
+        """The name in settings."""
 
     @property
     def identity(self) -> str:
-        """Name, address and key in one hashed word: what rests together after a failure."""
+        """A hash of name, URL and key: the unit of queues and circuit breakers."""
 
-    async def page(self, query: SearchQuery, number: int) -> ResultPage:
+    async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         """Return page `number` (from 1). Raises `ProviderProblem`."""

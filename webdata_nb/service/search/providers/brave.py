@@ -1,4 +1,4 @@
-"""The Brave Search API: an index of its own."""
+"""Adapts the Brave Search API, which has an index of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COUNTRIES: Final = """
 AR AU AT BE BR CA CL CN DK FI FR DE HK IN ID IT JP KR MY MX NL NZ NO PH PL PT RU SA ZA ES SE CH TW
 TR GB US
 """
-# Its own codes where they are not the language's.
+# Brave's language codes where they differ from the ISO codes.
 _LANGUAGES: Final = {
     "ja": "jp",
     "zh": "zh-hans",
@@ -56,11 +56,11 @@ class Brave(SearchApiDefaults):
     name = "brave"
     url = "https://api.search.brave.com/res/v1/web/search"
     needs_key = True
-    # Until a reply has named the plan's own rate.
+    # Until a reply names the rate of the plan.
     rate_limit = RateLimitPolicy(interval_s=1.0)
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
-        """See `Api.exchange`. `offset` counts pages, not results."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+        """Build a GET request; `offset` counts pages, not results."""
         if number - 1 > MAX_OFFSET:
             return None
         if len(query.text) > MAX_CHARACTERS or len(query.text.split()) > MAX_WORDS:
@@ -74,7 +74,9 @@ class Brave(SearchApiDefaults):
             q=query.text,
             count=min(MAX_COUNT, query.num_results),
             offset=number - 1,
-            search_lang=_LANGUAGES.get(language, _LANGUAGES.get(query.tongue, query.tongue)),
+            search_lang=_LANGUAGES.get(
+                language, _LANGUAGES.get(query.language_code, query.language_code)
+            ),
             country=country if country in _COUNTRIES.split() else "ALL",
             safesearch="strict" if query.safe_search else "off",
             result_filter="web",
@@ -82,38 +84,42 @@ class Brave(SearchApiDefaults):
         )
         return ApiRequest(address, headers={"X-Subscription-Token": api_key(access)})
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`. Where nothing was found there is no `web` at all."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the web results; a reply without results has no member `web`."""
         _ = query
-        told = parse_json(reply)
-        if not isinstance(told, dict) or told.get("type") != "search":
+        data = parse_json(reply)
+        if not isinstance(data, dict) or data.get("type") != "search":
             raise unexpected_shape()
-        listed = member(told, "web", "results")
-        found = parse_results(
-            [] if listed is None else listed, url="url", title="title", snippet="description"
+        items = member(data, "web", "results")
+        results = parse_results(
+            [] if items is None else items, url="url", title="title", snippet="description"
         )
-        more = member(told, "query", "more_results_available") is not False
-        return ResultPage(found, more=more and number - 1 < MAX_OFFSET)
+        more = member(data, "query", "more_results_available") is not False
+        return ResultPage(results, has_more=more and number - 1 < MAX_OFFSET)
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """See `Api.problem`. A wrong key is a 422 as well; a spent plan is told by its headers."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Recognize a wrong key (422), and an exhausted plan by its headers."""
         if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and b"SUBSCRIPTION_TOKEN" in reply.body:
             return ProviderProblem("auth", "HTTP 422: the key is not accepted")
         if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
             return None
         left = _numbers(reply, "x-ratelimit-remaining")
         resets = _numbers(reply, "x-ratelimit-reset")
-        spent = [reset for rest, reset in zip(left, resets, strict=False) if rest <= 0]
-        return ProviderProblem("rate_limited", "HTTP 429", wait_s=max(spent) if spent else None)
+        exhausted = [
+            reset for remaining, reset in zip(left, resets, strict=False) if remaining <= 0
+        ]
+        return ProviderProblem(
+            "rate_limited", "HTTP 429", retry_after_s=max(exhausted) if exhausted else None
+        )
 
-    def interval_s(self, reply: ApiReply) -> float | None:
-        """See `Api.interval_s`. The first limit of the list is that of a second."""
+    def parse_interval_s(self, reply: ApiReply) -> float | None:
+        """Read the rate limit of the plan; the first of the list is per second."""
         limits = _numbers(reply, "x-ratelimit-limit")
         return 1 / limits[0] if limits and limits[0] > 0 else None
 
 
 def _numbers(reply: ApiReply, name: str) -> list[float]:
-    """Read a header that holds one number for each window, the shortest window first."""
+    """Read a header with one number for each time window, the shortest first."""
     try:
         return [float(part) for part in reply.headers.get(name, "").split(",") if part.strip()]
     except ValueError:

@@ -1,9 +1,9 @@
-"""Public search pages, read with the engines of the `ddgs` library (extra `search`).
+"""Searches public search pages with the engines of the `ddgs` library (extra `search`).
 
-Its engines know how such a page is asked for and where its results stand; they are used one by
-one. Sending is ours: a stand-in for the library's HTTP client goes through the service's one way
-out, so that policy, limits and deadlines hold here too. What the library does to results after
-that is left out: it orders them anew and unquotes their URLs.
+The library's engines build the requests and parse the pages; each engine is one provider. Requests
+are sent by the service's own fetcher, through an adapter in place of the library's HTTP client, so
+that egress policy, limits and deadlines apply. The library's further processing, which reorders
+results and unquotes their URLs, is not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webdata_nb.service.search.providers.base import (
     SearchQuery,
     SearchResult,
 )
-from webdata_nb.service.search.providers.endpoint import (
+from webdata_nb.service.search.providers.http_provider import (
     NO_RESULTS,
     REQUEST_TIMEOUT_S,
     HttpProvider,
@@ -41,7 +41,7 @@ from webdata_nb.service.search.providers.endpoint import (
 )
 from webdata_nb.service.web.fetch import Fetcher
 
-# Each engine of the library that this release has switched on, and whose index it shows.
+# The engines of the library that are enabled, and the index that each one shows.
 BACKENDS: Final = {
     "startpage": "google",
     "duckduckgo": "bing",
@@ -49,7 +49,7 @@ BACKENDS: Final = {
     "brave": "brave",
     "mojeek": "mojeek",
 }
-# These pages are made for people: a few requests, one after the other.
+# These pages are made for people, so requests are few and one after the other.
 _RATE_LIMIT: Final = RateLimitPolicy(max_concurrent=1, interval_s=1.0)
 _MAX_PAGES: Final = 10
 _CAPTCHA_SIGNS: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
@@ -57,7 +57,7 @@ _CAPTCHA_SIGNS: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are
 
 @cache
 def is_installed() -> bool:
-    """Whether the extra is there."""
+    """Tell whether the extra `search` is installed."""
     return importlib.util.find_spec("ddgs") is not None
 
 
@@ -70,18 +70,18 @@ class DdgsApi(SearchApiDefaults):
         self.url = ""
         self.rate_limit = _RATE_LIMIT
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
-        """Return nothing: see `DdgsProvider.page`."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+        """Return nothing: `DdgsProvider` uses the library instead."""
         _ = query, number, access
         return None
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """Return nothing: see `DdgsProvider.page`."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Return nothing: `DdgsProvider` uses the library instead."""
         _ = query, number, reply
         return NO_RESULTS
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """See `Api.problem`: 202 is how a page for people says "too many"."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Recognize rate limits (403) and captchas."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem("rate_limited", "HTTP 403: it takes us for too busy a visitor")
         if reply.status == HTTPStatus.OK and any(
@@ -92,21 +92,21 @@ class DdgsApi(SearchApiDefaults):
 
 
 class DdgsProvider:
-    """A `Provider` over one engine of the library."""
+    """A `SearchProvider` that uses one engine of the library."""
 
     def __init__(
-        self, api: DdgsApi, access: Access, fetcher: Fetcher, lines: ProviderQueues
+        self, api: DdgsApi, access: Access, fetcher: Fetcher, queues: ProviderQueues
     ) -> None:
         self._api = api
         self._url = access.url
-        self._endpoint = HttpProvider(api, access, fetcher, lines)
-        self.name, self.identity = api.name, self._endpoint.identity
+        self._http = HttpProvider(api, access, fetcher, queues)
+        self.name, self.identity = api.name, self._http.identity
 
-    async def page(self, query: SearchQuery, number: int) -> ResultPage:
-        """See `Provider.page`."""
+    async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
+        """Request page `number` (from 1). Raises `ProviderProblem`."""
         if number > _MAX_PAGES:
             return NO_RESULTS
-        client = _ClientAdapter(self._endpoint.send, self._url)
+        client = _ClientAdapter(self._http.send, self._url)
         try:
             async with asyncio.timeout(4 * REQUEST_TIMEOUT_S):
                 return await asyncio.to_thread(_search, self._api.backend, client, query, number)
@@ -117,22 +117,22 @@ class DdgsProvider:
 
 
 class _ClientAdapter:
-    """Stands in for the library's HTTP client, on a thread of its own; `send` is on the loop."""
+    """Replaces the library's HTTP client. It runs on a thread, `send` on the event loop."""
 
     def __init__(self, send: Callable[[ApiRequest], Any], url: str | None) -> None:
         self._send, self._url = send, url
         self._loop = asyncio.get_running_loop()
         self._cookies: dict[str, str] = {}
         self._headers: dict[str, str] = {}
-        self._sent: list[Any] = []
+        self._futures: list[Any] = []
         self.client = self
 
     def headers_update(self, headers: Mapping[str, str]) -> None:
-        """Remember headers, as the library's client does."""
+        """Store headers, as the library's client does."""
         self._headers.update(headers)
 
     def set_cookies(self, _url: str, cookies: Mapping[str, str]) -> None:
-        """Remember cookies, as the library's client does."""
+        """Store cookies, as the library's client does."""
         self._cookies.update(cookies)
 
     def request(
@@ -143,8 +143,8 @@ class _ClientAdapter:
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> SimpleNamespace:
-        """Send a request on the loop and wait for its answer."""
-        address = with_parameters(self._elsewhere(url), **(params or {}))
+        """Send a request on the event loop and wait for its reply."""
+        address = with_parameters(self._with_own_host(url), **(params or {}))
         headers = {**self._headers, **self._cookie_header()}
         body = None
         if data is not None:
@@ -153,21 +153,21 @@ class _ClientAdapter:
         future = asyncio.run_coroutine_threadsafe(
             self._send(ApiRequest(address, method, headers, body)), self._loop
         )
-        self._sent.append(future)
+        self._futures.append(future)
         reply: ApiReply = future.result()
         return SimpleNamespace(status_code=reply.status, text=reply.body.decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Give up what is still on its way, so that the thread ends."""
-        for future in self._sent:
+        """Cancel the requests in progress, so that the thread ends."""
+        for future in self._futures:
             future.cancel()
 
-    def _elsewhere(self, url: str) -> str:
-        """Put the address that the settings name in place of the site's own."""
+    def _with_own_host(self, url: str) -> str:
+        """Replace the host by that of the URL in the settings."""
         if self._url is None:
             return url
-        there, asked = urlsplit(self._url), urlsplit(url)
-        return urlunsplit((there.scheme, there.netloc, asked.path, asked.query, ""))
+        own, original = urlsplit(self._url), urlsplit(url)
+        return urlunsplit((own.scheme, own.netloc, original.path, original.query, ""))
 
     def _cookie_header(self) -> dict[str, str]:
         if not self._cookies:
@@ -177,46 +177,46 @@ class _ClientAdapter:
 
 
 def _search(backend: str, client: _ClientAdapter, query: SearchQuery, number: int) -> ResultPage:
-    """Ask and read one page; on a thread, since the library waits where it stands."""
+    """Fetch and parse one page, on a thread because the library blocks."""
     from ddgs.engines import ENGINES  # noqa: PLC0415 - an extra, and slow to import
 
     kind = ENGINES["text"][backend]
-    engine: Any = object.__new__(kind)  # its constructor would open a client of its own
+    engine: Any = object.__new__(kind)  # its constructor would open an HTTP client
     engine.http_client, engine.results = client, []
     client.headers_update(kind.headers_update)
     country = {"gb": "uk"}.get(query.country or "us", query.country or "us")
     payload = engine.build_payload(
         query=query.text,
-        region=f"{country}-{query.tongue}",
+        region=f"{country}-{query.language_code}",
         safesearch="on" if query.safe_search else "off",
         timelimit=None,
         page=number,
     )
     part = "params" if engine.search_method == "GET" else "data"
     page = client.request(engine.search_method, engine.search_url, **{part: payload})
-    return ResultPage(_organic(engine, page.text))
+    return ResultPage(_parse_results(engine, page.text))
 
 
-def _organic(engine: Any, html: str) -> tuple[SearchResult, ...]:
-    """Read the rows in the page's order with their links as written.
+def _parse_results(engine: Any, html: str) -> tuple[SearchResult, ...]:
+    """Parse the rows of a page in their order, with unchanged links.
 
-    The library's own filter decides which of them are results, on copies that it may change.
+    The library's filter selects the results. It works on copies, which it may change.
     """
     if not html.strip():
         return ()
     tree = engine.extract_tree(engine.pre_process_html(html))
-    raw = [_row(engine, item) for item in tree.xpath(engine.items_xpath)]
+    raw = [_parse_row(engine, item) for item in tree.xpath(engine.items_xpath)]
     copies = [SimpleNamespace(**row, row=number) for number, row in enumerate(raw)]
-    kept = [raw[copy.row] for copy in engine.post_extract_results(copies)]
+    selected = [raw[copy.row] for copy in engine.post_extract_results(copies)]
     return tuple(
         SearchResult(row["href"].strip(), plain_text(row["title"]), plain_text(row["body"]))
-        for row in kept
+        for row in selected
         if row["href"].strip()
     )
 
 
-def _row(engine: Any, item: Any) -> dict[str, str]:
-    found = {name: item.xpath(path) for name, path in engine.elements_xpath.items()}
-    # Two links of one row would become one wrong address, as texts are joined.
-    href = next((link for link in found.pop("href") if link.strip()), "")
-    return {"href": href, **{name: "".join(texts) for name, texts in found.items()}}
+def _parse_row(engine: Any, item: Any) -> dict[str, str]:
+    texts = {name: item.xpath(path) for name, path in engine.elements_xpath.items()}
+    # Texts are joined, but several links of one row would become one wrong URL.
+    href = next((link for link in texts.pop("href") if link.strip()), "")
+    return {"href": href, **{name: "".join(parts) for name, parts in texts.items()}}

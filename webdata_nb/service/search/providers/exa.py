@@ -1,4 +1,4 @@
-"""Exa: search by meaning, one page of at most 100 results."""
+"""Adapts Exa, a semantic search with one page of at most 100 results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SNIPPET_CHARACTERS: Final = 300
 
 
 class Exa(SearchApiDefaults):
-    """It knows the user's country and moderation, and no languages."""
+    """Supports country and moderation, but no languages."""
 
     name = "exa"
     url = "https://api.exa.ai/search"
     needs_key = True
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
-        """See `Api.exchange`."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+        """Build a POST request for the only page."""
         if number > 1:
             return None
         body = {
@@ -41,10 +41,10 @@ class Exa(SearchApiDefaults):
         }
         return json_request(access.url or self.url, body, {"x-api-key": api_key(access)})
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the member `results`."""
         _ = query, number
-        listed = member(parse_json(reply), "results")
+        items = member(parse_json(reply), "results")
         return ResultPage(
-            parse_results(listed, url="url", title="title", snippet="text"), more=False
+            parse_results(items, url="url", title="title", snippet="text"), has_more=False
         )

@@ -1,4 +1,4 @@
-"""The caller's own crawled pages as a search engine: no key, no network."""
+"""Searches the pages that the account has crawled: needs no key and no network."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from webdata_nb.service.store.records import TextMatch
 
 log = logging.getLogger(__name__)
 
-# One URL crawled by several jobs is several documents and one result.
+# A URL crawled by several jobs is several documents, but one result.
 MAX_COPIES: Final = 8
 
 
 class LocalProvider:
-    """Full-text search (bm25) over the pages that the account has crawled and still keeps."""
+    """Full-text search (BM25) over the stored pages of the account."""
 
     name = "local"
     identity = "local"
@@ -32,25 +32,25 @@ class LocalProvider:
     def __init__(self, index: TextIndex, indexer: Indexer) -> None:
         self._index, self._indexer = index, indexer
 
-    async def page(self, query: SearchQuery, number: int) -> ResultPage:
-        """See `Provider.page`; all results are on the first page."""
+    async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
+        """Return all results on the first page."""
         if number > 1:
-            return ResultPage((), more=False)
+            return ResultPage((), has_more=False)
         try:
             hits = await self._find(query)
-        except StoreUnavailable as trouble:
-            raise ProviderProblem("error", str(trouble)) from None
+        except StoreUnavailable as error:
+            raise ProviderProblem("error", str(error)) from None
         return ResultPage(
-            tuple(SearchResult(hit.url, hit.title, hit.snippet) for hit in hits), more=False
+            tuple(SearchResult(hit.url, hit.title, hit.snippet) for hit in hits), has_more=False
         )
 
     async def _find(self, query: SearchQuery) -> list[TextMatch]:
         try:
             await self._indexer.catch_up(query.account_id)
             return await self._match(query)
-        except StoreUnavailable as trouble:
-            log.warning("local search: %s", trouble)
-        # A damaged index is empty now, and filled; on a full disk, what is in it can be found.
+        except StoreUnavailable as error:
+            log.warning("local search: %s", error)
+        # A damaged index was emptied, and is filled again. On a full disk, it is searched as it is.
         with suppress(StoreUnavailable):
             await self._indexer.catch_up(query.account_id)
         return await self._match(query)

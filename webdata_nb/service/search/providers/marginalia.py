@@ -1,4 +1,4 @@
-"""Marginalia Search: small and old sites; a shared key that everybody may use, and often empty."""
+"""Adapts Marginalia Search, an index of small sites with a public key that is often exhausted."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PUBLIC_KEY: Final = "public"
 
 
 class Marginalia(SearchApiDefaults):
-    """It knows neither languages nor countries; results are under CC-BY-NC-SA 4.0."""
+    """Supports neither languages nor countries; results are under CC-BY-NC-SA 4.0."""
 
     name = "marginalia"
     url = "https://api2.marginalia-search.com/search"
     rate_limit = RateLimitPolicy(max_concurrent=1)
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
-        """See `Api.exchange`."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+        """Build a GET request."""
         address = with_parameters(
             access.url or self.url,
             query=query.text,
@@ -41,18 +41,18 @@ class Marginalia(SearchApiDefaults):
         )
         return ApiRequest(address, headers={"API-Key": api_key(access) or PUBLIC_KEY})
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the member `results`."""
         _ = query
-        told = parse_json(reply)
-        found = parse_results(
-            member(told, "results"), url="url", title="title", snippet="description"
+        data = parse_json(reply)
+        results = parse_results(
+            member(data, "results"), url="url", title="title", snippet="description"
         )
-        pages = member(told, "pages")
-        return ResultPage(found, more=not isinstance(pages, int) or number < pages)
+        pages = member(data, "pages")
+        return ResultPage(results, has_more=not isinstance(pages, int) or number < pages)
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """See `Api.problem`: 503 says that the shared key is used up for now."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Recognize an exhausted key (503) and a refused one (403)."""
         if reply.status == HTTPStatus.SERVICE_UNAVAILABLE:
             return ProviderProblem("rate_limited", "HTTP 503: the key's limit is reached")
         if reply.status == HTTPStatus.FORBIDDEN:

@@ -1,4 +1,4 @@
-"""The search of a wiki: Wikipedia in the query's language, or any other MediaWiki."""
+"""Adapts the search of MediaWiki: Wikipedia in the query's language, or any other wiki."""
 
 from __future__ import annotations
 
@@ -27,26 +27,29 @@ from webdata_nb.service.search.providers.base import (
 
 MAX_LIMIT: Final = 50
 _RATE_LIMIT_CODES: Final = frozenset({"maxlag", "ratelimited", "readonly"})
-# Faults of the wiki itself.
+# Errors of the wiki itself.
 _SERVER_ERROR_CODES: Final = ("internal_api_error", "cirrussearch-backend-error", "search-error")
 _MAXLAG_S: Final = 5
 
 
 class Mediawiki(SearchApiDefaults):
-    """No key; one request at a time, as the terms of Wikimedia ask; `{language}` is filled in."""
+    """Needs no key. Sends one request at a time, as the terms of Wikimedia require.
+
+    `{language}` in the URL is replaced by the query's language.
+    """
 
     name = "mediawiki"
     url = "https://{language}.wikipedia.org/w/api.php"
     rate_limit = RateLimitPolicy(max_concurrent=1)
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
-        """See `Api.exchange`. With `siteinfo` the same answer says how pages are addressed."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+        """Build a GET request; `siteinfo` adds the URL format of the wiki's pages to the reply."""
         size = _size(query)
         url = access.url or self.url
         return ApiRequest(
             with_parameters(
-                # Letters only: the contract's rule for languages, and it becomes a host's name.
-                url.replace("{language}", query.tongue),
+                # The contract allows only letters, so the language is safe in a host name.
+                url.replace("{language}", query.language_code),
                 action="query",
                 list="search",
                 srsearch=query.text,
@@ -59,37 +62,37 @@ class Mediawiki(SearchApiDefaults):
                 format="json",
                 formatversion=2,
             ),
-            by_query="{language}" in url,
+            host_from_query="{language}" in url,
         )
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the member `query`, and turn titles into URLs."""
         _ = query, number
-        told = parse_json(reply)
-        if (code := member(told, "error", "code")) is not None:
-            raise _error(str(code))
-        general = member(told, "query", "general")
-        listed = member(told, "query", "search")
-        if not isinstance(listed, list) or not isinstance(general, dict):
+        data = parse_json(reply)
+        if (code := member(data, "error", "code")) is not None:
+            raise _problem_of_code(str(code))
+        general = member(data, "query", "general")
+        items = member(data, "query", "search")
+        if not isinstance(items, list) or not isinstance(general, dict):
             raise unexpected_shape()
-        found = tuple(
+        results = tuple(
             SearchResult(
-                _address(general, row["title"]),
+                _page_url(general, row["title"]),
                 plain_text(row["title"]),
                 plain_text(row.get("snippet")),
             )
-            for row in listed
+            for row in items
             if isinstance(row, dict) and isinstance(row.get("title"), str)
         )
-        return ResultPage(found, more=member(told, "continue") is not None)
+        return ResultPage(results, has_more=member(data, "continue") is not None)
 
 
-def _error(code: str) -> ProviderProblem:
+def _problem_of_code(code: str) -> ProviderProblem:
     if code in _RATE_LIMIT_CODES:
         return ProviderProblem("rate_limited", "it reported an error")
     if code.startswith(_SERVER_ERROR_CODES):
         return ProviderProblem("error", "it reported an error")
-    # Its other codes name the parameter at fault: cirrussearch-query-too-long, badvalue and such.
+    # Other codes name the invalid parameter, such as cirrussearch-query-too-long and badvalue.
     return QueryRefused("it reported an error in the query")
 
 
@@ -97,8 +100,8 @@ def _size(query: SearchQuery) -> int:
     return min(MAX_LIMIT, query.num_results)
 
 
-def _address(general: dict[str, Any], title: str) -> str:
+def _page_url(general: dict[str, Any], title: str) -> str:
     server = str(general.get("server", ""))
     path = str(general.get("articlepath", "/wiki/$1"))
-    whole = f"https:{server}" if server.startswith("//") else server
-    return whole + path.replace("$1", quote(title.replace(" ", "_"), safe="/:@!$*(),;"))
+    base = f"https:{server}" if server.startswith("//") else server
+    return base + path.replace("$1", quote(title.replace(" ", "_"), safe="/:@!$*(),;"))

@@ -1,4 +1,4 @@
-"""The Mojeek API: an index of its own."""
+"""Adapts the Mojeek API, which has an index of its own."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from webdata_nb.service.search.providers.base import (
     SearchQuery,
 )
 
-# The page size that every plan has; a larger one may be cut, and then pages would skip results.
+# All plans have this page size. A larger one may be cut, so that pages would skip results.
 PAGE_SIZE: Final = 10
-_BOOST: Final = 10
+_PREFERENCE_BOOST: Final = 10
 
 
 class Mojeek(SearchApiDefaults):
-    """Language and country are preferences; it answers 200 for errors too, and says so inside."""
+    """Language and country are preferences. Errors have HTTP status 200."""
 
     name = "mojeek"
     url = "https://www.mojeek.com/search"
     needs_key = True
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
-        """See `Api.exchange`. The key is a parameter of the URL."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+        """Build a GET request; the key is a parameter of the URL."""
         return ApiRequest(
             with_parameters(
                 access.url or self.url,
@@ -45,30 +45,30 @@ class Mojeek(SearchApiDefaults):
                 fmt="json",
                 t=PAGE_SIZE,
                 s=(number - 1) * PAGE_SIZE + 1,
-                lb=query.tongue.upper(),
-                lbb=_BOOST,
+                lb=query.language_code.upper(),
+                lbb=_PREFERENCE_BOOST,
                 rb=query.country and query.country.upper(),
-                rbb=_BOOST if query.country else None,
+                rbb=_PREFERENCE_BOOST if query.country else None,
                 safe=1 if query.safe_search else 0,
             )
         )
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the member `response`. Raises `ProviderProblem` for a status other than OK."""
         _ = query
-        told = member(parse_json(reply), "response")
-        status = str(member(told, "status") or "")
+        data = member(parse_json(reply), "response")
+        status = str(member(data, "status") or "")
         if status != "OK":
-            raise _refusal(status)
-        found = parse_results(
-            member(told, "results") or [], url="url", title="title", snippet="desc"
+            raise _problem_of_status(status)
+        results = parse_results(
+            member(data, "results") or [], url="url", title="title", snippet="desc"
         )
-        total = member(told, "head", "results")
+        total = member(data, "head", "results")
         more = not isinstance(total, int) or number * PAGE_SIZE < total
-        return ResultPage(found, more=more)
+        return ResultPage(results, has_more=more)
 
 
-def _refusal(status: str) -> ProviderProblem:
+def _problem_of_status(status: str) -> ProviderProblem:
     words = status.lower()
     if "limit" in words:
         return ProviderProblem("rate_limited", "the plan's limit is reached")

@@ -1,4 +1,4 @@
-"""SearXNG: a metasearch engine on the user's own machine, with JSON switched on."""
+"""Adapts SearXNG, a self-hosted metasearch engine with its JSON format enabled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webdata_nb.service.search.providers.base import (
     SearchQuery,
 )
 
-_REASONS: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
+_STATUS_BY_REASON: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
     (re.compile("captcha|access denied|blocked|forbidden", re.IGNORECASE), "blocked"),
     (re.compile("too many|suspended|limit", re.IGNORECASE), "rate_limited"),
     (re.compile("timeout|timed out", re.IGNORECASE), "timeout"),
@@ -30,13 +30,13 @@ _REASONS: Final[tuple[tuple[re.Pattern[str], AttemptStatus], ...]] = (
 
 
 class Searxng(SearchApiDefaults):
-    """The instance whose address the settings name; there is no default one."""
+    """The instance whose URL the settings name; there is no default."""
 
     name = "searxng"
     url = ""
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
-        """See `Api.exchange`. It has neither a count nor a country of its own."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+        """Build a GET request; there are no parameters for count and country."""
         base = (access.url or "").rstrip("/")
         address = base if base.endswith("/search") else f"{base}/search"
         return ApiRequest(
@@ -51,18 +51,18 @@ class Searxng(SearchApiDefaults):
             )
         )
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`. Without results, what its own engines say is the answer."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the results. Raises `ProviderProblem` where its engines failed instead."""
         _ = query, number
-        told = parse_json(reply)
-        listed = told.get("results") if isinstance(told, dict) else None
-        found = parse_results(listed, url="url", title="title", snippet="content")
-        if not found and (problem := _unresponsive(told.get("unresponsive_engines"))):
+        data = parse_json(reply)
+        items = data.get("results") if isinstance(data, dict) else None
+        results = parse_results(items, url="url", title="title", snippet="content")
+        if not results and (problem := _problem_of_engines(data.get("unresponsive_engines"))):
             raise problem
-        return ResultPage(found)
+        return ResultPage(results)
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """See `Api.problem`."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Explain status 403: the JSON format is disabled."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem(
                 "blocked", "HTTP 403: is `json` among search.formats in its settings?"
@@ -70,12 +70,12 @@ class Searxng(SearchApiDefaults):
         return None
 
 
-def _unresponsive(engines: Any) -> ProviderProblem | None:
-    """Say why no engine of the instance answered; each entry is a name and a reason."""
+def _problem_of_engines(engines: Any) -> ProviderProblem | None:
+    """Return the problem of the instance's engines; each entry is a name and a reason."""
     reasons = [str(entry[-1]) for entry in engines or () if isinstance(entry, list) and entry]
     if not reasons:
         return None
-    for pattern, status in _REASONS:
+    for pattern, status in _STATUS_BY_REASON:
         if any(pattern.search(reason) for reason in reasons):
             return ProviderProblem(status, f"{len(reasons)} of its engines gave no answer")
     return ProviderProblem("error", f"{len(reasons)} of its engines gave no answer")

@@ -1,4 +1,4 @@
-"""Serper: Google's results by an API."""
+"""Adapts Serper, an API for Google's results."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _MIN_NUM: Final = 10
 
 
 class Serper(SearchApiDefaults):
-    """Up to 100 results a page; it documents no filter for safe search, so none is sent."""
+    """Returns up to 100 results a page; it documents no parameter for safe search."""
 
     name = "serper"
     url = "https://google.serper.dev/search"
     needs_key = True
 
-    def exchange(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
-        """See `Api.exchange`."""
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+        """Build a POST request."""
         body = {
             "q": query.text,
             "num": max(_MIN_NUM, min(MAX_NUM, query.num_results)),
@@ -40,14 +40,14 @@ class Serper(SearchApiDefaults):
         }
         return json_request(access.url or self.url, body, {"X-API-KEY": api_key(access)})
 
-    def problem(self, reply: ApiReply) -> ProviderProblem | None:
-        """See `Api.problem`: a spent plan is a 400 as well."""
+    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+        """Recognize an exhausted plan, which has status 400."""
         if reply.status == HTTPStatus.BAD_REQUEST and b"credits" in reply.body.lower():
             return ProviderProblem("rate_limited", "HTTP 400: the plan is used up")
         return None
 
-    def page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
-        """See `Api.page`. `organic` alone: advertisements and boxes are lists of their own."""
+    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+        """Read the organic results; advertisements and boxes are separate lists."""
         _ = query, number
         return ResultPage(
             parse_results(

@@ -1,4 +1,4 @@
-"""A provider over HTTP: takes its turn, sends the request, tells good answers from bad."""
+"""Sends the requests of search APIs, within their rate limits, and detects error replies."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from webdata_nb.service.search.providers.base import (
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits
 
-# A page of results: seconds for the whole exchange, and for the wait until one's turn.
+# For each page of results: for the request, and for the wait in the provider's queue.
 REQUEST_TIMEOUT_S: Final = 10.0
 QUEUE_TIMEOUT_S: Final = 30.0
 LIMITS: Final = FetchLimits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
-NO_RESULTS: Final = ResultPage((), more=False)
+NO_RESULTS: Final = ResultPage((), has_more=False)
 _MAX_QUEUES: Final = 1000
 _UNKNOWN_LANGUAGE: Final = "it may know nothing of the query's language"
 _QUEUE_FULL: Final = "too many searches wait for their turn already"
@@ -55,13 +55,13 @@ _FETCH_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyTy
 
 @dataclass(slots=True)
 class ProviderQueue:
-    """The queue at one provider with one key: round-robin over the accounts that search."""
+    """The queue for one provider with one key: round-robin over the accounts that search."""
 
     schedule: StartSchedule
-    places: FairSemaphore
+    slots: FairSemaphore
     starts: FairSemaphore = field(default_factory=lambda: FairSemaphore(1))
 
-    async def start(self) -> None:
+    async def wait_for_start(self) -> None:
         """Wait until a request may start. Raises `QueueFull`."""
         if self.starts.ahead() * self.schedule.interval_s > QUEUE_TIMEOUT_S:
             raise QueueFull(_QUEUE_FULL)
@@ -76,106 +76,106 @@ class ProviderQueue:
             raise QueueFull(_QUEUE_FULL) from None
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Be one of those who ask at once. Raises `QueueFull`."""
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold one of the concurrent requests. Raises `QueueFull`."""
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_S):
-                await self.places.acquire()
+                await self.slots.acquire()
         except TimeoutError:
             raise QueueFull(_QUEUE_FULL) from None
         try:
             yield
         finally:
-            self.places.release()
+            self.slots.release()
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderQueues:
-    """The queues of a process, by `Provider.identity`."""
+    """The queues of a process, by `SearchProvider.identity`."""
 
-    _lines: dict[str, ProviderQueue] = field(default_factory=dict)
+    _queues: dict[str, ProviderQueue] = field(default_factory=dict)
 
-    def of(self, provider: str, api: SearchApi) -> ProviderQueue:
+    def queue(self, identity: str, api: SearchApi) -> ProviderQueue:
         """Return a provider's queue."""
-        if provider not in self._lines:
-            while len(self._lines) >= _MAX_QUEUES:
-                del self._lines[next(iter(self._lines))]
+        if identity not in self._queues:
+            while len(self._queues) >= _MAX_QUEUES:
+                del self._queues[next(iter(self._queues))]
             limit = api.rate_limit
-            self._lines[provider] = ProviderQueue(
+            self._queues[identity] = ProviderQueue(
                 StartSchedule(limit.interval_s), FairSemaphore(limit.max_concurrent)
             )
-        return self._lines[provider]
+        return self._queues[identity]
 
 
 def provider_identity(name: str, access: Access) -> str:
-    """Return what stands for one provider with one address and key, and shows neither."""
-    told = "\0".join((name, access.url or "", access.key or ""))
-    return f"{name}#{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    """Return an identifier of a provider with its URL and key that reveals neither."""
+    text = "\0".join((name, access.url or "", access.key or ""))
+    return f"{name}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 class HttpProvider:
-    """A `Provider` over its HTTP API."""
+    """A `SearchProvider` that uses an HTTP API."""
 
     def __init__(
-        self, api: SearchApi, access: Access, fetcher: Fetcher, lines: ProviderQueues
+        self, api: SearchApi, access: Access, fetcher: Fetcher, queues: ProviderQueues
     ) -> None:
         self.name = api.name
         self.identity = provider_identity(api.name, access)
         self._api, self._access, self._fetcher = api, access, fetcher
-        self._line = lines.of(self.identity, api)
+        self._queue = queues.queue(self.identity, api)
 
-    async def page(self, query: SearchQuery, number: int) -> ResultPage:
-        """See `Provider.page`."""
-        exchange = self._api.exchange(query, number, self._access)
-        if exchange is None:
+    async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
+        """Request page `number` (from 1). Raises `ProviderProblem`."""
+        request = self._api.build_request(query, number, self._access)
+        if request is None:
             return NO_RESULTS
-        reply = await self.send(exchange)
-        return self._api.page(query, number, reply)
+        return self._api.parse_page(query, number, await self.send(request))
 
-    async def send(self, exchange: ApiRequest) -> ApiReply:
-        """Send one request in its turn; raises `ProviderProblem` for all but a good answer."""
-        await self._line.start()
-        async with self._line.place():
-            reply = _reply(await self._fetch(exchange))
-        interval_s = self._api.interval_s(reply)
+    async def send(self, request: ApiRequest) -> ApiReply:
+        """Send one request in its turn. Raises `ProviderProblem` for an error reply."""
+        await self._queue.wait_for_start()
+        async with self._queue.slot():
+            reply = _to_reply(await self._fetch(request))
+        interval_s = self._api.parse_interval_s(reply)
         if interval_s is not None:
-            self._line.schedule = self._line.schedule.with_interval(interval_s)
-        wait_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
-        problem = self._api.problem(reply) or status_problem(
-            reply, keyed=self._api.needs_key, wait_s=wait_s
+            self._queue.schedule = self._queue.schedule.with_interval(interval_s)
+        retry_after_s = parse_retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
+        problem = self._api.parse_problem(reply) or status_problem(
+            reply, needs_key=self._api.needs_key, retry_after_s=retry_after_s
         )
         if problem is None:
             return reply
-        if exchange.by_query and problem.status == "error":
+        if request.host_from_query and problem.status == "error":
             raise QueryRefused(f"{problem}: {_UNKNOWN_LANGUAGE}")
-        problem.wait_s = wait_s if problem.wait_s is None else problem.wait_s
+        if problem.retry_after_s is None:
+            problem.retry_after_s = retry_after_s
         raise problem
 
-    async def _fetch(self, exchange: ApiRequest) -> FetchedResponse:
-        request = FetchRequest(
-            exchange.url,
-            headers=exchange.headers,
+    async def _fetch(self, request: ApiRequest) -> FetchedResponse:
+        fetch_request = FetchRequest(
+            request.url,
+            headers=request.headers,
             timeout_s=REQUEST_TIMEOUT_S,
             limits=LIMITS,
             accept="application/json",
-            method=exchange.method,
-            body=exchange.body,
-            follow_redirects=False,  # a key goes to the address that the settings name alone
+            method=request.method,
+            body=request.body,
+            follow_redirects=False,  # the key is only sent to the URL in the settings
         )
         try:
-            return await self._fetcher.fetch(request)
-        except FetchError as failure:
-            # Its own words may show the URL, and some providers take the key there.
-            status, words = _FETCH_PROBLEMS.get(
-                failure.kind, ("error", "the answer cannot be read")
+            return await self._fetcher.fetch(fetch_request)
+        except FetchError as error:
+            # The error's own message may show the URL, which contains the key of some providers.
+            status, message = _FETCH_PROBLEMS.get(
+                error.kind, ("error", "the answer cannot be read")
             )
-            if exchange.by_query and status == "error":
-                raise QueryRefused(f"{words}: {_UNKNOWN_LANGUAGE}") from None
-            raise ProviderProblem(status, words) from None
+            if request.host_from_query and status == "error":
+                raise QueryRefused(f"{message}: {_UNKNOWN_LANGUAGE}") from None
+            raise ProviderProblem(status, message) from None
 
 
-def _reply(fetched: FetchedResponse) -> ApiReply:
+def _to_reply(response: FetchedResponse) -> ApiReply:
     headers: dict[str, str] = {}
-    for name, value in fetched.headers:
+    for name, value in response.headers:
         headers.setdefault(name, value)
-    return ApiReply(fetched.status, headers, fetched.body)
+    return ApiReply(response.status, headers, response.body)
