@@ -249,5 +249,5 @@ def test_nothing_outlives_a_killed_parent(
     assert alive == []
     # Nobody is left to remove the folder for downloads: the next service does.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert profile_folders.remove_stale() == 1
+    assert profile_folders.remove_stale_folders() == 1
     assert list(tmp_path.iterdir()) == []

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.browser.profile_folders import remove_stale_folders
 from webdata_nb.service.creatives.cursor import Seal
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.listing import Listing
@@ -165,6 +166,7 @@ async def _open_egress(
     stack: AsyncExitStack, settings: ServiceSettings, port: int, throttle: HostThrottle
 ) -> EgressRoutes:
     policy = EgressPolicy(settings.mode, settings.allow_networks, own_port=port)
+    await asyncio.to_thread(remove_stale_folders)
     pages = await stack.enter_async_context(PagePool(PAGE_WORKERS))
     routes = EgressRoutes(policy, settings.user_agent, throttle, pages, settings.upstream)
     return await stack.enter_async_context(routes)

@@ -1,8 +1,9 @@
-"""Temporary folders of browsers, and those that a killed service left behind."""
+"""Temporary folders of browsers, and the removal of those that a killed service left behind."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from contextlib import suppress
@@ -10,28 +11,30 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "webdata-browser-"
-# In our folder: where the browser that belongs to it has its profile.
-_PROFILE: Final = "profile-path"
-_PLAYWRIGHT: Final = "playwright_chromiumdev_profile-"
+# The file in a folder that contains the path of its browser's profile.
+_PROFILE_FILE: Final = "profile-path"
+_PLAYWRIGHT_PREFIX: Final = "playwright_chromiumdev_profile-"
+# A new service may have the process id of a killed one: in a container it is always 1.
+_PROCESS_TOKEN: Final = secrets.token_hex(8)
 
 
-def make() -> Path:
-    """Make a folder of this process's; its name tells whose it is."""
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+def create_folder() -> Path:
+    """Create a folder whose name contains this process's id and token."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{_PROCESS_TOKEN}-"))
 
 
-def note_profile(folder: Path, profile: Path) -> None:
-    """Write down the profile that goes when the folder goes."""
+def record_profile(folder: Path, profile: Path) -> None:
+    """Write down the profile that is to be removed with a folder."""
     with suppress(OSError):
-        (folder / _PROFILE).write_text(str(profile), "utf-8")
+        (folder / _PROFILE_FILE).write_text(str(profile), "utf-8")
 
 
-def remove_stale() -> int:
-    """Remove the folders and profiles of processes that are no more; return how many."""
+def remove_stale_folders() -> int:
+    """Remove folders and profiles of processes that have ended; return the number of folders."""
     removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         with suppress(OSError, ValueError):
-            if folder.is_symlink() or not _is_ours(folder) or _lives(_owner(folder)):
+            if folder.is_symlink() or not _is_owned_by_user(folder) or not _is_stale(folder):
                 continue
             _remove_profile(folder)
             shutil.rmtree(folder)
@@ -39,19 +42,22 @@ def remove_stale() -> int:
     return removed
 
 
-def _owner(folder: Path) -> int:
-    return int(folder.name.removeprefix(PREFIX).partition("-")[0])
+def _is_stale(folder: Path) -> bool:
+    process_id, _, rest = folder.name.removeprefix(PREFIX).partition("-")
+    if int(process_id) == os.getpid():
+        return not rest.startswith(f"{_PROCESS_TOKEN}-")
+    return not _is_running(int(process_id))
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_owned_by_user(folder: Path) -> bool:
     return not hasattr(os, "geteuid") or folder.stat().st_uid == os.geteuid()
 
 
-def _lives(pid: int) -> bool:
+def _is_running(process_id: int) -> bool:
     if os.name != "posix":
-        return True  # a signal of 0 would end it there
+        return True  # a signal of 0 would end the process there
     try:
-        os.kill(pid, 0)
+        os.kill(process_id, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -61,7 +67,7 @@ def _lives(pid: int) -> bool:
 
 def _remove_profile(folder: Path) -> None:
     with suppress(OSError):
-        profile = Path((folder / _PROFILE).read_text("utf-8"))
-        # Nothing else is removed, whatever is written there.
-        if profile.name.startswith(_PLAYWRIGHT) and profile.parent == folder.parent:
+        profile = Path((folder / _PROFILE_FILE).read_text("utf-8"))
+        # The file may contain any path; only a profile of a browser is removed.
+        if profile.name.startswith(_PLAYWRIGHT_PREFIX) and profile.parent == folder.parent:
             shutil.rmtree(profile, ignore_errors=True)

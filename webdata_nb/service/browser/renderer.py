@@ -137,7 +137,6 @@ class Browser:
         self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(profile_folders.remove_stale)
         return self
 
     async def __aexit__(
@@ -363,7 +362,7 @@ class Browser:
         async with contextlib.AsyncExitStack() as stack:
             proxy = await stack.enter_async_context(self._new_proxy())
             after = await stack.enter_async_context(contextlib.AsyncExitStack())
-            artifacts = profile_folders.make()
+            artifacts = profile_folders.create_folder()
             after.push_async_callback(remove, artifacts)
             playwright = await async_playwright().start()
             stack.push_async_callback(end_driver, playwright)
@@ -377,7 +376,7 @@ class Browser:
             profile, pid = await profile_of(chromium), await process_of(chromium)
             stack.push_async_callback(end_browser, chromium, pid, profile)
             if profile is not None:
-                profile_folders.note_profile(artifacts, profile)
+                profile_folders.record_profile(artifacts, profile)
                 after.push_async_callback(remove, profile)
             life = _Life(chromium, proxy, stack.pop_all())
         self._lives.add(life)
