@@ -122,7 +122,7 @@ async def test_a_failure_is_kept_as_long(names: Names, resolver: Resolver, host:
 
 async def test_a_name_no_name_server_would_take(names: Names) -> None:
     names.known["x" * 64] = UnicodeError("label too long")
-    with pytest.raises(FetchError, match="it is no host name"):
+    with pytest.raises(FetchError, match="it is not a host name"):
         await Resolver(LOCAL, lookup=names).addresses("x" * 64, 80)
 
 

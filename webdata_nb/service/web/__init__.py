@@ -1,1 +1,1 @@
-"""The only sockets of the service: URLs, egress policy, transfer, charset, politeness."""
+"""Fetches from the web under the egress policy; the only package of the service with sockets."""

@@ -1,7 +1,7 @@
-"""What an IP address is for: an explicit table, as Python's own answers change with its version.
+"""Classifies IP addresses as public, cloud metadata or local, with an explicit table.
 
-The blocks are those of the IANA special-purpose registries, the addresses at which clouds hand
-out credentials, and the IPv6 forms that carry an IPv4 address inside.
+The table holds the IANA special-purpose registries, the metadata addresses of clouds, and the
+IPv6 forms that embed an IPv4 address. The answers of Python's `ipaddress` change with its version.
 """
 
 from __future__ import annotations
@@ -92,18 +92,18 @@ _RFC6052_BYTES = (  # where RFC 6052 puts the IPv4 bytes, by length of the prefi
 
 @dataclass(frozen=True, slots=True)
 class AddressClass:
-    """What the egress policy needs to know of one address.
+    """The properties of one address that the egress policy needs.
 
     Attributes
     ----------
     address : IPv4Address or IPv6Address
-        What a dial really reaches: the IPv4 address of an IPv4-mapped one.
+        The address that a connection reaches: the IPv4 address of an IPv4-mapped one.
     public : bool
-        Global unicast that an ordinary web server may have.
+        Global unicast, as ordinary web servers have.
     metadata : bool
-        It hands out a cloud machine's credentials, or carries an address that does.
+        A cloud metadata address, which returns credentials, or one that embeds such an address.
     this_host : bool
-        Loopback or unspecified (a dial to which arrives at loopback), or carries such an address.
+        Loopback or unspecified (which connects to loopback), or one that embeds such an address.
     """
 
     address: Address
@@ -113,8 +113,8 @@ class AddressClass:
 
 
 def is_ip_address(host: str) -> bool:
-    """Tell whether a canonical host is an address, and no name."""
-    # A canonical IPv4 address ends in a digit and an IPv6 one has a colon; names cost no parsing.
+    """Tell whether a canonical host is an IP address and not a name."""
+    # A canonical IPv4 address ends in a digit and an IPv6 address has a colon; names skip parsing.
     if not host[-1].isdigit() and ":" not in host:
         return False
     try:
@@ -126,57 +126,57 @@ def is_ip_address(host: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def classify_address(ip: str) -> AddressClass:
-    """Look one address up in the table.
+    """Look up an address in the table.
 
     Raises
     ------
     ValueError
-        The text is no IP address.
+        The text is not an IP address.
     """
     address: Address = ip_address(ip.partition("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    inside = embedded_ipv4_addresses(address)
-    every = (address, *inside)
+    embedded = embedded_ipv4_addresses(address)
+    addresses = (address, *embedded)
     return AddressClass(
         address,
-        public=_public(address, inside),
-        metadata=any(_within(one, _METADATA_NETWORKS) for one in every),
-        this_host=any(_within(one, _THIS_HOST_NETWORKS) for one in every),
+        public=_is_public(address, embedded),
+        metadata=any(_is_in(each, _METADATA_NETWORKS) for each in addresses),
+        this_host=any(_is_in(each, _THIS_HOST_NETWORKS) for each in addresses),
     )
 
 
 def embedded_ipv4_addresses(address: Address) -> tuple[IPv4Address, ...]:
-    """Give the IPv4 addresses that an IPv6 address may be carrying, by every known scheme."""
+    """Return the IPv4 addresses that an IPv6 address may embed, by any known scheme."""
     if isinstance(address, IPv4Address):
         return ()
     raw = address.packed
-    found = []
+    embedded = []
     if any(address in prefix for prefix in _LOW_32) or raw[8:12] in _ISATAP:
-        found.append(raw[12:])
+        embedded.append(raw[12:])
     if address.sixtofour is not None:
-        found.append(address.sixtofour.packed)
+        embedded.append(address.sixtofour.packed)
     if address.teredo is not None:
-        found.extend(one.packed for one in address.teredo)
+        embedded.extend(one.packed for one in address.teredo)
     if address in _NAT64_LOCAL:
-        found.extend(bytes(raw[place] for place in places) for places in _RFC6052_BYTES)
-    return tuple(map(IPv4Address, found))
+        embedded.extend(bytes(raw[place] for place in places) for places in _RFC6052_BYTES)
+    return tuple(map(IPv4Address, embedded))
 
 
-def _public(address: Address, inside: tuple[IPv4Address, ...]) -> bool:
-    if _within(address, _SPECIAL_NETWORKS):
+def _is_public(address: Address, embedded: tuple[IPv4Address, ...]) -> bool:
+    if _is_in(address, _SPECIAL_NETWORKS):
         return False
     if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
-        # Networks without IPv4 reach public IPv4 servers by NAT64's well-known prefix.
-        return address in _NAT64 and _public(inside[0], ())
-    return all(_public(one, ()) for one in inside)
+        # Networks without IPv4 reach public IPv4 servers through the well-known prefix of NAT64.
+        return address in _NAT64 and _is_public(embedded[0], ())
+    return all(_is_public(each, ()) for each in embedded)
 
 
-def _within(address: Address, networks: tuple[Network, ...]) -> bool:
+def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
     return any(address in network for network in networks)
 
 
-_NEAR = tuple(
+_LOCAL_NETWORKS = tuple(
     ip_network(text)
     for text in (
         "127.0.0.0/8",
@@ -187,13 +187,13 @@ _NEAR = tuple(
         "fc00::/7",
     )
 )
-_NEAR_NAMES = (".localhost", ".local", ".lan", ".internal", ".home.arpa")
+_LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".internal", ".home.arpa")
 
 
 def is_local_host(host: str) -> bool:
-    """Tell whether a host is this machine, or one of its own network, as it is written.
+    """Tell whether a host is this machine or one of its local network, without a lookup.
 
-    Nothing is looked up: names without a dot and those under the suffixes of local networks.
+    Local names are those without a dot and those with the suffix of a local network.
 
     Examples
     --------
@@ -204,6 +204,6 @@ def is_local_host(host: str) -> bool:
     try:
         address = ip_address(name)
     except ValueError:
-        return bool(name) and ("." not in name or name.endswith(_NEAR_NAMES))
+        return bool(name) and ("." not in name or name.endswith(_LOCAL_SUFFIXES))
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return any((mapped or address) in network for network in _NEAR)
+    return any((mapped or address) in network for network in _LOCAL_NETWORKS)

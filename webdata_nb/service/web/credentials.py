@@ -1,4 +1,4 @@
-"""A job's own headers and cookies: what may be set, and which hop may see them."""
+"""Validates the headers and cookies of a job, and decides which hop receives them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 _COOKIE_VALUE: Final = re.compile(r"[^\x00-\x1f\x7f;\ud800-\udfff]*")
-_OURS: Final = frozenset(
+_RESERVED: Final = frozenset(
     {
         "connection",
         "content-length",
@@ -33,31 +33,31 @@ _OURS: Final = frozenset(
         "upgrade",
     }
 )
-"""They frame the message or name its receiver: a job that sets them could smuggle a request."""
+"""Headers that frame the message or name its receiver; jobs could smuggle requests with them."""
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse a request header that is malformed or not the job's to set.
+    """Refuse request headers that are malformed or reserved.
 
     Raises
     ------
     Refused
-        With the header's name, and never its value.
+        The message contains the header's name, never its value.
     """
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise Refused(f"The request header {name[:80]!r} is not valid.")
-        if name.lower() in _OURS:
+        if name.lower() in _RESERVED:
             raise Refused(f"The request header {name!r} is set by the service itself.")
 
 
 def check_cookies(cookies: Mapping[str, str]) -> None:
-    """Refuse a cookie that no Cookie header can carry.
+    """Refuse cookies that are not valid in a Cookie header.
 
     Raises
     ------
     Refused
-        With the cookie's name, and never its value.
+        The message contains the cookie's name, never its value.
     """
     for name, value in cookies.items():
         if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
@@ -65,21 +65,21 @@ def check_cookies(cookies: Mapping[str, str]) -> None:
 
 
 class Credentials:
-    """The headers and cookies of one page fetch, from hop to hop.
+    """The headers and cookies of one page fetch across its redirects.
 
-    Custom headers and cookies go to the page's own origin only; once a redirect has led to
-    another origin they are gone for good, so that no later hop can ask for them back. A cookie
-    that a hop sets goes back to that very host only, and ends with the fetch.
+    Custom headers and cookies go to the page's own origin only. A redirect to another origin
+    drops them for good, so no later hop receives them. A cookie that a hop sets goes back to that
+    host only, and ends with the fetch.
 
     Parameters
     ----------
     headers, cookies : mapping of str to str
-        The job's own.
+        The job's headers and cookies.
 
     Raises
     ------
     Refused
-        When one of them may not be sent.
+        One of them may not be sent.
     """
 
     __slots__ = ("_cookies", "_headers", "_jars")
@@ -92,29 +92,29 @@ class Credentials:
         self._jars: dict[str, CookieJar] = {}
 
     def drop(self) -> None:
-        """Forget the job's own headers and cookies: the next hop is another origin's."""
+        """Drop the job's headers and cookies, before a hop to another origin."""
         self._headers = {}
         self._cookies = {}
 
-    def remember(self, set_cookies: Sequence[str], url: URL) -> None:
-        """Take the cookies that a redirecting answer sets: many sites will not go on without."""
+    def add_cookies(self, set_cookies: Sequence[str], url: URL) -> None:
+        """Store the cookies of a redirect: many sites require them at the next hop."""
         if set_cookies and url.raw_host is not None:
             jar = self._jars.setdefault(url.raw_host, CookieJar(unsafe=True, quote_cookie=False))
             jar.update_cookies_from_headers(set_cookies, url)
 
     def headers_for(self, url: URL) -> dict[str, str]:
-        """Give the header lines to send to this hop."""
+        """Return the headers for a hop."""
         headers = dict(self._headers)
-        pairs = {**self._cookies, **self._remembered(url)}
+        pairs = {**self._cookies, **self._stored_cookies(url)}
         if pairs:
-            given = next((name for name in headers if name.lower() == "cookie"), None)
-            own = [] if given is None else [headers.pop(given)]
+            name = next((name for name in headers if name.lower() == "cookie"), None)
+            own = [] if name is None else [headers.pop(name)]
             headers["Cookie"] = "; ".join([*own, *(f"{k}={v}" for k, v in pairs.items())])
         return headers
 
-    def _remembered(self, url: URL) -> dict[str, str]:
+    def _stored_cookies(self, url: URL) -> dict[str, str]:
         jar = self._jars.get(url.raw_host or "")
         if jar is None:
             return {}
-        kept = {name: cookie.value for name, cookie in jar.filter_cookies(url).items()}
-        return {name: value for name, value in kept.items() if _COOKIE_VALUE.fullmatch(value)}
+        cookies = {name: cookie.value for name, cookie in jar.filter_cookies(url).items()}
+        return {name: value for name, value in cookies.items() if _COOKIE_VALUE.fullmatch(value)}

@@ -1,7 +1,7 @@
-"""Fetching pages over HTTP: the service's one way out to the network.
+"""Fetches pages over HTTP under the egress policy.
 
-A URL is made canonical, checked by the egress policy, its host resolved, every address checked,
-and the checked address dialled under the host's own name; each redirect hop anew.
+For each hop the URL is canonicalized and checked, its host resolved, every address checked, and
+the connection opened to a checked address under the host's own name.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ __all__ = ["AllowHop", "FetchLimits", "FetchRequest", "FetchedResponse", "Fetche
 
 
 class Fetcher:
-    """Fetches pages under one egress policy; one a process, used by `async with`.
+    """Fetches pages under one egress policy; used with `async with`.
 
     Parameters
     ----------
     policy : EgressPolicy
         What may be fetched.
     user_agent : str
-        Sent with every request that does not bring its own.
+        The User-Agent of requests that do not set their own.
     proxy : str, optional
-        An http or https proxy that every request goes through; the environment's are ignored.
-        Addresses are then checked before the proxy is asked, but it does the dialling.
+        An http or https proxy for all requests; those of the environment are ignored. Addresses
+        are checked before each request, but the proxy connects to them.
     ca_bundle : Path, optional
         A PEM file of certificate authorities to trust beside the system's.
     limits : Limits
-        What a page may cost where its request does not say.
+        Limits of requests that do not set their own.
     connections : int
-        The most connections open at once.
+        Upper bound of the open connections.
     lookup : callable, optional
-        Gives the addresses of a host name; by default the operating system is asked.
+        Resolves host names; by default the operating system does.
 
     Raises
     ------
     ValueError
-        When the proxy is no http or https URL.
+        The proxy is not an http or https URL.
 
     Examples
     --------
@@ -98,9 +98,9 @@ class Fetcher:
 
     async def __aenter__(self) -> Self:
         # Reading the system's certificates takes tens of milliseconds.
-        trust = await asyncio.to_thread(tls_context, self._ca_bundle)
+        tls = await asyncio.to_thread(tls_context, self._ca_bundle)
         self._resolver = Resolver(self._policy, lookup=self._lookup)
-        self._session = self._new_session(self._new_connector(self._resolver, trust))
+        self._session = self._new_session(self._new_connector(self._resolver, tls))
         return self
 
     async def __aexit__(
@@ -120,74 +120,74 @@ class Fetcher:
     ) -> FetchedResponse:
         """Fetch one page.
 
-        An HTTP error status is a result like any other.
+        A response with an HTTP error status is a result, not an error.
 
         Parameters
         ----------
         request : FetchRequest
-            What to fetch, and how.
+            The request.
         allow_hop : callable, optional
-            Asked with the URL of each redirect hop before it is requested. When it answers with
-            a reason, the fetch ends there and the reason is in `FetchedResponse.stopped`. The time
-            it takes counts against the page's deadline.
+            Called with the URL of each redirect before it is requested. If it returns a reason,
+            the fetch stops there and the reason is in `FetchedResponse.stopped`. Its time counts
+            towards the page's deadline.
 
         Raises
         ------
         FetchError
-            When the page did not arrive whole; `kind` says why.
+            The page could not be fetched completely; `kind` states why.
         Refused
-            When the policy forbids the URL, an address of its host, or a header.
+            The policy forbids the URL, an address of its host, or a header.
         """
         limits = request.limits or self._limits
         timeout_s = limits.timeout_s if request.timeout_s is None else request.timeout_s
-        visit = RedirectFollower(
-            request, session=self._opened(), check_hop=self._check_hop, limits=limits
+        follower = RedirectFollower(
+            request, session=self._open_session(), check_hop=self._check_hop, limits=limits
         )
         try:
             async with asyncio.timeout(timeout_s) as deadline:
-                return await visit.run(allow_hop)
+                return await follower.run(allow_hop)
         except TimeoutError:
             if deadline.expired():
-                late = FetchError("timeout", visit.overdue(timeout_s))
-                late.hops = visit.hops
-                raise late from None
+                error = FetchError("timeout", follower.timeout_message(timeout_s))
+                error.hops = follower.hops
+                raise error from None
             raise
         except FetchError as failure:
-            failure.hops = visit.hops
+            failure.hops = follower.hops
             raise
 
     async def check(self, url: str) -> None:
-        """Refuse what `fetch` would refuse, without a request: for URLs that are kept for later.
+        """Refuse what `fetch` would refuse, without a request: for URLs that are stored for later.
 
         Raises
         ------
         FetchError
             Of kind ``bad_url`` or ``dns``.
         Refused
-            When the policy forbids the URL or an address of its host.
+            The policy forbids the URL or an address of its host.
         """
-        there = split_url(canonical_url(url))
-        await self._check_hop(there)
-        if self._proxy is None and not is_ip_address(there.host):
-            await self._names().addresses(there.host, there.port)
+        target = split_url(canonical_url(url))
+        await self._check_hop(target)
+        if self._proxy is None and not is_ip_address(target.host):
+            await self._open_resolver().addresses(target.host, target.port)
 
-    async def _check_hop(self, there: UrlParts) -> None:
-        """Check all that is known without a lookup; the connector checks what it resolves."""
-        self._policy.check_parts(there)
-        if is_ip_address(there.host):
-            self._policy.check_address(there.host, there.port)
+    async def _check_hop(self, target: UrlParts) -> None:
+        """Check what needs no lookup; the connector checks the addresses that it resolves."""
+        self._policy.check_parts(target)
+        if is_ip_address(target.host):
+            self._policy.check_address(target.host, target.port)
         elif self._proxy is not None:
-            # A proxy resolves names itself. What this host knows of a name is checked all the same.
-            await self._names().check_known(there.host, there.port)
+            # The proxy resolves names itself. Addresses that this host knows are checked anyway.
+            await self._open_resolver().check_known(target.host, target.port)
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            raise _closed()
+            raise _not_open()
         return self._session
 
-    def _names(self) -> Resolver:
+    def _open_resolver(self) -> Resolver:
         if self._resolver is None:
-            raise _closed()
+            raise _not_open()
         return self._resolver
 
     def _new_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
@@ -202,28 +202,28 @@ class Fetcher:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None),  # `fetch` keeps one deadline for all of it
+            timeout=aiohttp.ClientTimeout(total=None),  # `fetch` enforces the deadline
         )
 
-    def _new_connector(self, resolver: Resolver, trust: ssl.SSLContext) -> aiohttp.TCPConnector:
+    def _new_connector(self, resolver: Resolver, tls: ssl.SSLContext) -> aiohttp.TCPConnector:
         if self._proxy is not None:
-            return aiohttp.TCPConnector(limit=self._connections, ssl=trust)
+            return aiohttp.TCPConnector(limit=self._connections, ssl=tls)
         return aiohttp.TCPConnector(
             limit=self._connections,
-            ssl=trust,
+            ssl=tls,
             resolver=resolver,
-            use_dns_cache=False,  # the resolver keeps its answers itself, failures too
+            use_dns_cache=False,  # the resolver caches results, including failures
             socket_factory=self._checked_socket,
         )
 
     def _checked_socket(self, info: AddrInfoType) -> socket.socket:
-        """Make the socket of one dial: the last look at the address that is really dialled."""
+        """Create the socket of a connection, after a last check of the address."""
         family, kind, protocol, _, address = info
         self._policy.check_address(str(address[0]), int(address[1]))
         return socket.socket(family, kind, protocol)
 
 
-def _closed() -> RuntimeError:
+def _not_open() -> RuntimeError:
     return RuntimeError("A Fetcher fetches only inside its `async with` block.")
 
 

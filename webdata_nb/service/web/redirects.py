@@ -1,4 +1,4 @@
-"""One page's way to its end: a request, its redirects, each checked anew, and a body."""
+"""Fetches one page: follows its redirects, checks each hop, and reads the body."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import aiohttp
 from yarl import URL
 
 from webdata_nb.service.errors import FetchError
+from webdata_nb.service.web.aiohttp_errors import to_fetch_error
 from webdata_nb.service.web.credentials import Credentials
-from webdata_nb.service.web.failures import to_fetch_error
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
     FetchedResponse,
@@ -36,23 +36,23 @@ _MAX_HEADER_LINES: Final = 256
 
 
 class RedirectFollower:
-    """Fetches one page.
+    """Fetches one page across its redirects.
 
     Parameters
     ----------
     request : FetchRequest
-        What to fetch.
+        The request.
     session : aiohttp.ClientSession
-        Set up to follow nothing and to undo no coding.
+        A session that follows no redirects and decodes no content codings.
     check_hop : callable
-        Raises `Refused` for a URL that may not be requested; called before every request.
+        Raises `Refused` for a forbidden URL; called before every request.
     limits : Limits
-        What the page may cost; the caller keeps the deadline.
+        Limits of the page. The caller enforces the deadline.
 
     Raises
     ------
     FetchError
-        When the URL is none, or a header or cookie may not be sent.
+        The URL is invalid, or a header or cookie may not be sent.
     """
 
     def __init__(
@@ -68,50 +68,52 @@ class RedirectFollower:
         self._check_hop = check_hop
         self._limits = limits
         self._method = request.method.upper()
-        self._data = request.body
+        self._request_body = request.body
         self._credentials = Credentials(request.headers, request.cookies)
-        self._asked = self._url = canonical_url(request.url)
+        self._requested_url = self._url = canonical_url(request.url)
         self._hops: list[Redirect] = []
-        self._been_at: set[tuple[str, str | None]] = set()
+        self._visited: set[tuple[str, str | None]] = set()
         self._body: ResponseBody | None = None
         self._started = time.perf_counter()
 
     async def run(self, allow_hop: AllowHop | None) -> FetchedResponse:
-        """Go from hop to hop until an answer is no redirect, or `allow_hop` says no."""
+        """Follow redirects until a response is not one, or `allow_hop` returns a reason to stop."""
         while True:
-            answer = await self._exchange()
-            if isinstance(answer, FetchedResponse):
-                return answer
-            self._go_on_to(answer)
-            reason = None if allow_hop is None else await allow_hop(answer.target)
+            reply = await self._send()
+            if isinstance(reply, FetchedResponse):
+                return reply
+            self._follow(reply)
+            reason = None if allow_hop is None else await allow_hop(reply.target)
             if reason is not None:
-                return self._fetched(answer.status, answer.headers, stopped=reason)
+                return self._response(reply.status, reply.headers, stopped=reason)
 
     @property
     def hops(self) -> int:
-        """How many redirects were met so far."""
+        """Number of redirects so far."""
         return len(self._hops)
 
-    def overdue(self, timeout_s: float) -> str:
-        """Say what was missing when the time was up."""
+    def timeout_message(self, timeout_s: float) -> str:
+        """Return an error message for the end of the deadline."""
         host = split_url(self._url).host
         if self._body is None:
             return f"{host} did not answer within {format_seconds(timeout_s)} s."
-        came = f"{self._body.wire_bytes:,} bytes of the body came"
-        return f"{host} did not send the whole page within {format_seconds(timeout_s)} s ({came})."
+        received = f"{self._body.wire_bytes:,} bytes of the body came"
+        return (
+            f"{host} did not send the whole page within {format_seconds(timeout_s)} s ({received})."
+        )
 
-    async def _exchange(self) -> FetchedResponse | _RedirectReply:
-        """Send one request; read its answer, unless it only points elsewhere."""
-        there = split_url(self._url)
-        await self._check_hop(there)
-        address = _request_url(there)
-        headers = self._headers(address)
+    async def _send(self) -> FetchedResponse | _RedirectReply:
+        """Send one request; read the response unless it is a redirect."""
+        target = split_url(self._url)
+        await self._check_hop(target)
+        url = _request_url(target)
+        headers = self._headers(url)
         try:
             async with self._session.request(
                 self._method,
-                address,
+                url,
                 headers=headers,
-                data=self._data,
+                data=self._request_body,
                 allow_redirects=False,
                 max_line_size=self._limits.header_bytes,
                 max_field_size=self._limits.header_bytes,
@@ -119,31 +121,31 @@ class RedirectFollower:
             ) as response:
                 return await self._read(response)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            raise to_fetch_error(exc, there.host) from exc
+            raise to_fetch_error(exc, target.host) from exc
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
         headers = _header_lines(response.raw_headers, self._limits.header_bytes)
-        target = self._target(response)
+        target = self._redirect_target(response)
         if target is not None:
-            self._credentials.remember(response.headers.getall("Set-Cookie", ()), response.url)
+            self._credentials.add_cookies(response.headers.getall("Set-Cookie", ()), response.url)
             return _RedirectReply(response.status, headers, target)
         if not self._request.read_body:
-            return self._fetched(response.status, headers)
+            return self._response(response.status, headers)
         self._body = ResponseBody(response, self._limits.wire_bytes, self._limits.decoded_bytes)
         body = await self._body.read()
-        return self._fetched(response.status, headers, body)
+        return self._response(response.status, headers, body)
 
-    def _headers(self, address: URL) -> dict[str, str] | None:
-        headers = self._credentials.headers_for(address)
-        mark = (self._url, headers.get("Cookie"))
-        if mark in self._been_at:
+    def _headers(self, url: URL) -> dict[str, str] | None:
+        headers = self._credentials.headers_for(url)
+        visit = (self._url, headers.get("Cookie"))
+        if visit in self._visited:
             raise FetchError("redirects", f"The page redirects in a circle, to {self._url!r}.")
-        self._been_at.add(mark)
+        self._visited.add(visit)
         if self._request.accept != ACCEPT_PAGES and not _has_header(headers, "accept"):
             headers["Accept"] = self._request.accept
         return headers or None
 
-    def _target(self, response: aiohttp.ClientResponse) -> str | None:
+    def _redirect_target(self, response: aiohttp.ClientResponse) -> str | None:
         if response.status not in _REDIRECTS or not self._request.follow_redirects:
             return None
         location = _location(response.raw_headers)
@@ -155,24 +157,24 @@ class RedirectFollower:
             raise FetchError("bad_url", f"The page redirects to {shown!r}, which is no web page.")
         return target
 
-    def _go_on_to(self, turn: _RedirectReply) -> None:
-        self._hops.append(Redirect(self._url, turn.status))
+    def _follow(self, reply: _RedirectReply) -> None:
+        self._hops.append(Redirect(self._url, reply.status))
         if len(self._hops) > self._limits.redirects:
-            most = self._limits.redirects
-            raise FetchError("redirects", f"The page redirects more than {most} times.")
-        if turn.status not in _KEEP_METHOD and self._method != "HEAD":
-            self._method, self._data = "GET", None
-        before, after = split_url(self._url), split_url(turn.target)
+            limit = self._limits.redirects
+            raise FetchError("redirects", f"The page redirects more than {limit} times.")
+        if reply.status not in _KEEP_METHOD and self._method != "HEAD":
+            self._method, self._request_body = "GET", None
+        before, after = split_url(self._url), split_url(reply.target)
         if (before.scheme, before.authority) != (after.scheme, after.authority):
             self._leave_origin()
-        self._url = turn.target
+        self._url = reply.target
 
     def _leave_origin(self) -> None:
-        if self._data is not None:
+        if self._request_body is not None:
             raise FetchError("redirects", "The answer would take the request's body elsewhere.")
         self._credentials.drop()
 
-    def _fetched(
+    def _response(
         self,
         status: int,
         headers: tuple[tuple[str, str], ...],
@@ -180,7 +182,7 @@ class RedirectFollower:
         stopped: str | None = None,
     ) -> FetchedResponse:
         return FetchedResponse(
-            url=self._asked,
+            url=self._requested_url,
             final_url=self._url,
             status=status,
             headers=headers,
@@ -194,20 +196,20 @@ class RedirectFollower:
 
 @dataclass(frozen=True, slots=True)
 class _RedirectReply:
-    """An answer that points elsewhere."""
+    """A response that redirects to another URL."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     target: str
 
 
-def _request_url(there: UrlParts) -> URL:
-    # Built from its parts and marked as encoded, so that no second parser reads the URL anew.
+def _request_url(target: UrlParts) -> URL:
+    # Built from its parts and marked as encoded, so that yarl does not parse the URL again.
     return URL.build(
-        scheme=there.scheme,
-        authority=there.authority,
-        path=there.path,
-        query_string=there.query or "",
+        scheme=target.scheme,
+        authority=target.authority,
+        path=target.path,
+        query_string=target.query or "",
         encoded=True,
     )
 
@@ -217,10 +219,10 @@ def _has_header(headers: Mapping[str, str], wanted: str) -> bool:
 
 
 def _header_lines(
-    raw: tuple[tuple[bytes, bytes], ...], most_bytes: int
+    raw: tuple[tuple[bytes, bytes], ...], max_bytes: int
 ) -> tuple[tuple[str, str], ...]:
-    if sum(len(name) + len(value) for name, value in raw) > most_bytes:
-        raise FetchError("protocol", f"The response headers are larger than {most_bytes:,} bytes.")
+    if sum(len(name) + len(value) for name, value in raw) > max_bytes:
+        raise FetchError("protocol", f"The response headers are larger than {max_bytes:,} bytes.")
     return tuple((name.decode("latin-1").lower(), _decode_header(value)) for name, value in raw)
 
 
@@ -237,6 +239,6 @@ def _location(raw: tuple[tuple[bytes, bytes], ...]) -> str | None:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                # What is no UTF-8 goes back to the server byte for byte, as browsers do.
+                # Bytes that are not UTF-8 go back to the server unchanged, as in browsers.
                 return "".join(chr(b) if b < 0x80 else f"%{b:02X}" for b in value)  # noqa: PLR2004 - the end of ASCII
     return None

@@ -1,4 +1,4 @@
-"""What is asked of the fetcher and what it gives back: plain values."""
+"""Defines the requests and responses of the fetcher."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from webdata_nb.pacing.retry_after import parse_retry_after
 
 AllowHop = Callable[[str], Awaitable[str | None]]
-"""Asked with the URL of a redirect hop before it is requested; an answer is a reason to stop."""
+"""Called with the URL of a redirect before it is requested; returns a reason to stop, or None."""
 
 _MIB: Final = 1024 * 1024
 ACCEPT_PAGES: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -19,20 +19,20 @@ ACCEPT_PAGES: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much one page may cost.
+    """Limits of one page fetch.
 
     Attributes
     ----------
     wire_bytes : int
-        The most bytes of body to take from the wire.
+        Bytes of the body as sent.
     decoded_bytes : int
-        The most bytes that they may unpack to.
+        Bytes of the decoded body.
     redirects : int
-        The most redirects to follow.
+        Redirects to follow.
     timeout_s : float
-        The deadline in seconds for the whole page: names, redirects and body included.
+        Seconds for the whole page, including lookups, redirects and body.
     header_bytes : int
-        The most bytes of response headers, those of one hop.
+        Bytes of the response headers of one hop.
     """
 
     wire_bytes: int = 10 * _MIB
@@ -51,21 +51,21 @@ class FetchRequest:
     url : str
         An absolute http or https URL.
     headers, cookies : mapping of str to str
-        The job's own; sent to the page's own origin only.
+        The job's headers and cookies; sent to the page's own origin only.
     timeout_s : float, optional
-        The deadline in seconds for the whole page; that of the limits when not given.
+        Seconds for the whole page; by default those of the limits.
     limits : Limits, optional
-        Those of the fetcher when not given.
+        By default the fetcher's.
     accept : str
-        The Accept header; a header of that name in `headers` comes before it.
+        The Accept header, unless `headers` contains one.
     method : str
-        The HTTP method; one that is not idempotent is never sent twice.
+        The HTTP method. A request that is not idempotent is never sent twice.
     body : bytes, optional
-        What to send; a redirect never takes it to another origin.
+        The body to send; never to another origin after a redirect.
     follow_redirects : bool
-        False gives a redirecting answer as it is.
+        False returns a redirect as the response.
     read_body : bool
-        False leaves the answer's body where it is, and closes the connection on it.
+        False does not read the response's body, and closes the connection.
     """
 
     url: str
@@ -82,7 +82,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """A URL that answered with a redirect, and the status it did so with."""
+    """A URL that redirected, and the status of its response."""
 
     url: str
     status: int
@@ -90,28 +90,28 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class FetchedResponse:
-    """An answer, whatever its status.
+    """A response of any status.
 
     Attributes
     ----------
     url : str
-        The canonical form of what was asked for.
+        The canonical form of the requested URL.
     final_url : str
-        Where the redirects led. When `stopped` is set, the hop that was not requested.
+        The URL after all redirects. If `stopped` is set, the URL that was not requested.
     status : int
-        The HTTP status of the last answer.
+        The HTTP status of the last response.
     headers : tuple of (str, str)
-        Its header lines in their order, names in lower case.
+        Its headers in their order, names in lower case.
     body : bytes
-        Its body with the content codings undone.
+        Its body without content codings.
     wire_bytes : int
-        The length of the body as it was sent.
+        The length of the body as sent.
     redirects : tuple of Redirect
-        The hops before `final_url`, the first being `url`.
+        The hops before `final_url`, starting with `url`.
     elapsed_s : float
         Seconds from the request to the end of the body, redirects included.
     stopped : str, optional
-        The reason that `allow_hop` gave for going no further; the body is empty then.
+        The reason of `allow_hop` to stop; the body is empty then.
     """
 
     url: str
@@ -125,9 +125,9 @@ class FetchedResponse:
     stopped: str | None = None
 
     def header(self, name: str) -> str | None:
-        """Give the first header line of that name, in any case; None where there is none."""
-        wanted = name.lower()
-        return next((value for key, value in self.headers if key == wanted), None)
+        """Return the first header of a name, ignoring case; None without one."""
+        lower_name = name.lower()
+        return next((value for key, value in self.headers if key == lower_name), None)
 
     @property
     def retry_after_s(self) -> float | None:
@@ -136,5 +136,5 @@ class FetchedResponse:
 
 
 def format_seconds(seconds: float) -> str:
-    """Write what is left of a deadline as it was given, a few milliseconds later."""
+    """Format a timeout as it was given, although some milliseconds have passed."""
     return f"{round(seconds, 1) or seconds:g}"

@@ -1,4 +1,4 @@
-"""Names to addresses: looked up once a minute, and every address checked before any is dialled."""
+"""Resolves host names with a cache, and checks every address against the egress policy."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from webdata_nb.service.web.egress_policy import EgressPolicy
 
 Lookup = Callable[[str], Awaitable[Sequence[str]]]
-"""Gives a host's addresses, or raises OSError (or UnicodeError) when it has none."""
+"""Returns a host's addresses; raises OSError or UnicodeError if it has none."""
 
 CACHE_S: Final = 60.0
-"""How long an answer is used again, a failure too."""
+"""Seconds for which a result is cached, also a failure."""
 LOOKUP_TIMEOUT_S: Final = 10.0
-"""How long one lookup may take."""
+"""Deadline of one lookup."""
 QUEUE_S: Final = 30.0
-"""How long a lookup may wait for its start, behind other lookups of the same account."""
+"""Longest wait for the start of a lookup, behind other lookups of the same account."""
 _MAX_CACHED: Final = 10_000
 _THREADS: Final = 16
-# For accounts without a lookup under way: names whose servers are silent hold threads for long.
+# For accounts without a lookup under way, since silent name servers occupy threads for long.
 _SPARE_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _LookupResult:
-    until: float
+    expires_at: float
     addresses: tuple[str, ...] = ()
     problem: str | None = None
-    silent: bool = False
+    timed_out: bool = False
 
 
 class Resolver(AbstractResolver):
@@ -49,9 +49,9 @@ class Resolver(AbstractResolver):
     Parameters
     ----------
     policy : EgressPolicy
-        A host is refused when any of its addresses is.
+        A host is refused if any of its addresses is.
     lookup : callable, optional
-        Gives the addresses of a host; by default the operating system is asked.
+        Resolves host names; by default the operating system does.
     clock : callable, optional
         Monotonic time in seconds.
     """
@@ -64,7 +64,7 @@ class Resolver(AbstractResolver):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = policy
-        self._lookup: Lookup = _ask_system if lookup is None else lookup
+        self._lookup: Lookup = _look_up_in_system if lookup is None else lookup
         self._clock = clock
         self._cache: dict[str, _LookupResult] = {}
         self._free = FairSemaphore(_THREADS, spare=_SPARE_THREADS)
@@ -72,73 +72,73 @@ class Resolver(AbstractResolver):
         self._lookups: dict[tuple[str, str], asyncio.Task[_LookupResult]] = {}
 
     async def addresses(self, host: str, port: int) -> tuple[str, ...]:
-        """Give the addresses of a host, all of them allowed for this port.
+        """Return the addresses of a host, all of which are allowed for the port.
 
         Raises
         ------
         FetchError
-            Of kind ``dns``, when the name has no address or none was learnt in time. In ``team``
-            mode also when an address is not allowed, in the words for a name without an address.
+            Of kind ``dns``, if the name has no address or the lookup times out. In ``team`` mode
+            also if an address is forbidden, with the message for a name without an address.
         Refused
-            When one of the addresses is not allowed, in ``local`` mode.
+            One of the addresses is forbidden, in ``local`` mode.
         """
-        answer = await self._answer(host)
-        if answer.problem is not None:
-            if answer.silent:
-                raise NameServerSilent(answer.problem)
-            raise FetchError("dns", answer.problem)
-        self._check(host, answer, port)
-        return answer.addresses
+        result = await self._cached_lookup(host)
+        if result.problem is not None:
+            if result.timed_out:
+                raise NameServerSilent(result.problem)
+            raise FetchError("dns", result.problem)
+        self._check(host, result, port)
+        return result.addresses
 
     async def check_known(self, host: str, port: int) -> None:
-        """Refuse a name as `addresses` does, but not one that this host does not know.
+        """Refuse a name as `addresses` does, unless it is unknown to this host.
 
-        For requests by way of an upstream proxy, which looks names up itself.
+        For requests through an upstream proxy, which resolves names itself.
         """
-        self._check(host, await self._answer(host), port)
+        self._check(host, await self._cached_lookup(host), port)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Answer aiohttp's connector, which dials nothing but what this gives."""
+        """Resolve a host for aiohttp's connector, which connects only to these addresses."""
         return [
             ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
             for address in await self.addresses(host, port)
         ]
 
     async def close(self) -> None:
-        """Give up the lookups under way."""
-        asking = list(self._lookups.values())
-        for task in asking:
+        """Cancel the lookups under way."""
+        lookups = list(self._lookups.values())
+        for task in lookups:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*lookups, return_exceptions=True)
 
-    def _check(self, host: str, answer: _LookupResult, port: int) -> None:
+    def _check(self, host: str, result: _LookupResult, port: int) -> None:
         try:
-            for address in answer.addresses:
+            for address in result.addresses:
                 self._policy.check_address(address, port)
         except Refused:
             if self._policy.mode == "local":
                 raise
-            # Otherwise anybody could learn which names an inner network knows.
-            raise FetchError("dns", _no_address(host)) from None
+            # A different message would reveal which names an internal network knows.
+            raise FetchError("dns", _no_address_message(host)) from None
 
-    async def _answer(self, host: str) -> _LookupResult:
-        if (kept := self._cached(host)) is not None:
-            return kept
+    async def _cached_lookup(self, host: str) -> _LookupResult:
+        if (cached := self._cached(host)) is not None:
+            return cached
         key = (current_account(), host)
         task = self._lookups.get(key)
         if task is None:
-            task = self._lookups[key] = asyncio.create_task(self._ask(key))
-        # Others may be waiting for the same name, so one caller's cancellation must not end it.
+            task = self._lookups[key] = asyncio.create_task(self._look_up_and_cache(key))
+        # Other callers may wait for the same name, so the cancellation of one must not cancel it.
         return await asyncio.shield(task)
 
-    async def _ask(self, key: tuple[str, str]) -> _LookupResult:
+    async def _look_up_and_cache(self, key: tuple[str, str]) -> _LookupResult:
         _, host = key
         try:
-            if not await self._may_start():
-                said = f"The lookup of {host!r} did not start within {QUEUE_S:g} s; try later."
-                return _LookupResult(self._clock(), problem=said, silent=True)
+            if not await self._acquire_slot():
+                message = f"The lookup of {host!r} did not start within {QUEUE_S:g} s; try later."
+                return _LookupResult(self._clock(), problem=message, timed_out=True)
             try:
                 return self._cached(host) or self._store(host, await self._look_up(host))
             finally:
@@ -146,8 +146,8 @@ class Resolver(AbstractResolver):
         finally:
             del self._lookups[key]
 
-    async def _may_start(self) -> bool:
-        """Wait for a place among the lookups; tell whether there was one in time."""
+    async def _acquire_slot(self) -> bool:
+        """Wait for a slot for a lookup; return False after the timeout."""
         try:
             async with asyncio.timeout(QUEUE_S):
                 await self._free.acquire()
@@ -156,81 +156,84 @@ class Resolver(AbstractResolver):
         return True
 
     def _cached(self, host: str) -> _LookupResult | None:
-        kept = self._cache.get(host)
-        return kept if kept is not None and self._clock() < kept.until else None
+        result = self._cache.get(host)
+        return result if result is not None and self._clock() < result.expires_at else None
 
-    def _store(self, host: str, answer: _LookupResult) -> _LookupResult:
+    def _store(self, host: str, result: _LookupResult) -> _LookupResult:
         self._cache.pop(host, None)
-        self._cache[host] = answer
+        self._cache[host] = result
         if len(self._cache) > _MAX_CACHED:
             del self._cache[next(iter(self._cache))]
-        return answer
+        return result
 
     async def _look_up(self, host: str) -> _LookupResult:
         try:
             async with asyncio.timeout(LOOKUP_TIMEOUT_S):
-                found = tuple(dict.fromkeys(await self._lookup(host)))
+                addresses = tuple(dict.fromkeys(await self._lookup(host)))
         except TimeoutError:
-            said = f"The name server gave no answer for {host!r} within {LOOKUP_TIMEOUT_S:g} s."
-            return _LookupResult(self._until(), problem=said, silent=True)
+            message = f"The name server gave no answer for {host!r} within {LOOKUP_TIMEOUT_S:g} s."
+            return _LookupResult(self._expiry(), problem=message, timed_out=True)
         except (OSError, UnicodeError) as exc:
-            why = self._unknown(host, f"could not be found ({_reason(exc)})")
-            return _LookupResult(self._until(), problem=why)
-        if not found:
-            return _LookupResult(self._until(), problem=self._unknown(host, "has no address"))
-        return _LookupResult(self._until(), found)
+            message = self._unknown_host_message(host, f"could not be found ({_reason(exc)})")
+            return _LookupResult(self._expiry(), problem=message)
+        if not addresses:
+            return _LookupResult(
+                self._expiry(), problem=self._unknown_host_message(host, "has no address")
+            )
+        return _LookupResult(self._expiry(), addresses)
 
-    def _until(self) -> float:
+    def _expiry(self) -> float:
         return self._clock() + CACHE_S
 
-    def _unknown(self, host: str, problem: str) -> str:
-        """Say that a name leads nowhere: why, is told to the owner of a local service alone."""
+    def _unknown_host_message(self, host: str, problem: str) -> str:
+        """Return the message for an unknown name. Only a local service states the reason."""
         if self._policy.mode == "local":
             return f"The host {host!r} {problem}."
-        return _no_address(host)
+        return _no_address_message(host)
 
 
-async def _ask_system(host: str) -> Sequence[str]:
-    """Ask the operating system's resolver in a daemon thread.
+async def _look_up_in_system(host: str) -> Sequence[str]:
+    """Resolve a name with the operating system in a daemon thread.
 
-    Python waits for an executor's threads when it exits, and a silent name server would delay
-    the exit.
+    Python waits for an executor's threads at exit, which a silent name server would delay.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
+    future: asyncio.Future[list[str]] = loop.create_future()
     threading.Thread(
-        target=_answer, args=(loop, answer, host), name="webdata-dns", daemon=True
+        target=_look_up_in_thread, args=(loop, future, host), name="webdata-dns", daemon=True
     ).start()
-    return await answer
+    return await future
 
 
-def _answer(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[list[str]], host: str) -> None:
-    """Look a name up and hand the outcome to the loop, unless nobody waits for it any more."""
+def _look_up_in_thread(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[str]], host: str
+) -> None:
+    """Look up a name and set the result of a future of the loop."""
     try:
-        settle = partial(_settle, answer, _system_addresses(host), None)
+        settle = partial(_settle, future, _system_addresses(host), None)
     except (OSError, UnicodeError) as exc:
-        settle = partial(_settle, answer, [], exc)
-    with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
+        settle = partial(_settle, future, [], exc)
+    with contextlib.suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(settle)
 
 
 def _settle(
-    answer: asyncio.Future[list[str]], addresses: list[str], error: Exception | None
+    future: asyncio.Future[list[str]], addresses: list[str], error: Exception | None
 ) -> None:
-    if answer.done():
+    if future.done():
         return
     if error is None:
-        answer.set_result(addresses)
+        future.set_result(addresses)
     else:
-        answer.set_exception(error)
+        future.set_exception(error)
 
 
 def _system_addresses(host: str) -> list[str]:
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+    entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in entries]
 
 
-def _no_address(host: str) -> str:
+def _no_address_message(host: str) -> str:
     return (
         f"The host {host!r} has no address that this service may reach: its name cannot be "
         "resolved, or the network policy does not allow where it leads."
@@ -238,4 +241,4 @@ def _no_address(host: str) -> str:
 
 
 def _reason(exc: OSError | UnicodeError) -> str:
-    return exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is no host name"
+    return exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is not a host name"

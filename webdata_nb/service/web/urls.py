@@ -1,4 +1,4 @@
-"""URLs as the WHATWG URL standard reads them, which is how browsers and their links mean them."""
+"""Parses, canonicalizes and joins URLs as the WHATWG URL standard and browsers do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_URL_CHARS = 8192
-"""Servers refuse longer request lines; a longer link is a trap or an inlined document."""
+"""Servers refuse longer request lines. A longer link is a trap or an inlined document."""
 
 _WEB = ("http://", "https://")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -25,7 +25,7 @@ _TAB_OR_NEWLINE = str.maketrans("", "", "\t\n\r")
 
 
 class UrlParts(NamedTuple):
-    """A canonical URL taken apart; `host` has no brackets and `port` is always a number."""
+    """The parts of a canonical URL; `host` has no brackets and `port` is always a number."""
 
     scheme: str
     host: str
@@ -36,39 +36,39 @@ class UrlParts(NamedTuple):
 
     @property
     def explicit_port(self) -> int | None:
-        """The port where it is not the scheme's own."""
+        """The port, unless it is the scheme's default."""
         return None if self.port == _DEFAULT_PORTS[self.scheme] else self.port
 
     @property
     def server(self) -> str:
-        """The host as URLs write it, with its port."""
+        """The host as in URLs, with its port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def authority(self) -> str:
-        """The host as URLs write it, with its port where that is not the scheme's own."""
+        """The host as in URLs, with its port unless that is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.explicit_port is None else f"{host}:{self.port}"
 
 
 def canonical_url(url: str) -> str:
-    """Give the WHATWG form of an absolute web address, without its fragment.
+    """Return the WHATWG form of an absolute web address, without its fragment.
 
     Parameters
     ----------
     url : str
-        An absolute ``http`` or ``https`` URL, in any spelling a browser would take.
+        An absolute ``http`` or ``https`` URL, in any form that a browser accepts.
 
     Returns
     -------
     str
-        The one spelling that is checked, dialled, stored and compared.
+        The form that is checked, requested, stored and compared.
 
     Raises
     ------
     FetchError
-        Of kind ``bad_url``, with what is allowed, when the text is no such address.
+        Of kind ``bad_url``, if the text is not such an address.
 
     Examples
     --------
@@ -76,18 +76,18 @@ def canonical_url(url: str) -> str:
     'http://example.com/b'
     """
     if len(url) > MAX_URL_CHARS:
-        raise _bad(url, f"is longer than {MAX_URL_CHARS} characters")
+        raise _invalid_url(url, f"is longer than {MAX_URL_CHARS} characters")
     try:
         href = str(URL.parse(url))
     except (URLError, ValueError) as exc:
-        raise _bad(url, f"is not a complete web address ({_reason(exc)})") from None
+        raise _invalid_url(url, f"is not a complete web address ({_reason(exc)})") from None
     if not href.startswith(_WEB):
-        raise _bad(url, f"has the scheme {href.partition(':')[0]!r}")
-    return _finished(href)
+        raise _invalid_url(url, f"has the scheme {href.partition(':')[0]!r}")
+    return _normalized(href)
 
 
 class UrlJoiner:
-    """Joins many links to one base; keeps the parsed base, since parsing costs more than joining.
+    """Joins many links to one base, which is parsed once: parsing costs more than joining.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class UrlJoiner:
     Raises
     ------
     FetchError
-        Of kind ``bad_url``, when the base itself is no web address.
+        Of kind ``bad_url``, if the base is not a web address.
     """
 
     __slots__ = ("_join",)
@@ -106,10 +106,10 @@ class UrlJoiner:
         self._join: Callable[[str], URL] = URL.parse(canonical_url(base)).join
 
     def join(self, href: str) -> str | None:
-        """Give the canonical URL a link leads to; None when it leads to no other web page.
+        """Return the canonical URL of a link; None if it leads to no other web page.
 
-        Links to a part of the same page (``#part``), links of other schemes (``javascript:``,
-        ``mailto:``, ``data:``) and links that no browser could follow give None.
+        None stands for links to a part of the same page (``#part``), links of other schemes
+        (``javascript:``, ``mailto:``, ``data:``) and invalid links.
         """
         if href[:1] == "#" or len(href) > MAX_URL_CHARS:
             return None
@@ -117,16 +117,16 @@ class UrlJoiner:
             joined = str(self._join(href))
         except (URLError, ValueError):
             return self._join_slashes(href)
-        return _finished(joined) if joined.startswith(_WEB) else None
+        return _normalized(joined) if joined.startswith(_WEB) else None
 
     def _join_slashes(self, href: str) -> str | None:
-        # The standard reads any run of slashes before a host as two; the parser fails instead.
-        bare = href.strip(_C0_OR_SPACE).translate(_TAB_OR_NEWLINE)
-        host_onwards = bare.lstrip("/\\")
-        if len(bare) - len(host_onwards) <= len("//"):
+        # In the standard, any number of slashes before a host counts as two; the parser fails.
+        stripped = href.strip(_C0_OR_SPACE).translate(_TAB_OR_NEWLINE)
+        from_host = stripped.lstrip("/\\")
+        if len(stripped) - len(from_host) <= len("//"):
             return None
         try:
-            return _finished(str(self._join("//" + host_onwards)))
+            return _normalized(str(self._join("//" + from_host)))
         except (URLError, ValueError):
             return None
 
@@ -136,22 +136,22 @@ def join_url(base: str, href: str) -> str | None:
     return UrlJoiner(base).join(href)
 
 
-@lru_cache(maxsize=256)  # a page on its way is taken apart by half a dozen steps
+@lru_cache(maxsize=256)  # half a dozen steps split the URL of each page
 def split_url(url: str) -> UrlParts:
-    """Take a canonical URL apart.
+    """Split a canonical URL into its parts.
 
     Raises
     ------
     FetchError
-        Of kind ``bad_url``, when the text is no web address.
+        Of kind ``bad_url``, if the text is not a web address.
     """
     try:
         parsed = URL.parse(url)
     except (URLError, ValueError) as exc:
-        raise _bad(url, f"is not a complete web address ({_reason(exc)})") from None
+        raise _invalid_url(url, f"is not a complete web address ({_reason(exc)})") from None
     scheme, host = parsed.scheme, parsed.host_str
     if scheme not in _DEFAULT_PORTS or not host:
-        raise _bad(url, f"has the scheme {scheme!r}")
+        raise _invalid_url(url, f"has the scheme {scheme!r}")
     return UrlParts(
         scheme,
         host[1:-1] if host[0] == "[" else host,
@@ -163,19 +163,19 @@ def split_url(url: str) -> UrlParts:
 
 
 def url_origin(url: str) -> str:
-    """Give scheme, host and port: what a header or cookie of one page may be sent to again.
+    """Return the origin of a URL: scheme, host and port.
 
     Examples
     --------
     >>> url_origin("https://example.com:443/a")
     'https://example.com'
     """
-    whole = split_url(url)
-    return f"{whole.scheme}://{whole.authority}"
+    url_parts = split_url(url)
+    return f"{url_parts.scheme}://{url_parts.authority}"
 
 
 def host_and_port(url: str) -> str:
-    """Give host and port, the port always: what one server, and no other, answers for.
+    """Return the host and the port of a URL, also a default port.
 
     Examples
     --------
@@ -186,11 +186,11 @@ def host_and_port(url: str) -> str:
 
 
 def dedupe_key(url: str) -> str:
-    """Give the key under which two spellings of one page are one page.
+    """Return a key that is equal for different forms of one page's URL.
 
-    Only what cannot change the page is levelled: what `canonical_url` levels (case of scheme and
-    host, default port, dot segments, fragment), the case of percent-encodings, and an empty
-    query. The order of parameters, ``index.html`` and a trailing slash are left alone.
+    Only what cannot change the page is normalized: what `canonical_url` normalizes (case of
+    scheme and host, default port, dot segments, fragment), the case of percent-encodings, and an
+    empty query. The order of parameters, ``index.html`` and a trailing slash stay.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def dedupe_key(url: str) -> str:
 
 
 def canonical_key(url: str) -> str:
-    """Give the `dedupe_key` of a URL that is canonical already, as outlinks are: much cheaper.
+    """Return the `dedupe_key` of a canonical URL, such as an outlink, at a lower cost.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def canonical_key(url: str) -> str:
     return url.removesuffix("?")
 
 
-def _finished(href: str) -> str:
+def _normalized(href: str) -> str:
     cut = href.find("#")
     if cut >= 0:
         href = href[:cut]
@@ -225,10 +225,14 @@ def _finished(href: str) -> str:
 
 
 def _reason(exc: Exception) -> str:
-    return str(exc) if isinstance(exc, URLError) else "it holds characters that no URL can hold"
+    return (
+        str(exc)
+        if isinstance(exc, URLError)
+        else "it contains characters that are not valid in a URL"
+    )
 
 
-def _bad(url: str, what: str) -> FetchError:
+def _invalid_url(url: str, problem: str) -> FetchError:
     shown = _USERINFO.sub("//", url[:200])
     allowed = "Give an http:// or https:// URL with a host, such as https://example.com/page."
-    return FetchError("bad_url", f"{shown!r} {what}. {allowed}")
+    return FetchError("bad_url", f"{shown!r} {problem}. {allowed}")

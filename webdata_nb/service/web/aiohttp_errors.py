@@ -1,4 +1,4 @@
-"""What went wrong in a transfer, in words: the one place where aiohttp's errors are read."""
+"""Converts aiohttp's exceptions to `FetchError`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from webdata_nb.service.errors import FetchError
 
 @singledispatch
 def to_fetch_error(exc: Exception, host: str) -> FetchError:
-    """Turn the client library's error into the service's own.
+    """Convert an exception of aiohttp.
 
     Parameters
     ----------
     exc : Exception
-        What aiohttp raised; an error of a class not known here counts as bad HTTP.
+        The exception; an unknown class counts as invalid HTTP.
     host : str
-        The host that was asked, for the message.
+        The host, for the message.
     """
-    return FetchError("protocol", f"The answer of {host} could not be read ({_short(exc)}).")
+    return FetchError("protocol", f"The answer of {host} could not be read ({_short_text(exc)}).")
 
 
 @to_fetch_error.register
 def _(exc: aiohttp.ClientConnectorCertificateError, host: str) -> FetchError:
     cause = exc.certificate_error
-    reason = getattr(cause, "verify_message", "") or _short(cause)
+    reason = getattr(cause, "verify_message", "") or _short_text(cause)
     return FetchError("tls", f"The certificate of {host} is not trusted ({reason}).")
 
 
@@ -56,7 +56,7 @@ def _(exc: aiohttp.ClientHttpProxyError, host: str) -> FetchError:
 
 @to_fetch_error.register
 def _(exc: aiohttp.ClientResponseError, host: str) -> FetchError:
-    # Behind the first colon the parser repeats what was sent.
+    # After the first colon the parser quotes the response.
     reason = exc.message.partition(":")[0][:120]
     return FetchError("protocol", f"{host} sent something that is not valid HTTP ({reason}).")
 
@@ -81,9 +81,9 @@ def _(_exc: Exception, host: str) -> FetchError:
 
 def _system_reason(exc: OSError) -> str:
     if isinstance(exc, ssl.SSLError):
-        return exc.reason or _short(exc)
-    return os.strerror(exc.errno) if exc.errno else _short(exc)
+        return exc.reason or _short_text(exc)
+    return os.strerror(exc.errno) if exc.errno else _short_text(exc)
 
 
-def _short(exc: BaseException) -> str:
+def _short_text(exc: BaseException) -> str:
     return str(exc)[:120] or type(exc).__name__
