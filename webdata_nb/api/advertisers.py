@@ -1,4 +1,4 @@
-"""Who advertises: names and domains resolved to the ids that creatives are listed by."""
+"""Resolves names and domains to the advertiser ids that creatives are listed by."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def aadvertisers_df(
         rank               Int32   from 1, best first
         advertiser_id      str     what `creatives_df` takes
         name               str     as the source has it
-        region             str     where the advertiser is based, as the source tells
+        region             str     where the advertiser is based, by the source
         domain             str     where its ads lead, as far as known
         ads_min, ads_max   Int64   how many ads there are, where the source tells
         extra              object  fields unknown to this version
@@ -79,16 +79,16 @@ async def aadvertisers_df(
     """
     if not isinstance(query, str) or not query.strip():
         raise InvalidArgument("query must be a name or a domain")
-    most = arguments.whole("limit", limit, least=1)
-    if most > limits.ADVERTISERS[1]:
+    limit = arguments.whole("limit", limit, least=1)
+    if limit > limits.ADVERTISERS[1]:
         raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}")
     call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    wanted = query.strip()
+    text = query.strip()
 
-    async def ask(client: Client) -> Sequence[Reply]:
-        return (await client.advertisers(wanted, limit=most)).advertisers
+    async def fetch(client: Client) -> Sequence[Reply]:
+        return (await client.advertisers(text, limit=limit)).advertisers
 
-    return await listing_frame("advertisers", {"query": wanted, "limit": most}, call, ask)
+    return await listing_frame("advertisers", {"query": text, "limit": limit}, call, fetch)
 
 
 advertisers_df = blocking(aadvertisers_df)

@@ -73,7 +73,7 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
 
 
 def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
-    """Return every answer that the cache has kept for a call, oldest first; sends nothing.
+    """Return every cached answer to a call, oldest first; sends nothing.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     1
     """
     inputs, call = _inputs(function, args, kwargs)
-    kept = [(each, found) for each in inputs for found in _snapshots(each, call)]
-    kept.sort(key=lambda one: one[1].at)
-    tables = [_taken(each, found) for each, found in kept] or [_empty(inputs[0])]
+    history = [(each, snapshot) for each in inputs for snapshot in _snapshots(each, call)]
+    history.sort(key=lambda entry: entry[1].at)
+    tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
     op = inputs[0].spec.op
-    attrs = {"kind": f"{op} history", "snapshots": len(kept), "subject": inputs[0].spec.subject}
+    attrs = {"kind": f"{op} history", "snapshots": len(history), "subject": inputs[0].spec.subject}
     return frame.build(stacked.concat(tables), attrs=attrs, dtype_backend=call.dtype_backend)
 
 
@@ -134,14 +134,16 @@ def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
     return snapshots.history(cache.root, cache.key, columns=each.spec.columns)
 
 
-def _taken(each: Input, found: snapshots.Snapshot) -> pa.Table:
-    table = found.table
+def _dated_table(each: Input, snapshot: snapshots.Snapshot) -> pa.Table:
+    table = snapshot.table
     if each.labels:
-        table = stacked.stack(each.spec.op, each.spec.columns, [Part(each.labels, table, found.at)])
-    return stacked.with_time("taken_at", table, found.at)
+        table = stacked.stack(
+            each.spec.op, each.spec.columns, [Part(each.labels, table, snapshot.at)]
+        )
+    return stacked.with_time("taken_at", table, snapshot.at)
 
 
-def _empty(each: Input) -> pa.Table:
+def _empty_table(each: Input) -> pa.Table:
     table = stacked.stack(each.spec.op, each.spec.columns, [Part(each.labels, None, None)])
     plain = table if each.labels else table.select(list(each.spec.columns))
     return stacked.with_time("taken_at", plain, None)

@@ -1,4 +1,4 @@
-"""Fetches again what failed, and only that."""
+"""Fetches the failed rows of a frame again."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def aretry_failed(
     executor: Executor | None = None,
     budget: float | None = None,
 ) -> pd.DataFrame:
-    """Fetch the failed rows of a frame again, and return the frame with what came.
+    """Fetch the failed rows of a frame again, and return the frame with the new rows.
 
-    `aretry_failed` is the same for async code. A failed page is read again as it was asked for
-    and merged by its place (rank or URL); an input that failed as a whole is run again, and its
-    rows take the place of the row that told of the failure. Rows that are whole are left alone,
-    and so are columns that you added.
+    `aretry_failed` is the same for async code. A failed page is read again with the options of the
+    first call and merged by its place (rank or URL). An input that failed as a whole is run again,
+    and its rows replace the row of the failure. Complete rows and columns that you added do not
+    change.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ async def aretry_failed(
         A frame of `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, whole or filtered, with
         its receipt in `attrs`.
     headers, cookies
-        As in the first call; receipts keep neither.
+        As in the first call; receipts hold neither.
     session, progress, timeout, executor, budget
         As in `crawl_df`; `timeout` holds for each page or input.
 
@@ -63,7 +63,7 @@ async def aretry_failed(
     -------
     pandas.DataFrame
         Same columns and dtypes. The receipt's counts are those of the new frame, its `retried`
-        says how many rows were tried and how many are whole now.
+        counts the rows that were tried and those that are complete now.
 
     Raises
     ------
@@ -80,7 +80,7 @@ async def aretry_failed(
     >>> retry_failed(df).equals(df)  # nothing had failed
     True
     """
-    told = _receipt(df)
+    receipt_attrs = _receipt(df)
     places = merge_retried.failed(df)
     if not places:
         return df.copy(deep=False)
@@ -90,124 +90,125 @@ async def aretry_failed(
     )
     fan_out = FanOutOptions.check({"executor": executor, "budget": budget})
     private = {"headers": headers, "cookies": cookies}
-    known = {name: value for name, value in private.items() if value is not None}
-    made = await _Retry(df, told, known, call, fan_out).run(places)
-    return await asyncio.to_thread(_with_receipt, made, told, df, places)
+    secrets = {name: value for name, value in private.items() if value is not None}
+    merged = await _Retry(df, receipt_attrs, secrets, call, fan_out).run(places)
+    return await asyncio.to_thread(_with_receipt, merged, receipt_attrs, df, places)
 
 
 retry_failed = blocking(aretry_failed)
 
 
 class _Retry:
-    """One frame's failed rows."""
+    """A retry of the failed rows of one frame."""
 
     def __init__(
         self,
         df: pd.DataFrame,
-        told: Mapping[str, Any],
-        private: Mapping[str, Any],
+        receipt_attrs: Mapping[str, Any],
+        secrets: Mapping[str, Any],
         call: CallOptions,
         fan_out: FanOutOptions,
     ) -> None:
         self._df = df
-        self._kind: str = told["kind"]
-        self._request: dict[str, Any] = dict(told["request"])
-        self._labels: list[str] = list(told.get("labels", ()))
-        self._private = private
+        self._kind: str = receipt_attrs["kind"]
+        self._request: dict[str, Any] = dict(receipt_attrs["request"])
+        self._labels: list[str] = list(receipt_attrs.get("labels", ()))
+        self._secrets = secrets
         self._call = call
         self._fan_out = fan_out
 
     async def run(self, places: Sequence[int]) -> pd.DataFrame:
         urls = merge_retried.texts(self._df, "url", places)
-        paged = [(place, url) for place, url in zip(places, urls, strict=True) if url is not None]
-        whole = [place for place, url in zip(places, urls, strict=True) if url is None]
-        single = self._single_pages()
-        inputs = [self._input(place) for place in whole if not single]
-        if single:
-            starts = merge_retried.texts(self._df, "start_url", whole)
-            paged += [(p, url) for p, url in zip(whole, starts, strict=True) if url is not None]
-        await self._check([url for _, url in paged], inputs)
-        made = await self._pages(sorted(paged)) if paged else self._df
-        return await self._inputs(made, whole, inputs) if inputs else made
+        pages = [(place, url) for place, url in zip(places, urls, strict=True) if url is not None]
+        failed_inputs = [place for place, url in zip(places, urls, strict=True) if url is None]
+        if self._single_pages():
+            starts = merge_retried.texts(self._df, "start_url", failed_inputs)
+            pages += [(p, u) for p, u in zip(failed_inputs, starts, strict=True) if u is not None]
+            failed_inputs = []
+        inputs = [self._input(place) for place in failed_inputs]
+        await self._check_budget([url for _, url in pages], inputs)
+        merged = await self._retry_pages(sorted(pages)) if pages else self._df
+        return await self._retry_inputs(merged, failed_inputs, inputs) if inputs else merged
 
     def _single_pages(self) -> bool:
         """Whether each input was one page, so that its row can be merged like any other."""
         return self._kind == "crawl" and self._request.get("max_pages") == 1
 
-    async def _check(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
-        """Stop before anything is sent where pages and inputs together cost too much."""
+    async def _check_budget(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
+        """Raise before anything is sent if pages and inputs together may cost too much."""
         pages = page_inputs(urls, self._options()) if urls else []
         specs = [each.spec for each in [*pages, *inputs]]
         await budgets.check(specs, self._call, self._fan_out.budget)
 
-    async def _pages(self, paged: Sequence[tuple[int, str]]) -> pd.DataFrame:
-        places = [place for place, _ in paged]
+    async def _retry_pages(self, pages: Sequence[tuple[int, str]]) -> pd.DataFrame:
+        places = [place for place, _ in pages]
         fan_out = FanOutOptions(executor=self._fan_out.executor)
-        urls = [url for _, url in paged]
+        urls = [url for _, url in pages]
         patch = await scrape_pages(urls, self._options(), self._call, fan_out)
         if "scraped" in self._df.columns:
             patch["scraped"] = patch["success"]
-        kept = _PLACE_COLUMNS - {"scraped"}
+        unchanged = _PLACE_COLUMNS - {"scraped"}
         if self._kind == "search":
-            kept |= {"title"}  # the engine's, not the page's
+            unchanged |= {"title"}  # the title in the search result, not that of the page
         if self._single_pages():
-            kept -= {"url", "depth"}
-        columns = [name for name in patch.columns if name in self._df.columns and name not in kept]
+            unchanged -= {"url", "depth"}
+        columns = [name for name in patch.columns if name in self._df.columns]
+        columns = [name for name in columns if name not in unchanged]
         return merge_retried.merged(self._df, places, patch, columns)
 
     def _options(self) -> SinglePageOptions:
         """Return the options with which the pages were requested."""
         if self._kind == "search":
             pages = request_values(self._request, ResultPageOptions)
-            return {"scrape_options": {**pages, **self._private}}
-        options = {**self._request.get("scrape_options", {}), **self._private}
-        obeyed = self._request.get("respect_robots_txt")
-        return {"scrape_options": options, "respect_robots_txt": obeyed}
+            return {"scrape_options": {**pages, **self._secrets}}
+        options = {**self._request.get("scrape_options", {}), **self._secrets}
+        respect_robots_txt = self._request.get("respect_robots_txt")
+        return {"scrape_options": options, "respect_robots_txt": respect_robots_txt}
 
     def _input(self, place: int) -> Input:
         labels = {name: merge_retried.texts(self._df, name, [place])[0] for name in self._labels}
-        given: dict[str, Any] = {_LABELS.get(name, name): value for name, value in labels.items()}
-        request = {name: value for name, value in self._request.items() if name not in given}
+        labelled: dict[str, Any] = {
+            _LABELS.get(name, name): value for name, value in labels.items()
+        }
+        request = {name: value for name, value in self._request.items() if name not in labelled}
         if self._kind == "search":
-            return Input(labels, JobSpec.search(**request, **given, **self._private))
+            return Input(labels, JobSpec.search(**request, **labelled, **self._secrets))
         if self._kind == "creatives":
             for name in ("advertiser_id", "url"):
                 request.pop(name, None)
-            whole: dict[str, Any] = {**request, **given}
-            return Input(labels, JobSpec.creatives(**whole))
+            return Input(labels, JobSpec.creatives(**request, **labelled))
         request.pop("url", None)
-        request["scrape_options"] = {**request.get("scrape_options", {}), **self._private}
-        return Input(labels, JobSpec.crawl(**request, **given))
+        request["scrape_options"] = {**request.get("scrape_options", {}), **self._secrets}
+        return Input(labels, JobSpec.crawl(**request, **labelled))
 
-    async def _inputs(
-        self, made: pd.DataFrame, whole: Sequence[int], inputs: Sequence[Input]
+    async def _retry_inputs(
+        self, df: pd.DataFrame, places: Sequence[int], inputs: Sequence[Input]
     ) -> pd.DataFrame:
-        again = await multi_input.run(
-            inputs, self._call, FanOutOptions(executor=self._fan_out.executor)
-        )
+        fan_out = FanOutOptions(executor=self._fan_out.executor)
+        retried = await multi_input.run(inputs, self._call, fan_out)
         pieces = {}
-        for place, each in zip(whole, inputs, strict=True):
-            pieces[place] = merge_retried.chosen(again, each.labels)
-        return merge_retried.replaced(made, pieces)
+        for place, each in zip(places, inputs, strict=True):
+            pieces[place] = merge_retried.chosen(retried, each.labels)
+        return merge_retried.replaced(df, pieces)
 
 
 def _receipt(df: object) -> Mapping[str, Any]:
-    told = getattr(df, "attrs", {}).get(frame.ATTRS)
-    if not isinstance(told, Mapping) or told.get("kind") not in {"search", "crawl", "creatives"}:
+    attrs = getattr(df, "attrs", {}).get(frame.ATTRS)
+    if not isinstance(attrs, Mapping) or attrs.get("kind") not in {"search", "crawl", "creatives"}:
         raise InvalidArgument(
             "df must be a frame of search_df, crawl_df, scrape_df or creatives_df"
         )
     if "success" not in getattr(df, "columns", ()):
-        raise InvalidArgument("df has no column success: nothing says which rows failed")
-    return told
+        raise InvalidArgument("df has no column success, so that failed rows are unknown")
+    return attrs
 
 
 def _with_receipt(
-    made: pd.DataFrame, told: Mapping[str, Any], before: pd.DataFrame, places: Sequence[int]
+    df: pd.DataFrame, attrs: Mapping[str, Any], before: pd.DataFrame, places: Sequence[int]
 ) -> pd.DataFrame:
-    left = len(merge_retried.failed(made))
-    made.attrs = {
+    failed = len(merge_retried.failed(df))
+    df.attrs = {
         **before.attrs,
-        frame.ATTRS: receipt.after_retry(told, rows=len(made), failed=left, retried=len(places)),
+        frame.ATTRS: receipt.after_retry(attrs, rows=len(df), failed=failed, retried=len(places)),
     }
-    return made
+    return df

@@ -1,4 +1,4 @@
-"""A session: the table functions as methods, bound to one service."""
+"""Binds the public functions to one service, as methods of a session."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ T = TypeVar("T")
 
 
 def _method(function: Callable[P, T]) -> Callable[Concatenate[Connection, P], T]:
-    """Return `function` as a method that passes its object as `session`."""
-    untyped: Callable[..., T] = function  # `session` is one of P, which no type can say
+    """Return a method that passes its object to `function` as `session`."""
+    untyped: Callable[..., T] = function  # no type can say that P has a `session`
 
     def method(self: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return untyped(*args, session=self, **kwargs)
 
     functools.update_wrapper(method, function)
 
-    given = inspect.signature(function)
+    signature = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    rest = [each for each in given.parameters.values() if each.name != "session"]
-    vars(method).pop("__wrapped__")  # else inspect would look behind the method
-    vars(method)["__signature__"] = given.replace(parameters=[own, *rest])
+    rest = [each for each in signature.parameters.values() if each.name != "session"]
+    vars(method).pop("__wrapped__")  # inspect would follow it to the function
+    vars(method)["__signature__"] = signature.replace(parameters=[own, *rest])
     return method
 
 
 class Session(Connection):
-    """One service and key, with every table function as a method.
+    """One service and key, with the public functions as methods.
 
-    `connect` makes it. Used as a context manager, it closes its connections at the end of the
-    block; else they are closed when the process ends.
+    `connect` returns one. As a context manager, it closes its connections at the end of the block;
+    otherwise they close when the process ends.
 
     Examples
     --------

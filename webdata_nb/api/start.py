@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from webdata_nb.bridge import blocking, synced
 from webdata_nb.cache.job_refs import JobRef
@@ -22,8 +22,7 @@ from webdata_nb.requests.options import (
     ConnectionOptions,
     CrawlJobOptions,
     CrawlRequestOptions,
-    OnCancel,
-    OnIncomplete,
+    ExportOptions,
     SearchJobOptions,
     SearchRequestOptions,
     WebhookOptions,
@@ -31,18 +30,15 @@ from webdata_nb.requests.options import (
 from webdata_nb.requests.signatures import with_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
     from webdata_nb.client.client import Client
-    from webdata_nb.frames.frame import DtypeBackend
-    from webdata_nb.session import Connection
+    from webdata_nb.contract.events import Progress
 
 
 @with_options(SearchJobOptions)
 async def asearch_job(query: str, **options: Unpack[SearchJobOptions]) -> Job:
-    """Start a search and return at once, with the job in hand.
+    """Start a search and return its job without waiting for the end.
 
     `asearch_job` is the same for async code.
 
@@ -56,14 +52,14 @@ async def asearch_job(query: str, **options: Unpack[SearchJobOptions]) -> Job:
     Returns
     -------
     Job
-        It goes on at the service, whatever becomes of this process.
+        The job runs at the service, also after the end of this process.
 
     Raises
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
     WebdataError
-        What a start may meet.
+        Other errors of a start, such as a wrong key.
 
     Examples
     --------
@@ -80,7 +76,7 @@ search_job = synced(asearch_job)
 
 @with_options(CrawlJobOptions)
 async def acrawl_job(url: str, **options: Unpack[CrawlJobOptions]) -> Job:
-    """Start a crawl and return at once, with the job in hand.
+    """Start a crawl and return its job without waiting for the end.
 
     `acrawl_job` is the same for async code.
 
@@ -94,14 +90,14 @@ async def acrawl_job(url: str, **options: Unpack[CrawlJobOptions]) -> Job:
     Returns
     -------
     Job
-        It goes on at the service, whatever becomes of this process.
+        The job runs at the service, also after the end of this process.
 
     Raises
     ------
     InvalidArgument
         An argument that is not allowed; nothing was sent.
     WebdataError
-        What a start may meet.
+        Other errors of a start, such as a wrong key.
 
     Examples
     --------
@@ -136,38 +132,29 @@ async def _start(spec: JobSpec, options: _JobOptions) -> Job:
     return await asyncio.to_thread(started_job, job_ref, call.connection, remember=replay is None)
 
 
-async def ajob(
-    job_id: str,
-    *,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-) -> Job:
-    """Attach to a job that runs or has run, such as one that outlived its kernel.
+@with_options(ConnectionOptions)
+async def ajob(job_id: str, **options: Unpack[ConnectionOptions]) -> Job:
+    """Attach to a running or ended job, such as one that outlived its kernel.
 
-    `ajob` is the same for async code. `jobs_df()` lists what there is to attach to. A job that
-    was started on this machine shows the columns that its call would have shown, any other one
-    every column there is.
+    `ajob` is the same for async code. `jobs_df()` lists the jobs. A job that was started on this
+    machine has the columns of its call; any other job has every column.
 
     Parameters
     ----------
     job_id
-        The job, as receipts, `jobs_df()` and errors name it.
-    session
-        What `connect()` returned; the default session when None.
-    timeout
-        Seconds to wait for the service's word on the job.
+        The job's id, as in receipts, `jobs_df()` and errors.
 
     Returns
     -------
     Job
-        With the state that the service tells.
+        With its current state at the service.
 
     Raises
     ------
     NotFound
         No such job for this key.
     WebdataError
-        What a connection may meet.
+        Other errors of the connection.
 
     Examples
     --------
@@ -175,69 +162,58 @@ async def ajob(
     >>> job(begun.job_id).kind
     'crawl'
     """
-    call = CallOptions.of(session=session, timeout=timeout)
-    named = checked_id(job_id)
+    call = CallOptions.of(**options)
+    job_id = checked_id(job_id)
     scope = call.connection.scope(call.settings)
     if call.settings.replay is not None:
-        played = await recorder.find_job(call.settings.replay, named, scope.service)
-        return started_job(played, call.connection, remember=False)
-    known = await asyncio.to_thread(find_job_ref, named, call)
+        recorded = await recorder.find_job(call.settings.replay, job_id, scope.service)
+        return started_job(recorded, call.connection, remember=False)
+    job_ref = await asyncio.to_thread(find_job_ref, job_id, call)
     async with call.connection.client(call.settings) as client:
-        finding = _found(client, named, known)
-        kind, last = await within(call.timeout_s, finding)
-    job_ref = known or JobRef.for_foreign_job(named, kind, scope.service)
-    return Job(job_ref, call.connection, last)
+        kind, progress = await within(call.timeout_s, _job_progress(client, job_id, job_ref))
+    job_ref = job_ref or JobRef.for_foreign_job(job_id, kind, scope.service)
+    return Job(job_ref, call.connection, progress)
 
 
 job = synced(ajob)
 
 
-async def _found(client: Client, job_id: str, known: JobRef | None) -> tuple[JobKind, Any]:
-    """Return a job's kind and progress, whichever of both kinds it is."""
+async def _job_progress(
+    client: Client, job_id: str, job_ref: JobRef | None
+) -> tuple[JobKind, Progress]:
+    """Return a job's kind and progress; an unknown kind is tried as a crawl, then as a search."""
     kinds: tuple[JobKind, ...] = ("crawl", "search")
-    if known is not None:
-        kinds = ("search",) if known.op == "search" else ("crawl",)
+    if job_ref is not None:
+        kinds = ("search",) if job_ref.op == "search" else ("crawl",)
     for kind in kinds[:-1]:
         try:
-            return kind, await _asked(client, kind, job_id)
+            return kind, await _progress(client, kind, job_id)
         except NotFound:
             continue
-    return kinds[-1], await _asked(client, kinds[-1], job_id)
+    return kinds[-1], await _progress(client, kinds[-1], job_id)
 
 
-async def _asked(client: Client, kind: JobKind, job_id: str) -> Any:
+async def _progress(client: Client, kind: JobKind, job_id: str) -> Progress:
     reply = await client.status(kind, job_id)
     return job_wait.progress_of(kind, reply, elapsed_s=0.0)
 
 
-async def aexport_df(
-    job_id: str,
-    *,
-    session: Connection | None = None,
-    progress: bool | str | None = None,
-    cache: bool = True,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-    on_incomplete: OnIncomplete = "raise",
-    on_cancel: OnCancel = "raise",
-    dtype_backend: DtypeBackend = "pandas",
-    out: str | Path | None = None,
-) -> pd.DataFrame:
-    """Return the rows of a job by its id, waiting for its end where it still runs.
+@with_options(ExportOptions)
+async def aexport_df(job_id: str, **options: Unpack[ExportOptions]) -> pd.DataFrame:
+    """Return the rows of a job by its id, waiting for its end if it still runs.
 
-    `aexport_df` is the same for async code. A job that is collected once is answered by the
-    cache, without a word to the service, also when the service has forgotten it.
+    `aexport_df` is the same for async code. The cache answers for a job whose rows were collected
+    before, without a request, also when the service has deleted it.
 
     Parameters
     ----------
     job_id
-        The job, as receipts, `jobs_df()` and errors name it.
-    session, progress, cache, timeout, on_incomplete, on_cancel, dtype_backend, out
-        As in `crawl_df`.
+        The job's id, as in receipts, `jobs_df()` and errors.
 
     Returns
     -------
     pandas.DataFrame
-        As the call that started the job would return; of a job started elsewhere, every column.
+        As the call that started the job would return; every column for a job started elsewhere.
 
     Raises
     ------
@@ -254,22 +230,13 @@ async def aexport_df(
     >>> len(export_df(begun.job_id))
     5
     """
-    call = CallOptions.of(
-        session=session,
-        progress=progress,
-        cache=cache,
-        timeout=timeout,
-        on_incomplete=on_incomplete,
-        on_cancel=on_cancel,
-        dtype_backend=dtype_backend,
-        out=out,
-    )
-    known = await asyncio.to_thread(find_job_ref, checked_id(job_id), call)
-    if known is None or not cache or call.settings.replay is not None:
-        found = await ajob(job_id, session=session, timeout=timeout)
+    call = CallOptions.of(**options)
+    job_ref = await asyncio.to_thread(find_job_ref, checked_id(job_id), call)
+    if job_ref is None or not call.cache or call.settings.replay is not None:
+        attached = await ajob(job_id, session=options["session"], timeout=options["timeout"])
     else:
-        found = started_job(known, call.connection, remember=False)
-    return await found.collect(call)
+        attached = started_job(job_ref, call.connection, remember=False)
+    return await attached.collect(call)
 
 
 export_df = blocking(aexport_df)

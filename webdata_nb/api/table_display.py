@@ -1,4 +1,4 @@
-"""Frames to look at: as a table with links and pictures, and creatives as cards."""
+"""Displays frames in notebooks: as a table with links and pictures, or creatives as cards."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
         raise InvalidArgument("df must be a frame of creatives_df")
     most = arguments.whole("max_cards", max_cards, least=1)
     rows = df.head(most).to_dict(orient="records")
-    told = [{str(name): value for name, value in row.items()} for row in rows]
-    return drawing.render(told, left_out=max(0, len(df) - most))
+    records_list = [{str(name): value for name, value in row.items()} for row in rows]
+    return drawing.render(records_list, left_out=max(0, len(df) - most))
 
 
 def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:

@@ -1,4 +1,4 @@
-"""Why a URL is, or is not, a row of a crawl."""
+"""Looks up the outcome of a URL in the receipt of a crawl."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from webdata_nb.bridge import blocking
 from webdata_nb.cache import receipt_files
@@ -17,27 +17,27 @@ from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.jobs.job import Job, checked_id
 from webdata_nb.requests.call_options import CallOptions, within
+from webdata_nb.requests.options import ConnectionOptions
+from webdata_nb.requests.signatures import with_options
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from webdata_nb.session import Connection
-
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What became of one URL in a crawl; printed, it is a sentence.
+    """The outcome of one URL in a crawl; printed, it is a sentence.
 
     Attributes
     ----------
     url : str
-        The URL that was asked about.
+        The URL as the caller wrote it.
     outcome : str or None
-        `fetched`, `failed:<kind>`, `robots`, `scope` ...; None where the crawl never saw it.
+        `fetched`, `failed:<kind>`, `robots`, `scope` ...; None if the crawl never saw the URL.
     detail : str
-        More about it, such as where a redirect led; often empty.
+        Details, such as the target of a redirect; often empty.
     looked_up : str
-        The spelling that the receipt has, where it is another one than `url`.
+        The spelling in the receipt, if it differs from `url`.
     near : tuple of (str, str)
         URL and outcome of other spellings that the crawl saw.
     """
@@ -54,53 +54,50 @@ class Why:
         return self.outcome is not None and outcomes.is_row(self.outcome)
 
     def __str__(self) -> str:
-        return "; ".join([f"{self.looked_up or self.url}: {self._said()}", *self._others()])
+        return "; ".join(
+            [f"{self.looked_up or self.url}: {self._outcome_text()}", *self._near_texts()]
+        )
 
-    def _said(self) -> str:
+    def _outcome_text(self) -> str:
         if self.outcome is None:
             return "not seen: no page of the crawl links to it"
         detail = f" ({self.detail})" if self.detail else ""
         meaning = outcomes.meaning(self.outcome)
         return f"{self.outcome}{detail}" + (f": {meaning}" if meaning else "")
 
-    def _others(self) -> list[str]:
+    def _near_texts(self) -> list[str]:
         return [f"also seen: {url} ({outcome})" for url, outcome in self.near]
 
 
+@with_options(ConnectionOptions)
 async def awhy(
-    crawl: pd.DataFrame | Job | str,
-    url: str,
-    *,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    crawl: pd.DataFrame | Job | str, url: str, **options: Unpack[ConnectionOptions]
 ) -> Why:
-    """Say what became of a URL in a crawl: whether it is a row, and if not, why.
+    """Look up what happened to a URL in a crawl: whether it is a row, and if not, why.
 
-    `awhy` is the same for async code. A crawl that was cached answers from the receipt beside its
-    file, also offline; for any other the service is asked.
+    `awhy` is the same for async code. The receipt of a cached crawl is read from the cache, also
+    offline; any other receipt comes from the service.
 
     Parameters
     ----------
     crawl
-        What `crawl_df` returned, a job, or the id of one. Of a frame of several start URLs every
-        crawl is asked, and a row counts before any other outcome.
+        What `crawl_df` returned, a job, or the id of one. For a frame of several start URLs, every
+        crawl is searched, and a row has precedence over any other outcome.
     url
         The URL, in any spelling.
     session
         What `connect()` returned; the default session when None. A job has its own.
-    timeout
-        Seconds to wait for the service.
 
     Returns
     -------
     Why
-        `outcome`, `detail`, `is_row`, the spelling that was found (`looked_up`) and others that
-        are `near`. Printed, it is a sentence.
+        `outcome`, `detail`, `is_row`, the spelling in the receipt (`looked_up`) and similar ones
+        (`near`). Printed, it is a sentence.
 
     Raises
     ------
     InvalidArgument
-        `crawl` is none of a crawl, or `url` is no URL.
+        `crawl` is no crawl, or `url` is no URL.
     NotFound, NotSupported
         The service has no such crawl, or keeps no receipts.
     OfflineError
@@ -115,25 +112,24 @@ async def awhy(
     'fetched'
     """
     try:
-        wanted = http_url(url) if isinstance(url, str) else ""
+        checked_url = http_url(url) if isinstance(url, str) else ""
     except ValueError as error:
         raise InvalidArgument(f"url {error}") from None
-    if not wanted:
+    if not checked_url:
         raise InvalidArgument("url must be a string")
-    call = CallOptions.of(
-        session=crawl.connection if isinstance(crawl, Job) else session, timeout=timeout
-    )
-    subjects = await asyncio.to_thread(_subjects, crawl, call)
-    answers = [await _answer(subject, wanted, call) for subject in subjects]
-    return max(answers, key=lambda each: (each.is_row, each.outcome is not None))
+    session = crawl.connection if isinstance(crawl, Job) else options["session"]
+    call = CallOptions.of(session=session, timeout=options["timeout"])
+    crawls = await asyncio.to_thread(_stored_crawls, crawl, call)
+    outcomes = [await _outcome(each, checked_url, call) for each in crawls]
+    return max(outcomes, key=lambda each: (each.is_row, each.outcome is not None))
 
 
 why = blocking(awhy)
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
-    """The crawl that is meant: its id at the service, and its file."""
+class _StoredCrawl:
+    """A crawl's id at the service, and its file in the cache."""
 
     job_id: str | None
     file: str | None
@@ -142,57 +138,59 @@ class _Subject:
         return receipt_files.read(Path(self.file)) if self.file else None
 
 
-async def _answer(subject: _Subject, url: str, call: CallOptions) -> Why:
-    kept = await asyncio.to_thread(subject.receipt)
-    if kept is not None:
-        return _told(url, *receipt_files.find_entry(kept, url))
-    return await _asked(subject, url, call)
+async def _outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Why:
+    receipt = await asyncio.to_thread(crawl.receipt)
+    if receipt is not None:
+        return _from_entries(url, *receipt_files.find_entry(receipt, url))
+    return await _fetch_outcome(crawl, url, call)
 
 
-def _subjects(crawl: object, call: CallOptions) -> list[_Subject]:
-    """Return the crawls that are meant: a frame of several inputs has several."""
+def _stored_crawls(crawl: object, call: CallOptions) -> list[_StoredCrawl]:
+    """Return the crawls of a frame, a job or an id; a frame of several inputs has several."""
     if isinstance(crawl, Job | str):
-        return [_of_id(crawl.job_id if isinstance(crawl, Job) else checked_id(crawl), call)]
-    told: Any = getattr(crawl, "attrs", {}).get("webdata") if hasattr(crawl, "attrs") else None
-    if not isinstance(told, dict) or told.get("kind") != "crawl":
+        return [_crawl_of_job(crawl.job_id if isinstance(crawl, Job) else checked_id(crawl), call)]
+    attrs: Any = getattr(crawl, "attrs", {}).get("webdata")
+    if not isinstance(attrs, dict) or attrs.get("kind") != "crawl":
         raise InvalidArgument(
             "crawl must be what crawl_df returned (with its attrs), a job, or a job's id"
         )
-    runs = [run["job_id"] for run in told.get("runs", ()) if run.get("job_id")]
+    runs = [run["job_id"] for run in attrs.get("runs", ()) if run.get("job_id")]
     if runs:
-        return [_of_id(job_id, call) for job_id in runs]
-    return [_Subject(told.get("job_id"), told.get("file"))]
+        return [_crawl_of_job(job_id, call) for job_id in runs]
+    return [_StoredCrawl(attrs.get("job_id"), attrs.get("file"))]
 
 
-def _of_id(job_id: str, call: CallOptions) -> _Subject:
+def _crawl_of_job(job_id: str, call: CallOptions) -> _StoredCrawl:
     job_ref = find_job_ref(job_id, call)
-    return _Subject(job_id, None if job_ref is None else job_ref.file)
+    return _StoredCrawl(job_id, None if job_ref is None else job_ref.file)
 
 
-async def _asked(subject: _Subject, url: str, call: CallOptions) -> Why:
-    if call.settings.offline or subject.job_id is None:
+async def _fetch_outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Why:
+    if call.settings.offline or crawl.job_id is None:
         raise OfflineError(
-            "the cache has no receipt of this crawl, and the service cannot be asked: run the "
+            "the cache has no receipt of this crawl, and the service cannot be reached: run the "
             "crawl online once, with cache=True"
         )
     async with call.connection.client(call.settings) as client:
         try:
-            reply = await within(call.timeout_s, client.receipt_of(subject.job_id, url))
+            reply = await within(call.timeout_s, client.receipt_of(crawl.job_id, url))
         except (NotFound, NotSupported) as error:
             error.add_note("the receipt of a crawl is an extra of our service")
             raise
-    found = next(iter(reply.data), None)
-    why = _told(url, found, ())
-    return why if found or reply.url in {None, url} else Why(url, None, looked_up=reply.url or "")
+    entry = next(iter(reply.data), None)
+    outcome = _from_entries(url, entry, ())
+    return (
+        outcome if entry or reply.url in {None, url} else Why(url, None, looked_up=reply.url or "")
+    )
 
 
-def _told(url: str, exact: ReceiptEntry | None, near: Sequence[ReceiptEntry]) -> Why:
-    """Return the answer; a single other spelling is the one that was meant."""
-    found, others = exact, list(near)
-    if found is None and others:
-        found = others.pop(0)
-    if found is None:
+def _from_entries(url: str, exact: ReceiptEntry | None, near: Sequence[ReceiptEntry]) -> Why:
+    """Return the outcome; without an exact entry, the first near spelling stands for the URL."""
+    entry, others = exact, list(near)
+    if entry is None and others:
+        entry = others.pop(0)
+    if entry is None:
         return Why(url, None)
-    looked_up = "" if found.url == url else found.url
+    looked_up = "" if entry.url == url else entry.url
     listed = tuple((other.url, other.outcome) for other in others)
-    return Why(url, found.outcome, found.detail, looked_up, listed)
+    return Why(url, entry.outcome, entry.detail, looked_up, listed)

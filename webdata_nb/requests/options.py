@@ -386,6 +386,19 @@ class CrawlJobOptions(CrawlOptions, WebhookOptions, ConnectionOptions, total=Fal
     """The options of `crawl_job`."""
 
 
+class ExportOptions(TypedDict, total=False):
+    """The options of `export_df`."""
+
+    session: Connection | None
+    progress: bool | str | None
+    cache: bool
+    timeout: float | None
+    on_incomplete: OnIncomplete
+    on_cancel: OnCancel
+    dtype_backend: DtypeBackend
+    out: str | Path | None
+
+
 class ListingOptions(ConnectionOptions, total=False):
     """The options of a listing that the service answers at once."""
 
