@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import webdata_nb
-from tests.functions.receipts import SITE
+from tests.api.receipts import SITE
 from tests.wire_service import KEY, WireService
 from webdata_nb import api, session
 from webdata_nb.api import Job, Session, connect, why

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import webdata_nb
-from tests.functions.receipts import SECRET, SITE, told
+from tests.api.receipts import SECRET, SITE, told
 from tests.wire_service import KEY, Script, WireService, crawl_rows, search_rows
 from webdata_nb.api import (
     advertisers_df,

@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 import webdata_nb
-from tests.functions.receipts import SECRET, SITE, told
+from tests.api.receipts import SECRET, SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
 from webdata_nb.api import (
     crawl_df,

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.functions.receipts import SITE, same, told
+from tests.api.receipts import SITE, same, told
 from tests.wire_service import KEY, WireService
 from webdata_nb import session
 from webdata_nb.api import (

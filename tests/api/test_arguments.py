@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import webdata_nb
-from tests.functions.receipts import SECRET, SITE
+from tests.api.receipts import SECRET, SITE
 from tests.wire_service import WireService
 from webdata_nb.api import (
     crawl_df,

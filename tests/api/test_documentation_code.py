@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 import webdata_nb
-from tests.functions.receipts import SITE
+from tests.api.receipts import SITE
 from tests.wire_service import KEY, WireService
 from webdata_nb.contract.signature import sign
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import webdata_nb
-from tests.functions.receipts import SECRET, SITE, same, told
+from tests.api.receipts import SECRET, SITE, same, told
 from tests.wire_service import KEY, Script, WireService, crawl_rows
 from webdata_nb.api import (
     connect,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frames.test_snapshots import TABLE, TOLD
+from tests.cache.test_snapshots import TABLE, TOLD
 from webdata_nb.cache import management, snapshots
 from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.errors import InvalidArgument

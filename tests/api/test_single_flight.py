@@ -14,7 +14,7 @@ import pytest
 from starlette.responses import JSONResponse
 
 from benchmarks import cache_together
-from tests.functions.receipts import SITE, told
+from tests.api.receipts import SITE, told
 from tests.wire.waiting import until
 from tests.wire_service import KEY, Script, WireService, crawl_rows
 from webdata_nb.api import Session, acrawl_df, crawl_df, creatives_df, search_df

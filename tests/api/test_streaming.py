@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from tests.functions.receipts import SITE, told
+from tests.api.receipts import SITE, told
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows
 from webdata_nb import local, settings

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from tests.functions.receipts import SECRET, SITE, same, told
+from tests.api.receipts import SECRET, SITE, same, told
 from tests.service.exports import jobs as exported
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
 from webdata_nb import session

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.functions.receipts import told
+from tests.api.receipts import told
 from tests.site.server import Site
 from tests.wire_service import WireService
 from webdata_nb import cache, local, settings

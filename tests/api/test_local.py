@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functions.receipts import same, told
+from tests.api.receipts import same, told
 from webdata_nb import local, receive_webhooks, settings
 from webdata_nb.api import (
     Session,

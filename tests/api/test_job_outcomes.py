@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 import webdata_nb
-from tests.functions.receipts import SITE, told
+from tests.api.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
 from webdata_nb.api import crawl_df, creatives_df, jobs_df, search_df, weights_df
 from webdata_nb.contract import paths

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import pytest
 from aiohttp import web
 
-from tests.functions.receipts import told
+from tests.api.receipts import told
 from tests.service.extract.stub_model import StubModel, says
 from tests.site.server import Site
 from webdata_nb import local, settings

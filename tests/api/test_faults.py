@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.api.receipts import SITE
 from tests.client.fake import (
     KEY,
     Fault,
@@ -23,7 +24,6 @@ from tests.client.fake import (
     truncate,
     truncate_silently,
 )
-from tests.functions.receipts import SITE
 from webdata_nb import connect
 from webdata_nb.api import Session
 from webdata_nb.errors import IncompleteResult

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import webdata_nb
-from tests.functions.receipts import SITE, told
+from tests.api.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, search_rows
 from webdata_nb.api import (
     Session,

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from tests.functions.receipts import SITE, told
-from tests.functions.test_interrupts import interrupt_when_running
+from tests.api.receipts import SITE, told
+from tests.api.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb.api import Session, connect, crawl_df, creatives_df, search_df

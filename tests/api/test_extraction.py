@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functions.receipts import same, told
+from tests.api.receipts import same, told
 from tests.service.extract.stub_model import KEY, StubModel, reads, says
 from tests.site.server import Site
 from webdata_nb import local, settings

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from tests.functions.receipts import SITE, told
+from tests.api.receipts import SITE, told
 from tests.wire_service import Script, WireService, crawl_rows, creative_rows
 from webdata_nb.api import (
     Session,
