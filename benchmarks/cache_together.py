@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.wire_service import KEY, JobScript, WireService, crawl_rows
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 ROWS: Final = 300
@@ -106,14 +106,14 @@ def together(how: str, roles: Sequence[str], seconds: float, env: dict[str, str]
 
 def rows_sent(service: WireService) -> int:
     """Return how many requests for rows the service answered."""
-    asked = [each for each in service.asked if each.path.startswith("/v1/crawl/")]
+    asked = [each for each in service.requests if each.path.startswith("/v1/crawl/")]
     return sum(each.query.get("include_data") != "false" for each in asked)
 
 
 def measure(seconds: float, processes: int) -> tuple[Told, int, int]:
     """Ask one question from an empty cache; return what was seen, the jobs and the row pages."""
     with WireService() as service, tempfile.TemporaryDirectory() as folder:
-        service.crawl = Script(crawl_rows(ROWS))
+        service.crawl = JobScript(crawl_rows(ROWS))
         env = {"WEBDATA_CACHE": folder, "URL": service.url}
         told = together(OURS, ["reads"] * processes, seconds, env)
         return told, len(service.jobs), rows_sent(service)
@@ -122,7 +122,7 @@ def measure(seconds: float, processes: int) -> tuple[Told, int, int]:
 def measure_refreshed(seconds: float, processes: int) -> tuple[Told, int]:
     """Ask while one process asks anew; return what was seen, and the jobs."""
     with WireService() as service, tempfile.TemporaryDirectory() as folder:
-        service.crawl = Script(crawl_rows(ROWS))
+        service.crawl = JobScript(crawl_rows(ROWS))
         env = {"WEBDATA_CACHE": folder, "URL": service.url}
         roles = ["writes", *["reads"] * (processes - 1)]
         return together(OURS, roles, seconds, env), len(service.jobs)

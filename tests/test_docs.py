@@ -51,7 +51,7 @@ def crawl_of_the_readme(service: WireService) -> Any:
     rows = [{"url": f"https://example.com/docs/{n}", "success": True} for n in range(86)]
     missing = {"url": "https://example.com/docs/old", "success": False, "error": "HTTP 404"}
     service.crawl.rows = [*rows, missing]
-    service.crawl.told = {"receipt": {"counts": COUNTS, "examples": {}}}
+    service.crawl.reply_fields = {"receipt": {"counts": COUNTS, "examples": {}}}
     with connect(base_url=service.url, api_key=KEY) as session:
         return session.crawl_df("https://example.com/docs/", cache=False)
 

@@ -84,14 +84,14 @@ def creative_rows(count: int) -> list[Row]:
 
 
 @dataclass
-class Script:
+class JobScript:
     """How the next jobs of a kind go."""
 
     rows: list[Row]
     total: int | None = None
     status: str = "completed"
     error: str | None = None
-    told: dict[str, Any] = field(default_factory=dict)
+    reply_fields: dict[str, Any] = field(default_factory=dict)
     running: bool = False
     ignores_page: bool = False
 
@@ -100,7 +100,7 @@ class Script:
 class Job:
     kind: str
     body: Row
-    script: Script
+    script: JobScript
     cancelled: bool = False
 
     @property
@@ -111,7 +111,7 @@ class Job:
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     method: str
     path: str
     query: dict[str, str]
@@ -120,7 +120,7 @@ class Asked:
 
 
 class WireService:
-    """The service, served while the context is open; `asked` logs every request,
+    """The service, served while the context is open; `requests` logs every request,
     `polled` tells that somebody waits for a job."""
 
     def __init__(self) -> None:
@@ -135,8 +135,8 @@ class WireService:
 
     def reset(self) -> None:
         """Forget every job and request, and go by the first scripts again."""
-        self.search = Script(search_rows(3))
-        self.crawl = Script(crawl_rows(5))
+        self.search = JobScript(search_rows(3))
+        self.crawl = JobScript(crawl_rows(5))
         self.creatives: list[Row] = creative_rows(5)
         self.usage: Row = {
             "success": True,
@@ -162,7 +162,7 @@ class WireService:
         self.exported: bytes | None = None
         self.has_receipts = False
         self.jobs: dict[str, Job] = {}
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.polled = threading.Event()
 
     @property
@@ -187,7 +187,7 @@ class WireService:
 
     def posted(self, path: str) -> list[Any]:
         """Return the bodies that were posted to `path`."""
-        return [each.body for each in self.asked if (each.method, each.path) == ("POST", path)]
+        return [each.body for each in self.requests if (each.method, each.path) == ("POST", path)]
 
     # ------------------------------------------------------------------------------- the routes
 
@@ -220,8 +220,8 @@ class WireService:
     def _guarded(self, handler: Any) -> Any:
         async def endpoint(request: Request) -> Response:
             body = await request.json() if await request.body() else None
-            self.asked.append(
-                Asked(
+            self.requests.append(
+                ReceivedRequest(
                     request.method,
                     request.url.path,
                     dict(request.query_params),
@@ -247,7 +247,7 @@ class WireService:
 
         return endpoint
 
-    def _start(self, kind: str, model: type[Strict], body: Any, script: Script) -> Response:
+    def _start(self, kind: str, model: type[Strict], body: Any, script: JobScript) -> Response:
         model.model_validate(body)
         job_id = str(uuid.uuid4())
         self.jobs[job_id] = Job(kind, body, script)
@@ -286,7 +286,7 @@ class WireService:
             "time_taken": 0.5,
             "error": script.error,
             "data": _data(request, script.rows),
-            **script.told,
+            **script.reply_fields,
         }
         return JSONResponse(reply)
 
@@ -310,7 +310,7 @@ class WireService:
             "error": script.error,
             "data": _data(request, rows),
             **({} if script.ignores_page else {"page": page}),
-            **script.told,
+            **script.reply_fields,
         }
         return JSONResponse(reply)
 

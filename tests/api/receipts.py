@@ -10,14 +10,14 @@ SITE: Final = "https://site.test/"
 SECRET: Final = "s3cr3t-value"
 
 
-def told(df: pd.DataFrame) -> dict[str, Any]:
+def receipt_of(df: pd.DataFrame) -> dict[str, Any]:
     receipt: dict[str, Any] = df.attrs["webdata"]
     return receipt
 
 
 def same(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether two frames agree in rows, dtypes and receipt, but for where they came from."""
-    receipts = [{k: v for k, v in told(df).items() if k != "cache"} for df in (first, second)]
+    receipts = [{k: v for k, v in receipt_of(df).items() if k != "cache"} for df in (first, second)]
     return (
         first.equals(second) and first.dtypes.equals(second.dtypes) and receipts[0] == receipts[1]
     )

@@ -97,7 +97,7 @@ def test_a_wrong_argument_is_named_before_any_traffic(
     with pytest.raises(InvalidArgument, match=words) as refused:
         function(*args, **given)
     assert isinstance(refused.value, ValueError)
-    assert service.asked == []
+    assert service.requests == []
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_wrong_variable_is_named_like_a_wrong_argument(
     monkeypatch.setenv(name, "perhaps")
     with pytest.raises(InvalidArgument, match=f"{name}|progress"):
         crawl_df(SITE)
-    assert service.asked == []
+    assert service.requests == []
 
 
 def test_the_blocking_name_is_the_one_that_complains() -> None:

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import webdata_nb
-from tests.api.receipts import SECRET, SITE, same, told
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.api.receipts import SECRET, SITE, receipt_of, same
+from tests.wire_service import KEY, JobScript, WireService, crawl_rows
 from webdata_nb.api import (
     connect,
     crawl_df,
@@ -39,12 +39,12 @@ def test_the_second_call_is_answered_by_the_file_and_equal(
     ]
     for call in calls:
         fresh = call()
-        before = len(service.asked)
+        before = len(service.requests)
         again = call()
-        assert len(service.asked) == before
-        assert (told(fresh)["cache"], told(again)["cache"]) == ("miss", "hit")
+        assert len(service.requests) == before
+        assert (receipt_of(fresh)["cache"], receipt_of(again)["cache"]) == ("miss", "hit")
         assert same(fresh, again)
-        assert Path(told(again)["file"]).is_file()
+        assert Path(receipt_of(again)["file"]).is_file()
 
 
 @pytest.mark.usefixtures("connected")
@@ -74,7 +74,7 @@ def test_each_service_and_key_has_answers_of_its_own(service: WireService) -> No
 @pytest.mark.usefixtures("connected")
 def test_refresh_asks_again_and_keeps_the_new_answer(service: WireService) -> None:
     crawl_df(SITE)
-    service.crawl = Script(crawl_rows(2))
+    service.crawl = JobScript(crawl_rows(2))
     assert len(crawl_df(SITE)) == 5
     assert len(crawl_df(SITE, refresh=True)) == 2
     assert len(crawl_df(SITE)) == 2
@@ -86,7 +86,7 @@ def test_without_cache_nothing_is_read_or_written(service: WireService, cached: 
     df = crawl_df(SITE, cache=False)
     crawl_df(SITE, cache=False)
     assert len(service.jobs) == 2
-    assert (told(df)["cache"], told(df)["file"]) == ("off", None)
+    assert (receipt_of(df)["cache"], receipt_of(df)["file"]) == ("off", None)
     assert not cached.exists()
 
 
@@ -109,13 +109,13 @@ def test_offline_only_the_cache_answers_whatever_its_age(service: WireService) -
     with pytest.raises(OfflineError, match="no answer for this call"):
         crawl_df(SITE, offline=True)
     fresh = crawl_df(SITE)
-    before = len(service.asked)
+    before = len(service.requests)
     assert same(fresh, crawl_df(SITE, offline=True, ttl=0))
     with pytest.raises(OfflineError, match="rule the cache out"):
         crawl_df(SITE, offline=True, refresh=True)
     with pytest.raises(OfflineError, match="WEBDATA_OFFLINE"):
         search_df("q", offline=True)
-    assert len(service.asked) == before
+    assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
@@ -126,14 +126,14 @@ def test_offline_by_the_environment_holds_for_listings(
     for call in (jobs_df, weights_df):
         with pytest.raises(OfflineError):
             call()
-    assert service.asked == []
+    assert service.requests == []
 
 
 @pytest.mark.usefixtures("connected")
 def test_a_damaged_file_is_asked_for_again(service: WireService) -> None:
-    path = Path(told(crawl_df(SITE))["file"])
+    path = Path(receipt_of(crawl_df(SITE))["file"])
     path.write_bytes(path.read_bytes()[:-10])
-    assert told(crawl_df(SITE))["cache"] == "miss"
+    assert receipt_of(crawl_df(SITE))["cache"] == "miss"
     assert len(service.jobs) == 2
 
 
@@ -147,7 +147,7 @@ def test_headers_and_cookies_are_part_of_the_question_and_in_no_file(
     search_df("q", headers={"X-Key": SECRET + "2"}, cookies={"session": SECRET})
     assert len(service.posted(paths.SEARCH)) == 2
     assert service.posted(paths.SEARCH)[0]["headers"] == {"X-Key": SECRET}
-    assert told(df)["request"] == {"query": "q"}
+    assert receipt_of(df)["request"] == {"query": "q"}
     files = [path for path in cached.rglob("*") if path.is_file()]
     assert len([path for path in files if path.suffix == ".parquet"]) == 3
     # What a Parquet file tells of itself is not compressed.
@@ -166,6 +166,6 @@ def test_a_cache_that_cannot_be_written_costs_one_warning(
     with pytest.warns(UserWarning, match="cannot be written") as caught:
         df = crawl_df(SITE)
     assert len(caught) == 1
-    assert (len(df), told(df)["file"]) == (5, None)
+    assert (len(df), receipt_of(df)["file"]) == (5, None)
     crawl_df(SITE)  # without a second warning, which would be an error here
     assert len(service.jobs) == 2

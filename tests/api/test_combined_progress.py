@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wire_service import Script, WireService, crawl_rows
+from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb.api import Session
 from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.display import progress as display
@@ -101,7 +101,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
 
 
 def test_a_list_shows_its_pages(service: WireService, connected: Session, kept: Kept) -> None:
-    service.crawl = Script(crawl_rows(4), told={"credits": 4, "credits_reserved": "unlimited"})
+    service.crawl = JobScript(
+        crawl_rows(4), reply_fields={"credits": 4, "credits_reserved": "unlimited"}
+    )
     urls = ["https://a.test/", "https://b.test/", "https://c.test/"]
     connected.crawl_df(urls, progress="kept", cache=True)
     assert kept.view is not None
@@ -112,7 +114,7 @@ def test_a_list_shows_its_pages(service: WireService, connected: Session, kept: 
 
 
 def test_an_input_that_fails_is_told(service: WireService, connected: Session, kept: Kept) -> None:
-    service.search = Script([], status="failed", error="no provider answered")
+    service.search = JobScript([], status="failed", error="no provider answered")
     connected.search_df(["a", "b"], progress="kept", cache=False)
     assert kept.view is not None
     assert kept.view.inputs == Inputs(2, 2, 2)

@@ -112,7 +112,7 @@ def test_a_cursor_that_is_always_refused_gives_up(service: WireService) -> None:
     def fault(path: str, _query: dict[str, str]) -> Response | None:
         if path != paths.CREATIVES:
             return None
-        cursors.append(service.asked[-1].body.get("cursor"))
+        cursors.append(service.requests[-1].body.get("cursor"))
         return expired() if cursors[-1] else None
 
     service.fault = fault

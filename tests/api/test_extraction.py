@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.receipts import same, told
+from tests.api.receipts import receipt_of, same
 from tests.service.extract.stub_model import KEY, StubModel, reads, says
 from tests.site.server import Site
 from webdata_nb import local, settings
@@ -48,7 +48,7 @@ def test_frames_receipts_and_the_cache(
     url = site.page("/", page("Ant", 1, "/b"))
     options = {"extract": WANTED}
     without = crawl_df(url, scrape_options=options)
-    assert told(without)["extraction"]["providers"] == {"structured": 2}
+    assert receipt_of(without)["extraction"]["providers"] == {"structured": 2}
 
     mine = LanguageModel(model.url, KEY, model="m1")
     monkeypatch.setitem(settings.options.llm, "custom", mine)
@@ -56,24 +56,24 @@ def test_frames_receipts_and_the_cache(
     model.usual = lambda asked: wrong(asked) if "Bat" in asked.page else reads(asked)
     # Another identity: what was cached without a model is no answer now.
     pages = crawl_df(url, scrape_options=options)
-    assert told(pages)["cache"] == "miss"
+    assert receipt_of(pages)["cache"] == "miss"
     assert pages["extract"].tolist() == [{"name": "Ant", "price": 1.0}, None]
     assert pages["success"].tolist() == [True, False]
     assert pages["error"].iloc[1].startswith("extraction failed (invalid): ")
     assert pages["markdown"].notna().all()
-    summed = told(pages)["extraction"]
+    summed = receipt_of(pages)["extraction"]
     assert summed["failed"] == {"invalid": 1}
     assert (summed["calls"], summed["prompt_tokens"]) == (3, 300)
-    assert "1 ok, 1 failed" in told(pages)["line"]
-    assert "extraction failed: 1 invalid" in told(pages)["line"]
+    assert "1 ok, 1 failed" in receipt_of(pages)["line"]
+    assert "extraction failed: 1 invalid" in receipt_of(pages)["line"]
     assert same(pages, crawl_df(url, scrape_options=options))
 
     model.usual = reads
     named = {**WANTED, "prompt": "the thing", "provider": "custom", "model": "m2"}
     found = search_df("Ant", num_results=1, extract=named)
     assert found["extract"].tolist() == [{"name": "Ant", "price": 1.0}]
-    assert model.asked[-1].model == "m2"
-    assert "extraction failed" not in told(found)["line"]
+    assert model.requests[-1].model == "m2"
+    assert "extraction failed" not in receipt_of(found)["line"]
 
     with pytest.raises(InvalidRequest, match="WEBDATA_LLM_OPENAI_KEY"):
         search_df("Ant", extract={"prompt": "p", "provider": "openai"})
@@ -82,7 +82,12 @@ def test_frames_receipts_and_the_cache(
         search_df("another", formats=[])
     assert KEY not in str(caught.value)
 
-    shown = [repr(settings.current()), repr(settings.options), str(told(pages)), str(told(found))]
+    shown = [
+        repr(settings.current()),
+        repr(settings.options),
+        str(receipt_of(pages)),
+        str(receipt_of(found)),
+    ]
     assert [text for text in shown if KEY in text] == []
     kept = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert kept

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import webdata_nb
-from tests.api.receipts import SITE, told
-from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from tests.api.receipts import SITE, receipt_of
+from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb.api import (
     Session,
     crawl_df,
@@ -34,23 +34,23 @@ def interrupt_when_running(service: WireService) -> threading.Thread:
 
 @pytest.mark.usefixtures("connected")
 def test_an_interrupt_cancels_the_job_at_the_service(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     thread = interrupt_when_running(service)
     with pytest.raises(KeyboardInterrupt):
         crawl_df(SITE)
     thread.join()
     assert [job.status for job in service.jobs.values()] == ["cancelled"]
-    service.crawl = Script(crawl_rows(3))
+    service.crawl = JobScript(crawl_rows(3))
     assert len(crawl_df(SITE)) == 3
 
 
 @pytest.mark.usefixtures("connected")
 def test_an_interrupt_can_give_the_rows_so_far(service: WireService, tmp_path: Path) -> None:
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     thread = interrupt_when_running(service)
     df = crawl_df(SITE, on_cancel="partial", out=tmp_path / "part.parquet")
     thread.join()
-    assert (len(df), told(df)["status"]) == (2, "cancelled")
+    assert (len(df), receipt_of(df)["status"]) == (2, "cancelled")
     assert len(pd.read_parquet(tmp_path / "part.parquet")) == 2
     assert [job.status for job in service.jobs.values()] == ["cancelled"]
     assert len(webdata_nb.cache.ls()) == 0
@@ -60,7 +60,7 @@ def test_an_interrupt_can_give_the_rows_so_far(service: WireService, tmp_path: P
 async def test_a_cancelled_task_cancels_the_job(
     service: WireService, connected: Session, on_cancel: Any
 ) -> None:
-    service.search = Script(search_rows(2), running=True)
+    service.search = JobScript(search_rows(2), running=True)
     task = asyncio.create_task(connected.asearch_df("q", on_cancel=on_cancel))
     assert await asyncio.to_thread(service.polled.wait, 30)
     task.cancel()

@@ -10,8 +10,8 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 import webdata_nb
-from tests.api.receipts import SITE, told
-from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from tests.api.receipts import SITE, receipt_of
+from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb.api import crawl_df, creatives_df, jobs_df, search_df, weights_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import (
@@ -28,13 +28,13 @@ from webdata_nb.jobs import incremental_reader
 def test_a_failed_job_raises_its_reason_with_the_rows_so_far(
     service: WireService, cached: Path
 ) -> None:
-    service.crawl = Script(crawl_rows(2), status="failed", error="the site is gone")
+    service.crawl = JobScript(crawl_rows(2), status="failed", error="the site is gone")
     with pytest.raises(JobFailed, match="the site is gone") as failed:
         crawl_df(SITE)
     assert failed.value.job_id in service.jobs
     assert failed.value.reason == "the site is gone"
     assert len(failed.value.partial) == 2
-    service.search = Script([], status="failed")
+    service.search = JobScript([], status="failed")
     with pytest.raises(JobFailed, match="no reason"):
         search_df("q")
     assert list(cached.rglob("*.parquet")) == []
@@ -45,8 +45,8 @@ def test_a_failed_job_raises_its_reason_with_the_rows_so_far(
 def test_missing_rows_are_an_error_that_carries_what_came(
     service: WireService, function: Callable[..., pd.DataFrame], cached: Path
 ) -> None:
-    service.search = Script(search_rows(3), total=5)
-    service.crawl = Script(crawl_rows(3), total=5)
+    service.search = JobScript(search_rows(3), total=5)
+    service.crawl = JobScript(crawl_rows(3), total=5)
     with pytest.raises(IncompleteResult, match="3 of 5 rows") as raised:
         function(SITE)
     assert (raised.value.expected, raised.value.arrived) == (5, 3)
@@ -55,13 +55,13 @@ def test_missing_rows_are_an_error_that_carries_what_came(
         warned = function(SITE, on_incomplete="warn")
     ignored = function(SITE, on_incomplete="ignore")
     assert len(warned) == len(ignored) == 3
-    assert told(ignored)["counts"]["total"] == 5
+    assert receipt_of(ignored)["counts"]["total"] == 5
     assert list(cached.rglob("*.parquet")) == []
 
 
 @pytest.mark.usefixtures("connected")
 def test_a_service_that_ignores_paging_is_noticed(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(150), ignores_page=True)
+    service.crawl = JobScript(crawl_rows(150), ignores_page=True)
     with pytest.raises(IncompleteResult, match="ignores `page`") as raised:
         crawl_df(SITE)
     assert len(raised.value.frame) == incremental_reader.ROWS
@@ -69,7 +69,7 @@ def test_a_service_that_ignores_paging_is_noticed(service: WireService) -> None:
 
 @pytest.mark.usefixtures("connected")
 def test_a_page_of_rows_that_cannot_be_read_costs_only_the_rest(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(250))
+    service.crawl = JobScript(crawl_rows(250))
 
     def gone(path: str, query: dict[str, str]) -> Response | None:
         if path.startswith(paths.CRAWL + "/") and query.get("page") == "2":
@@ -95,7 +95,7 @@ def test_a_cursor_that_repeats_ends_as_missing_rows(service: WireService) -> Non
 @pytest.mark.usefixtures("connected")
 def test_no_rows_are_a_typed_frame_and_a_word_about_why(service: WireService, cached: Path) -> None:
     full = search_df("q", cache=False), crawl_df(SITE, cache=False)
-    service.search, service.crawl, service.creatives = Script([]), Script([]), []
+    service.search, service.crawl, service.creatives = JobScript([]), JobScript([]), []
     with pytest.warns(UserWarning, match="gave no rows; asked: stand-in: ok, 0 rows"):
         found = search_df("q")
     with pytest.warns(UserWarning, match=f"crawl {SITE} gave no rows"):
@@ -113,34 +113,34 @@ def test_pages_that_failed_are_rows_and_a_site_that_is_down_is_not_kept(
     service: WireService, cached: Path
 ) -> None:
     rows = [row | {"success": False, "status": "failed", "error": "dns"} for row in crawl_rows(2)]
-    service.crawl = Script(rows)
+    service.crawl = JobScript(rows)
     with pytest.warns(UserWarning, match=r"no page could be read \(2 failed\)"):
         df = crawl_df(SITE)
     assert df["success"].tolist() == [False, False]
     assert df["error"].tolist() == ["dns", "dns"]
-    assert told(df)["line"].startswith(f"crawl {SITE}: completed, 2 rows (0 ok, 2 failed)")
+    assert receipt_of(df)["line"].startswith(f"crawl {SITE}: completed, 2 rows (0 ok, 2 failed)")
     assert list(cached.rglob("*.parquet")) == []
 
 
 @pytest.mark.usefixtures("connected")
 def test_a_job_that_somebody_else_cancels(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(2), status="cancelled")
+    service.crawl = JobScript(crawl_rows(2), status="cancelled")
     with pytest.raises(JobCancelled) as raised:
         crawl_df(SITE)
     assert len(raised.value.partial) == 2
     df = crawl_df(SITE, on_cancel="partial")
-    assert (len(df), told(df)["status"]) == (2, "cancelled")
+    assert (len(df), receipt_of(df)["status"]) == (2, "cancelled")
     assert len(webdata_nb.cache.ls()) == 0
 
 
 @pytest.mark.usefixtures("connected")
 def test_a_deadline_ends_the_wait_and_not_the_job(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     with pytest.raises(JobTimeout, match=r"within 0\.2 s") as raised:
         crawl_df(SITE, timeout=0.2)
     assert service.jobs[raised.value.job_id].status == "running"
     assert len(raised.value.partial) == 2
-    service.search = Script([], running=True)
+    service.search = JobScript([], running=True)
     with pytest.raises(JobTimeout) as without:
         search_df("q", timeout=0.2)
     assert without.value.partial is None

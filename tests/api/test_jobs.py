@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from tests.api.receipts import SECRET, SITE, same, told
+from tests.api.receipts import SECRET, SITE, receipt_of, same
 from tests.service.exports import jobs as exported
-from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb import session
 from webdata_nb.api import (
     Job,
@@ -56,11 +56,11 @@ def test_a_job_gives_the_frame_of_the_call_and_answers_it_later(service: WireSer
     assert begun.wait() == begun.status == "completed"
     assert (begun.kind, begun.subject, begun.progress.completed) == ("crawl", SITE, 5)
     df = begun.df()
-    assert told(df)["job_id"] == begun.job_id
+    assert receipt_of(df)["job_id"] == begun.job_id
     # The same question, asked by the function: the cache knows it already.
     asked = crawl_df(SITE, max_pages=5, scrape_options={"formats": ["links"]})
     assert same(df, asked)
-    assert told(asked)["cache"] == "hit"
+    assert receipt_of(asked)["cache"] == "hit"
     assert len(service.jobs) == 1
 
 
@@ -78,7 +78,7 @@ def test_a_webhook_is_sent_and_kept_nowhere(service: WireService, cached: Path) 
         df = begun.df()
         # It decides nothing about the answer.
         again = ask(subject)
-        assert told(again)["cache"] == "hit"
+        assert receipt_of(again)["cache"] == "hit"
         assert same(df, again)
         for text in (repr(begun), repr(df.attrs), repr(again.attrs)):
             assert SECRET not in text
@@ -96,7 +96,7 @@ def test_a_webhook_is_sent_and_kept_nowhere(service: WireService, cached: Path) 
 
 @pytest.mark.usefixtures("connected")
 def test_starting_returns_at_once_and_cancelling_ends_it(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     begun = crawl_job(SITE)
     assert begun.status == "running"
     with pytest.raises(JobTimeout):
@@ -119,9 +119,9 @@ def test_a_job_that_has_ended_is_not_cancelled_and_only_a_failed_one_is_retried(
         done.cancel()
     with pytest.raises(WrongState):
         done.retry()
-    service.search = Script([], status="failed")
+    service.search = JobScript([], status="failed")
     failed = search_job("q", headers={"X-Key": SECRET})
-    service.search = Script(search_rows(3))
+    service.search = JobScript(search_rows(3))
     again = failed.retry()
     assert again.job_id != failed.job_id
     assert len(again.df()) == 3
@@ -136,10 +136,10 @@ def test_a_job_is_found_again_after_the_kernel_is_gone(service: WireService, cac
     df = found.df()
     assert list(df.columns) == list(search_df("q", formats=["links"], cache=False).columns)
     # Collected once: later on nobody needs the service.
-    before = len(service.asked)
+    before = len(service.requests)
     assert same(df, export_df(begun.job_id))
-    assert told(export_df(begun.job_id))["cache"] == "hit"
-    assert len(service.asked) == before
+    assert receipt_of(export_df(begun.job_id))["cache"] == "hit"
+    assert len(service.requests) == before
     told_files = b"".join(path.read_bytes() for path in cached.rglob("*.json"))
     assert b"links" in told_files
     assert SECRET.encode() not in told_files
@@ -153,9 +153,9 @@ def test_a_job_of_elsewhere_shows_every_column(service: WireService, cached: Pat
     df = job(begun.job_id).df()
     assert {"markdown", "links", "screenshot", "extra"} <= set(df.columns)
     assert df["url"].tolist() == [row["url"] for row in service.crawl.rows]
-    before = len(service.asked)
+    before = len(service.requests)
     assert same(df, export_df(begun.job_id))
-    assert len(service.asked) == before
+    assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
@@ -175,7 +175,9 @@ def test_jobs_that_are_not_there(service: WireService) -> None:
     for wrong in ("", 5, None):
         with pytest.raises(InvalidArgument, match="job_id"):
             job(wrong)  # type: ignore[arg-type]
-    service.search = Script([], total=3, told={"result_expired": True, "retention_hours": 48})
+    service.search = JobScript(
+        [], total=3, reply_fields={"result_expired": True, "retention_hours": 48}
+    )
     with pytest.raises(Expired, match="48 hours"):
         search_job("q").df()
 
@@ -248,7 +250,7 @@ def test_events_come_to_a_plain_loop_and_end_with_done(service: WireService) -> 
     events = list(begun.events())
     assert isinstance(events[0], Progress)
     assert isinstance(events[-1], Done)
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     running = crawl_job(SITE)
     for _ in running.events():
         break
@@ -271,13 +273,13 @@ async def test_in_async_code_everything_can_be_awaited(connected: Session) -> No
 @pytest.mark.usefixtures("connected")
 def test_a_look_sends_nothing_and_shows_no_markup(service: WireService) -> None:
     begun = search_job("<script>alert(1)</script>")
-    before = len(service.asked)
+    before = len(service.requests)
     bundle: dict[str, Any] = begun._repr_mimebundle_()
     assert begun.job_id in repr(begun)
     assert bundle["text/plain"] == repr(begun)
     assert "<script>" not in bundle["text/html"]
     assert "&lt;script&gt;" in bundle["text/html"]
-    assert len(service.asked) == before
+    assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
@@ -302,7 +304,7 @@ def test_a_job_pickles_and_its_copy_is_the_same_job() -> None:
 def test_an_interrupted_wait_leaves_the_job_running(service: WireService) -> None:
     import _thread  # noqa: PLC0415 - the one test that needs it
 
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     begun = crawl_job(SITE)
 
     def press() -> None:

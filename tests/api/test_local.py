@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.receipts import same, told
+from tests.api.receipts import receipt_of, same
 from webdata_nb import local, receive_webhooks, settings
 from webdata_nb.api import (
     Session,
@@ -38,32 +38,32 @@ def test_a_crawl_and_searches_over_its_pages(
     sample_site: SampleSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = crawl_df(sample_site.url, max_pages=12)
-    assert told(pages)["service"] == "local"
+    assert receipt_of(pages)["service"] == "local"
     assert len(pages) == 12
     assert same(pages, crawl_df(sample_site.url, max_pages=12))
 
     found = search_df("aurora forecast", num_results=3, formats=[])
-    assert told(found)["provider_used"] == "local"
+    assert receipt_of(found)["provider_used"] == "local"
     assert found["title"].str.contains("aurora forecast").any()
     again = search_df("aurora forecast", num_results=3, formats=[])
-    assert told(again)["cache"] == "hit"
+    assert receipt_of(again)["cache"] == "hit"
     assert same(found, again)
 
     # A crawl adds pages to the index that answered: the earlier answer may be wrong now.
     crawl_df(sample_site.url, max_pages=20)
-    assert told(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "miss"
-    assert told(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "hit"
+    assert receipt_of(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "miss"
+    assert receipt_of(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "hit"
     assert jobs_df()["type"].tolist() == ["search", "crawl", "search", "crawl"]
 
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
-    assert told(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "hit"
+    assert receipt_of(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "hit"
 
 
 def test_a_cached_answer_starts_no_service(sample_site: SampleSite, connected: Session) -> None:
     crawl_df(sample_site.url, max_pages=2)
     connected.close()
     assert stop(settings.current())
-    assert told(crawl_df(sample_site.url, max_pages=2))["cache"] == "hit"
+    assert receipt_of(crawl_df(sample_site.url, max_pages=2))["cache"] == "hit"
     assert synced(local.find)(settings.current()) is None
 
 

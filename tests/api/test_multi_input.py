@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from tests.api.receipts import SITE, told
+from tests.api.receipts import SITE, receipt_of
 from tests.api.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
-from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
+from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb.api import Session, connect, crawl_df, creatives_df, search_df
 from webdata_nb.bridge import PORTAL
 from webdata_nb.contract import paths
@@ -40,7 +40,7 @@ def test_lists_multiply_in_order_and_become_columns(service: WireService) -> Non
     assert list(df.columns)[:5] == ["query", "engine", "country", "fetched_at", "rank"]
     assert str(df["fetched_at"].dtype) == "datetime64[us, UTC]"
     assert len(service.posted(paths.SEARCH)) == 8
-    receipt = told(df)
+    receipt = receipt_of(df)
     assert receipt["inputs"] == {"total": 8, "failed": 0, "cached": 0}
     assert receipt["counts"]["rows"] == len(df) == 24
     assert {run["job_id"] for run in receipt["runs"]} == set(service.jobs)
@@ -50,14 +50,14 @@ def test_lists_multiply_in_order_and_become_columns(service: WireService) -> Non
 def test_each_input_has_an_answer_of_its_own_in_the_cache(service: WireService) -> None:
     search_df("b")
     first = search_df(["a", "b"])
-    assert told(first)["inputs"]["cached"] == 1
+    assert receipt_of(first)["inputs"]["cached"] == 1
     again = search_df(["a", "b"])
     assert first.equals(again)
     assert first.dtypes.equals(again.dtypes)
-    assert told(again)["cache"] == "hit"
+    assert receipt_of(again)["cache"] == "hit"
     assert len(service.posted(paths.SEARCH)) == 2
     # A single one is the same question as one of a list.
-    assert told(search_df("a"))["cache"] == "hit"
+    assert receipt_of(search_df("a"))["cache"] == "hit"
 
 
 @pytest.mark.usefixtures("connected")
@@ -71,7 +71,7 @@ def test_an_input_twice_is_asked_once_and_shown_twice(service: WireService) -> N
 def test_an_input_that_fails_is_a_row_with_its_error(service: WireService) -> None:
     def broken(path: str, query: dict[str, str]) -> Response | None:
         _ = query
-        failing = service.asked[-1].body or {}
+        failing = service.requests[-1].body or {}
         if path == paths.SEARCH and failing.get("query") == "b":
             return JSONResponse({"detail": "a bad day"}, 422)
         return None
@@ -84,8 +84,8 @@ def test_an_input_that_fails_is_a_row_with_its_error(service: WireService) -> No
     assert row["error"].startswith("InvalidRequest: ")
     assert "a bad day" in row["error"]
     assert pd.isna(row["rank"])
-    assert told(df)["inputs"]["failed"] == 1
-    assert told(df)["status"] == "partial"
+    assert receipt_of(df)["inputs"]["failed"] == 1
+    assert receipt_of(df)["status"] == "partial"
     assert df.dtypes.equals(search_df(["a", "c"]).dtypes)
     with pytest.raises(Exception, match="a bad day"):
         search_df(["a", "b", "c"], on_error="raise")
@@ -93,14 +93,14 @@ def test_an_input_that_fails_is_a_row_with_its_error(service: WireService) -> No
 
 @pytest.mark.usefixtures("connected")
 def test_rows_before_a_failure_are_kept_beside_it(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(2), status="failed", error="gone")
+    service.crawl = JobScript(crawl_rows(2), status="failed", error="gone")
     df = crawl_df([SITE, SITE + "b"])
     assert df["start_url"].tolist() == [SITE] * 3 + [SITE + "b"] * 3
     assert df["success"].tolist() == [True, True, False] * 2
     assert df["error"].tolist()[2].endswith("gone")
     with pytest.raises(JobFailed):
         crawl_df([SITE, SITE + "b"], on_error="raise")
-    service.crawl = Script(crawl_rows(2), total=5)
+    service.crawl = JobScript(crawl_rows(2), total=5)
     short = crawl_df([SITE, SITE + "b"])
     assert short["error"].tolist()[2].startswith("IncompleteResult: 2 of 5 rows")
     with pytest.warns(UserWarning, match="2 of 5 rows"):
@@ -139,7 +139,7 @@ def test_an_input_that_is_wrong_is_refused_before_anything_is_sent(service: Wire
         search_df(["a"], on_error="ignore")  # type: ignore[call-overload]
     with pytest.raises(InvalidArgument, match="inputs"):
         search_df([f"q{n}" for n in range(200)], country=[f"{n}" for n in range(200)])
-    assert service.asked == []
+    assert service.requests == []
 
 
 @pytest.mark.usefixtures("connected")
@@ -152,7 +152,7 @@ def test_a_column_of_a_frame_is_a_list() -> None:
 @pytest.mark.usefixtures("connected")
 def test_nothing_found_is_said_once_and_typed(service: WireService) -> None:
     full = search_df(["a", "b"], cache=False)
-    service.search = Script([])
+    service.search = JobScript([])
     with pytest.warns(UserWarning, match="2 of 2 inputs gave no rows") as caught:
         empty = search_df(["a", "b"])
     assert len(caught) == 1
@@ -255,7 +255,7 @@ async def test_an_executor_hears_of_a_cancellation(
     service: WireService, connected: Session, kind: str, on_cancel: Any
 ) -> None:
     with Cluster() if kind == "cluster" else pool(kind) as executor:
-        service.search = Script(search_rows(2), running=True)
+        service.search = JobScript(search_rows(2), running=True)
         calling = connected.asearch_df(SEVERAL, executor=executor, on_cancel=on_cancel)
         task = asyncio.create_task(calling)
         await until(lambda: len(service.jobs) == 2 and service.polled.is_set())
@@ -269,7 +269,7 @@ async def test_an_executor_hears_of_a_cancellation(
         await until(lambda: all(job.cancelled for job in service.jobs.values()))
         assert len(service.jobs) == 2
         # The executor is free again, and nothing of the call is left.
-        service.search = Script(search_rows(2))
+        service.search = JobScript(search_rows(2))
         again = await connected.asearch_df(SEVERAL, executor=executor)
         assert again["success"].all()
         assert len(again) == 2 * len(SEVERAL)
@@ -278,13 +278,13 @@ async def test_an_executor_hears_of_a_cancellation(
 
 @pytest.mark.slow
 def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) -> None:
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
     with pool("processes") as executor:
         thread = interrupt_when_running(service)
         df = connected.crawl_df([SITE, SITE + "b"], executor=executor, on_cancel="partial")
         thread.join()
     # The rows so far, of those that had some.
-    assert told(df)["status"] == "partial"
+    assert receipt_of(df)["status"] == "partial"
     assert df["success"].all()
     assert {job.status for job in service.jobs.values()} == {"cancelled"}
 
@@ -293,10 +293,10 @@ def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) ->
 def test_one_input_that_ends_the_call_ends_the_others(
     service: WireService, connected: Session, executor: Executor
 ) -> None:
-    service.crawl = Script(crawl_rows(2), running=True)
+    service.crawl = JobScript(crawl_rows(2), running=True)
 
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        asked = service.asked[-1].body or {}
+        asked = service.requests[-1].body or {}
         bad = path == paths.CRAWL and asked.get("url") == SITE + "bad"
         if bad and not service.polled.is_set():  # not before the other one runs
             return JSONResponse({"detail": "full"}, 429, {"Retry-After": "1"})
@@ -312,7 +312,7 @@ def test_one_input_that_ends_the_call_ends_the_others(
 async def test_cancelling_cancels_every_job(
     service: WireService, connected: Session, on_cancel: Any
 ) -> None:
-    service.search = Script(search_rows(2), running=True)
+    service.search = JobScript(search_rows(2), running=True)
     task = asyncio.create_task(connected.asearch_df(["a", "b"], on_cancel=on_cancel))
     await until(lambda: len(service.jobs) == 2 and service.polled.is_set())
     task.cancel()

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import pytest
 from aiohttp import web
 
-from tests.api.receipts import told
+from tests.api.receipts import receipt_of
 from tests.service.extract.stub_model import StubModel, says
 from tests.site.server import Site
 from webdata_nb import local, settings
@@ -72,10 +72,10 @@ def test_a_list_during_an_outage_has_failed_rows_that_are_fetched_again(site: Si
     assert df["query"].tolist() == ["one", "two"]
     assert df["success"].tolist() == [False, False]
     assert df["error"].str.contains("searxng: error").all()
-    assert told(df)["inputs"] == {"total": 2, "failed": 2, "cached": 0}
-    assert told(df)["counts"] == {"rows": 2, "ok": 0, "failed": 2}
-    assert told(df)["status"] == "partial"
-    assert "2 failed" in told(df)["line"]
+    assert receipt_of(df)["inputs"] == {"total": 2, "failed": 2, "cached": 0}
+    assert receipt_of(df)["counts"] == {"rows": 2, "ok": 0, "failed": 2}
+    assert receipt_of(df)["status"] == "partial"
+    assert "2 failed" in receipt_of(df)["line"]
 
     site.under("/search", answers)
     again = retry_failed(df)
@@ -93,7 +93,7 @@ def test_nothing_found_is_an_answer(site: Site) -> None:
     site.under("/search", has_nothing)
     df = search_df("anything", formats=[])
     assert len(df) == 0
-    assert told(df)["status"] == "completed"
+    assert receipt_of(df)["status"] == "completed"
 
 
 # -------------------------------------------------------------------- receipts of lists, and crawls
@@ -110,15 +110,15 @@ def page(text: str) -> Callable[[web.BaseRequest], web.Response]:
 def test_a_list_of_pages_that_all_failed_says_so(site: Site) -> None:
     site.under("/gone", status_of(404))
     df = scrape_df([site.at("/gone/1"), site.at("/gone/2")])
-    assert told(df)["inputs"] == {"total": 2, "failed": 2, "cached": 0}
-    assert told(df)["counts"] == {"rows": 2, "ok": 0, "failed": 2}
-    assert [each["failed"] for each in told(df)["runs"]] == [1, 1]
-    assert "2 rows (0 ok, 2 failed); 2 of 2 inputs failed" in told(df)["line"]
-    assert "0 failed" not in told(df)["line"]
+    assert receipt_of(df)["inputs"] == {"total": 2, "failed": 2, "cached": 0}
+    assert receipt_of(df)["counts"] == {"rows": 2, "ok": 0, "failed": 2}
+    assert [each["failed"] for each in receipt_of(df)["runs"]] == [1, 1]
+    assert "2 rows (0 ok, 2 failed); 2 of 2 inputs failed" in receipt_of(df)["line"]
+    assert "0 failed" not in receipt_of(df)["line"]
     site.under("/fine", page("fine"))
     some = scrape_df([site.at("/gone/1"), site.at("/fine")])
-    assert told(some)["inputs"]["failed"] == 1
-    assert "2 rows (1 ok, 1 failed); 1 of 2 inputs failed" in told(some)["line"]
+    assert receipt_of(some)["inputs"]["failed"] == 1
+    assert "2 rows (1 ok, 1 failed); 1 of 2 inputs failed" in receipt_of(some)["line"]
 
 
 def test_a_list_whose_extractions_failed_says_so(
@@ -132,7 +132,7 @@ def test_a_list_whose_extractions_failed_says_so(
     urls = [site.at("/fine/1"), site.at("/fine/2")]
     df = scrape_df(urls, scrape_options={"formats": ["markdown"], "extract": extract})
     assert df["success"].tolist() == [False, False]
-    receipt = told(df)
+    receipt = receipt_of(df)
     assert receipt["extraction"]["failed"] == {"invalid": 2}
     assert receipt["extraction"]["providers"] == {"custom": 2}
     assert receipt["extraction"]["calls"] == 4
@@ -150,10 +150,10 @@ def test_a_start_page_that_cannot_be_read_is_a_row_and_a_warning(
     warning = f"no page could be read (1 {kind})"
     with pytest.warns(UserWarning, match=re.escape(warning)):
         df = crawl_df(site.at("/start"))
-    assert told(df)["status"] == "completed"
+    assert receipt_of(df)["status"] == "completed"
     assert df["status_code"].tolist() == [code]
-    assert told(df)["warning"] == warning
-    assert warning in told(df)["line"]
+    assert receipt_of(df)["warning"] == warning
+    assert warning in receipt_of(df)["line"]
     with pytest.warns(UserWarning, match=re.escape(f"2 of 2 inputs, such as {site.url}")):
         crawl_df([site.at("/start/1"), site.at("/start/2")])
     with pytest.warns(UserWarning, match="no page could be read"):
@@ -170,6 +170,6 @@ def test_filters_that_nothing_matches_are_a_warning_each_time(site: Site) -> Non
         df = crawl_df(site.at("/start"), include_paths=["/doc/**"])
     assert len(df) == 1
     with pytest.warns(UserWarning, match=match):
-        assert told(crawl_df(site.at("/start"), include_paths=["/doc/**"]))["cache"] == "hit"
+        assert receipt_of(crawl_df(site.at("/start"), include_paths=["/doc/**"]))["cache"] == "hit"
     assert len(crawl_df(site.at("/start"), include_paths=["/docs/**"])) == 4
     assert len(crawl_df(site.at("/start"), include_paths=["/docs/**"], max_pages=1)) == 1

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import webdata_nb
-from tests.api.receipts import SECRET, SITE, told
-from tests.wire_service import KEY, Script, WireService, crawl_rows, search_rows
+from tests.api.receipts import SECRET, SITE, receipt_of
+from tests.wire_service import KEY, JobScript, WireService, crawl_rows, search_rows
 from webdata_nb.api import (
     advertisers_df,
     crawl_df,
@@ -45,7 +45,7 @@ def test_a_recording_replays_without_a_service(
     folder = tmp_path / "tape"
     with record(folder):
         first = search_df("a", headers={"X-Key": SECRET})
-        service.search = Script(search_rows(2))
+        service.search = JobScript(search_rows(2))
         second = search_df("a", headers={"X-Key": SECRET}, refresh=True)
         both = crawl_df([SITE, SITE + "b"])
     assert options.record is None
@@ -60,12 +60,12 @@ def test_a_recording_replays_without_a_service(
     # Another machine: no key, no cache, no service.
     monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "elsewhere"))
     webdata_nb.connect()
-    before = len(service.asked)
+    before = len(service.requests)
     with replay(folder):
         assert search_df("a", headers={"X-Key": SECRET}).equals(first)
         again = search_df("a", headers={"X-Key": SECRET})
         assert again.equals(second)
-        assert told(again)["cache"] == "replay"
+        assert receipt_of(again)["cache"] == "replay"
         assert search_df("a", headers={"X-Key": SECRET}).equals(second)  # the last one stays
         assert crawl_df([SITE, SITE + "b"]).equals(both)
         with pytest.raises(NotRecorded, match="record the notebook again"):
@@ -73,7 +73,7 @@ def test_a_recording_replays_without_a_service(
         for call in (jobs_df, lambda: search_job("a"), lambda: webdata_nb.job("x")):
             with pytest.raises(NotRecorded, match="record the notebook again"):
                 call()
-    assert len(service.asked) == before
+    assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
@@ -92,7 +92,7 @@ def test_listings_replay(
         first = [call() for call in calls]
         bound = estimate(crawl_df, SITE, max_pages=5)
     elsewhere(monkeypatch, tmp_path)
-    before = len(service.asked)
+    before = len(service.requests)
     with replay(tmp_path):
         again = [call() for call in calls]
         assert estimate(crawl_df, SITE, max_pages=5) == bound
@@ -100,12 +100,12 @@ def test_listings_replay(
             jobs_df(limit=3)
         with pytest.raises(NotRecorded, match="other"):
             advertisers_df("other")
-    assert len(service.asked) == before
+    assert len(service.requests) == before
     for one, other in zip(first, again, strict=True):
         assert len(one)
         assert one.equals(other)
         assert one.dtypes.equals(other.dtypes)
-        assert told(other)["cache"] == "replay"
+        assert receipt_of(other)["cache"] == "replay"
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
@@ -126,7 +126,7 @@ def test_jobs_replay(service: WireService, tmp_path: Path, monkeypatch: pytest.M
         uncollected = search_job("never collected")
         cause = why(crawled, crawled["url"][0])
     elsewhere(monkeypatch, tmp_path)
-    before = len(service.asked)
+    before = len(service.requests)
     with replay(folder):
         again = crawl_job(SITE, max_pages=3)
         assert again.job_id == begun.job_id
@@ -147,7 +147,7 @@ def test_jobs_replay(service: WireService, tmp_path: Path, monkeypatch: pytest.M
         # What is replayed costs nothing, and asks for no price.
         with pytest.raises(NotRecorded, match="record the notebook again"):
             crawl_df(SITE, max_pages=3, budget=0)
-    assert len(service.asked) == before
+    assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
@@ -155,12 +155,12 @@ def test_recording_again_replaces_and_what_failed_is_left_out(
     service: WireService, tmp_path: Path
 ) -> None:
     for count in (3, 2):
-        service.search = Script(search_rows(count))
+        service.search = JobScript(search_rows(count))
         tape = record(tmp_path)
         search_df("a", cache=False)
         search_df("a", cache=False)
         tape.stop()
-    service.search = Script(search_rows(1), total=2)
+    service.search = JobScript(search_rows(1), total=2)
     with record(tmp_path):
         search_df("short", on_incomplete="ignore")
     with replay(tmp_path):
@@ -239,16 +239,16 @@ def test_frames_reach_polars_duckdb_and_arrow() -> None:
 def test_the_oldest_results_make_room_and_the_newest_stays(
     service: WireService, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = [Path(told(crawl_df(f"{SITE}{n}"))["file"]) for n in range(3)]
+    files = [Path(receipt_of(crawl_df(f"{SITE}{n}"))["file"]) for n in range(3)]
     size = files[0].stat().st_size
     monkeypatch.setattr(options, "cache_bytes", int(size * 2.5))
-    files.append(Path(told(crawl_df(SITE + "3"))["file"]))
+    files.append(Path(receipt_of(crawl_df(SITE + "3"))["file"]))
     assert [file.exists() for file in files] == [False, False, True, True]
     assert not files[0].parent.exists()
     # A result that alone is too large is kept: it is the one in use.
     monkeypatch.setattr(options, "cache_bytes", 0)
-    service.crawl = Script(crawl_rows(9))
-    last = Path(told(crawl_df(SITE + "4"))["file"])
+    service.crawl = JobScript(crawl_rows(9))
+    last = Path(receipt_of(crawl_df(SITE + "4"))["file"])
     assert [path for path in cached.rglob("*.parquet") if path.parent.parent.name == "crawl"] == [
         last
     ]

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from tests.api.receipts import SITE, told
-from tests.wire_service import Script, WireService, crawl_rows, creative_rows
+from tests.api.receipts import SITE, receipt_of
+from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows
 from webdata_nb.api import (
     Session,
     crawl_df,
@@ -41,7 +41,7 @@ def test_a_search_gives_its_rows_in_rank_order(service: WireService) -> None:
         "metadata",
         "extra",
     ]
-    receipt = told(df)
+    receipt = receipt_of(df)
     assert (receipt["kind"], receipt["status"], receipt["cache"]) == (
         "search",
         "completed",
@@ -55,12 +55,12 @@ def test_a_search_gives_its_rows_in_rank_order(service: WireService) -> None:
 
 @pytest.mark.usefixtures("connected")
 def test_a_crawl_of_several_pages_of_rows_is_whole_and_in_order(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(250))
+    service.crawl = JobScript(crawl_rows(250))
     df = crawl_df(SITE, max_pages=250)
     assert df["url"].tolist() == [row["url"] for row in service.crawl.rows]
-    pages = [each.query["page"] for each in service.asked if each.query.get("per_page") == "50"]
+    pages = [each.query["page"] for each in service.requests if each.query.get("per_page") == "50"]
     assert pages == ["1", "2", "3", "4", "5"]
-    assert told(df)["counts"] == {"rows": 250, "total": 250, "ok": 250, "failed": 0}
+    assert receipt_of(df)["counts"] == {"rows": 250, "total": 250, "ok": 250, "failed": 0}
 
 
 @pytest.mark.usefixtures("connected")
@@ -199,6 +199,6 @@ def test_engines_are_a_frame_too(service: WireService, connected: Session) -> No
 
 @pytest.mark.usefixtures("connected")
 def test_credits_are_told_where_the_service_tells_them(service: WireService) -> None:
-    assert told(search_df("q"))["credits"] is None
-    service.crawl = Script(crawl_rows(2), told={"credits_used": 2})
-    assert told(crawl_df(SITE))["credits"] == 2.0
+    assert receipt_of(search_df("q"))["credits"] is None
+    service.crawl = JobScript(crawl_rows(2), reply_fields={"credits_used": 2})
+    assert receipt_of(crawl_df(SITE))["credits"] == 2.0

@@ -9,8 +9,8 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 import webdata_nb
-from tests.api.receipts import SECRET, SITE, told
-from tests.wire_service import Script, WireService, crawl_rows, search_rows
+from tests.api.receipts import SECRET, SITE, receipt_of
+from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb.api import (
     crawl_df,
     creatives_df,
@@ -29,7 +29,7 @@ BROKEN = {"success": False, "status": "failed", "error": "timeout", "markdown": 
 @pytest.mark.usefixtures("connected")
 def test_known_pages_have_a_row_each_in_their_order(service: WireService) -> None:
     urls = [SITE + "b", SITE + "a", SITE + "b"]
-    service.crawl = Script(crawl_rows(1))
+    service.crawl = JobScript(crawl_rows(1))
     df = scrape_df(urls, scrape_options={"formats": ["html"]})
     assert df["start_url"].tolist() == urls
     assert (
@@ -46,7 +46,7 @@ def test_known_pages_have_a_row_each_in_their_order(service: WireService) -> Non
         or len(service.posted(paths.CRAWL)) == 2
     )
     assert len(scrape_df(SITE)) == 1
-    assert told(scrape_df(urls, scrape_options={"formats": ["html"]}))["cache"] == "hit"
+    assert receipt_of(scrape_df(urls, scrape_options={"formats": ["html"]}))["cache"] == "hit"
     for wrong in ([], 5, [5]):
         with pytest.raises(InvalidArgument):
             scrape_df(wrong)  # type: ignore[arg-type]
@@ -54,7 +54,9 @@ def test_known_pages_have_a_row_each_in_their_order(service: WireService) -> Non
 
 @pytest.mark.usefixtures("connected")
 def test_a_page_without_a_row_says_why(service: WireService) -> None:
-    service.crawl = Script([], told={"receipt": {"counts": {"robots": 1}, "examples": {}}})
+    service.crawl = JobScript(
+        [], reply_fields={"receipt": {"counts": {"robots": 1}, "examples": {}}}
+    )
     df = scrape_df([SITE])
     assert df["success"].tolist() == [False]
     assert df["error"].tolist() == ["not fetched: robots"]
@@ -65,11 +67,11 @@ def test_failed_pages_of_a_crawl_are_read_again_and_merged(service: WireService)
     rows = crawl_rows(4)
     rows[1] |= BROKEN
     rows[3] |= BROKEN
-    service.crawl = Script(rows)
+    service.crawl = JobScript(rows)
     df = crawl_df(SITE, scrape_options={"formats": ["markdown"], "timeout": 5000}, max_pages=4)
     df["mine"] = ["p", "q", "r", "s"]
     df = df.iloc[[1, 0, 3]]  # a user may filter and sort
-    service.crawl = Script([{**crawl_rows(1)[0], "markdown": "# New"}])
+    service.crawl = JobScript([{**crawl_rows(1)[0], "markdown": "# New"}])
     fixed = retry_failed(df, headers={"X-Key": SECRET})
     assert sorted(body["url"] for body in service.posted(paths.CRAWL)[1:]) == [
         "https://site.test/1",
@@ -88,8 +90,8 @@ def test_failed_pages_of_a_crawl_are_read_again_and_merged(service: WireService)
     assert fixed["mine"].tolist() == ["q", "p", "s"]
     assert fixed.dtypes.equals(df.dtypes)
     assert list(fixed.index) == list(df.index)
-    assert told(fixed)["retried"] == {"rows": 2, "failed": 0}
-    assert told(fixed)["counts"]["failed"] == 0
+    assert receipt_of(fixed)["retried"] == {"rows": 2, "failed": 0}
+    assert receipt_of(fixed)["counts"]["failed"] == 0
     assert SECRET not in str(fixed.attrs)
 
 
@@ -100,9 +102,9 @@ def test_failed_pages_of_a_search_are_read_again_by_rank(
 ) -> None:
     rows = search_rows(3)
     rows[1] |= {"success": False, "scraped": False, "error": "dns", "markdown": None}
-    service.search = Script(rows)
+    service.search = JobScript(rows)
     df = search_df("q", dtype_backend=backend)
-    service.crawl = Script([{**crawl_rows(1)[0], "title": "The page's own"}])
+    service.crawl = JobScript([{**crawl_rows(1)[0], "title": "The page's own"}])
     fixed = retry_failed(df)
     assert service.posted(paths.CRAWL)[0]["url"] == "https://site.test/2"
     assert fixed["rank"].tolist() == [1, 2, 3]
@@ -113,17 +115,17 @@ def test_failed_pages_of_a_search_are_read_again_by_rank(
     assert fixed.dtypes.equals(df.dtypes)
     # What fails once more says so, and nothing else is touched.
     webdata_nb.cache.clear()
-    service.crawl = Script([{**crawl_rows(1)[0], **BROKEN, "url": "x"}])
+    service.crawl = JobScript([{**crawl_rows(1)[0], **BROKEN, "url": "x"}])
     again = retry_failed(df)
     assert again["success"].tolist() == [True, False, True]
     assert again["error"].tolist()[1] == "timeout"
-    assert told(again)["retried"] == {"rows": 1, "failed": 1}
+    assert receipt_of(again)["retried"] == {"rows": 1, "failed": 1}
 
 
 @pytest.mark.usefixtures("connected")
 def test_inputs_that_failed_are_run_again(service: WireService) -> None:
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        body = service.asked[-1].body or {}
+        body = service.requests[-1].body or {}
         wrong = body.get("query") == "b" or body.get("advertiser_id") == "AR2"
         return JSONResponse({"detail": "a bad day"}, 422) if wrong and path else None
 
@@ -144,7 +146,7 @@ def test_inputs_that_failed_are_run_again(service: WireService) -> None:
 def test_only_frames_with_a_receipt_and_within_the_budget(service: WireService) -> None:
     rows = crawl_rows(2)
     rows[1] |= BROKEN
-    service.crawl = Script(rows)
+    service.crawl = JobScript(rows)
     df = crawl_df(SITE)
     before = len(service.jobs)
     with pytest.raises(OverBudget):
@@ -158,7 +160,7 @@ def test_only_frames_with_a_receipt_and_within_the_budget(service: WireService) 
 @pytest.mark.usefixtures("connected")
 def test_the_history_of_a_call_is_one_frame(service: WireService) -> None:
     for count in (3, 2):
-        service.search = Script(search_rows(count))
+        service.search = JobScript(search_rows(count))
         search_df("q", refresh=True)
     history = history_df(search_df, "q")
     assert history["rank"].tolist() == [1, 2, 3, 1, 2]

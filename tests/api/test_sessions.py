@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.api.receipts import SITE, same, told
+from tests.api.receipts import SITE, receipt_of, same
 from tests.wire_service import KEY, WireService
 from webdata_nb import session
 from webdata_nb.api import (
@@ -49,20 +49,20 @@ async def test_the_async_names_run_on_the_callers_loop(
 def test_many_threads_may_call_at_once(service: WireService) -> None:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         frames = list(pool.map(lambda n: search_df(f"q{n}"), range(16)))
-    assert [told(df)["request"]["query"] for df in frames] == [f"q{n}" for n in range(16)]
+    assert [receipt_of(df)["request"]["query"] for df in frames] == [f"q{n}" for n in range(16)]
     assert len(service.jobs) == 16
 
 
 def test_connect_sends_nothing_sets_the_default_and_hides_the_key(service: WireService) -> None:
     with connect(base_url=service.url + "/", api_key=KEY) as made:
-        assert service.asked == []
+        assert service.requests == []
         assert KEY not in repr(made) + str(vars(made))
         assert session.current() is made
         search_df("q")
         made.crawl_df(SITE)
         Session(base_url=service.url, api_key="other")
         assert session.current() is made
-    assert {each.headers["authorization"] for each in service.asked} == {f"Bearer {KEY}"}
+    assert {each.headers["authorization"] for each in service.requests} == {f"Bearer {KEY}"}
 
 
 def test_a_closed_session_opens_again_when_it_is_used(service: WireService) -> None:
@@ -84,7 +84,7 @@ def test_the_settings_name_the_service_at_each_call(
             weights_df(session=made)
         monkeypatch.setenv("WEBDATA_API_KEY", KEY)
         assert len(weights_df(session=made)) == 1
-        assert told(crawl_df(SITE, session=made))["service"] == service.url
+        assert receipt_of(crawl_df(SITE, session=made))["service"] == service.url
 
 
 @pytest.mark.parametrize(

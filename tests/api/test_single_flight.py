@@ -14,9 +14,9 @@ import pytest
 from starlette.responses import JSONResponse
 
 from benchmarks import cache_together
-from tests.api.receipts import SITE, told
+from tests.api.receipts import SITE, receipt_of
 from tests.wire.waiting import until
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.wire_service import KEY, JobScript, WireService, crawl_rows
 from webdata_nb.api import Session, acrawl_df, crawl_df, creatives_df, search_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import ConnectionFailed, InvalidArgument, JobFailed, OverBudget
@@ -35,7 +35,7 @@ def test_threads_that_ask_the_same_share_one_job(service: WireService) -> None:
 
     def ask(refresh: bool) -> str:
         together.wait(30)
-        return str(told(crawl_df(SITE, refresh=refresh))["cache"])
+        return str(receipt_of(crawl_df(SITE, refresh=refresh))["cache"])
 
     for refresh in (False, True):
         service.jobs.clear()
@@ -61,7 +61,7 @@ def test_processes_that_ask_the_same_share_one_job(service: WireService) -> None
 async def test_who_waits_for_another_ones_answer_waits_no_longer_than_he_may(
     service: WireService, connected: Session
 ) -> None:
-    service.crawl = Script(crawl_rows(1), running=True)
+    service.crawl = JobScript(crawl_rows(1), running=True)
     first = asyncio.create_task(connected.acrawl_df(SITE))
     await until(service.polled.is_set)
     with pytest.raises(ConnectionFailed, match=r"timeout=0\.2 s"):
@@ -75,7 +75,7 @@ async def test_who_waits_for_another_ones_answer_waits_no_longer_than_he_may(
 @pytest.mark.usefixtures("connected")
 def test_who_waited_for_a_failure_asks_himself(service: WireService) -> None:
     together = threading.Barrier(2)
-    service.crawl = Script([], status="failed", error="down")
+    service.crawl = JobScript([], status="failed", error="down")
 
     def ask() -> type[Exception] | None:
         together.wait(30)
@@ -102,13 +102,13 @@ def test_an_older_answer_may_stand_in_for_an_error(service: WireService) -> None
         crawl_df(SITE, ttl=0, stale_if_error=True)  # what it does not offer will not pass
 
     service.fault = lambda _path, _query: None
-    service.crawl = Script([], status="failed", error="the site is down")
+    service.crawl = JobScript([], status="failed", error="the site is down")
     with pytest.raises(JobFailed):
         crawl_df(SITE, ttl=0)
     with pytest.warns(UserWarning, match=r"s ago, because of JobFailed.*the site is down"):
         stale = crawl_df(SITE, ttl=0, stale_if_error=True)
     assert stale.equals(fresh)
-    assert told(stale)["cache"] == "stale"
+    assert receipt_of(stale)["cache"] == "stale"
     with pytest.raises(JobFailed):
         crawl_df(SITE, ttl=0, stale_if_error=0)
     with pytest.raises(JobFailed):
@@ -148,7 +148,7 @@ def test_a_budget_stops_a_call_before_anything_is_started(
 @pytest.mark.usefixtures("connected")
 def test_no_answer_of_a_service_that_recovers_is_stale(service: WireService) -> None:
     crawl_df(SITE)
-    service.crawl = Script(crawl_rows(2))
+    service.crawl = JobScript(crawl_rows(2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(crawl_df(SITE, ttl=0, stale_if_error=True)) == 2

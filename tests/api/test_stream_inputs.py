@@ -15,10 +15,10 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 import webdata_nb
-from tests.api.receipts import SITE, told
+from tests.api.receipts import SITE, receipt_of
 from tests.api.test_interrupts import interrupt_when_running
 from tests.wire.waiting import until
-from tests.wire_service import Script, WireService, crawl_rows, creative_rows, search_rows
+from tests.wire_service import JobScript, WireService, crawl_rows, creative_rows, search_rows
 from webdata_nb import local, settings
 from webdata_nb.api import (
     FrameStream,
@@ -59,8 +59,8 @@ def ranks(batch: pd.DataFrame) -> list[int]:
 @pytest.mark.usefixtures("connected")
 def test_results_come_as_their_pages_are_read(service: WireService) -> None:
     rows = search_rows(3)
-    script = Script([unread(rows[0]), rows[1], unread(rows[2])], running=True)
-    script.told = {"completed_results": 1}
+    script = JobScript([unread(rows[0]), rows[1], unread(rows[2])], running=True)
+    script.reply_fields = {"completed_results": 1}
     service.search = script
     stream = search_df("q", stream=True)
     got: list[pd.DataFrame] = []
@@ -79,21 +79,23 @@ def test_results_come_as_their_pages_are_read(service: WireService) -> None:
     assert receipt["counts"] == {"rows": 3, "total": 3, "ok": 3, "failed": 0}
     assert receipt["status"] == "completed"
     assert receipt["engine_used"] == "engine_one"
-    assert receipt["job_id"] == told(got[0])["job_id"]
+    assert receipt["job_id"] == receipt_of(got[0])["job_id"]
 
 
 @pytest.mark.usefixtures("connected")
 def test_batches_of_a_search_are_no_larger_than_asked(service: WireService) -> None:
-    service.search = Script(search_rows(5))
+    service.search = JobScript(search_rows(5))
     batches = list(search_df("q", num_results=5, stream=True, batch_rows=2))
     assert [ranks(batch) for batch in batches] == [[1, 2], [3, 4], [5]]
-    assert [told(batch)["first_row"] for batch in batches] == [0, 2, 4]
+    assert [receipt_of(batch)["first_row"] for batch in batches] == [0, 2, 4]
 
 
 @pytest.mark.usefixtures("connected")
 def test_a_list_of_queries_runs_side_by_side(service: WireService) -> None:
     rows = search_rows(2)
-    script = Script([rows[0], unread(rows[1])], running=True, told={"completed_results": 1})
+    script = JobScript(
+        [rows[0], unread(rows[1])], running=True, reply_fields={"completed_results": 1}
+    )
     service.search = script
     stream = search_df(SEVERAL, country=["us", "de"], stream=True)
     seen: list[tuple[str, str, int]] = []
@@ -117,7 +119,7 @@ def test_a_list_of_queries_runs_side_by_side(service: WireService) -> None:
 @pytest.mark.usefixtures("connected")
 def test_an_input_that_fails_is_a_row_or_ends_the_loop(service: WireService) -> None:
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        failing = service.asked[-1].body or {}
+        failing = service.requests[-1].body or {}
         wrong = path == paths.SEARCH and failing.get("query") == "b"
         return JSONResponse({"detail": "a bad day"}, 422) if wrong else None
 
@@ -134,7 +136,7 @@ def test_an_input_that_fails_is_a_row_or_ends_the_loop(service: WireService) -> 
 
 @pytest.mark.usefixtures("connected")
 def test_how_a_search_ended_comes_after_its_rows(service: WireService) -> None:
-    service.search = Script(search_rows(2), status="failed", error="gone")
+    service.search = JobScript(search_rows(2), status="failed", error="gone")
     got: list[pd.DataFrame] = []
     stream = search_df("q", stream=True)
     with pytest.raises(JobFailed, match="gone"):
@@ -142,19 +144,19 @@ def test_how_a_search_ended_comes_after_its_rows(service: WireService) -> None:
     assert sum(map(len, got)) == 2
     assert stream.receipt is not None
     assert stream.receipt["status"] == "failed"
-    service.search = Script(search_rows(2), total=5)
+    service.search = JobScript(search_rows(2), total=5)
     with pytest.raises(IncompleteResult, match="2 of 5"):
         list(search_df("q", stream=True))
     with pytest.warns(UserWarning, match="2 of 5"):
         assert sum(map(len, search_df("q", stream=True, on_incomplete="warn"))) == 2
-    service.search = Script(search_rows(1), running=True)
+    service.search = JobScript(search_rows(1), running=True)
     late = search_df("q", stream=True, timeout=0.2)
     with pytest.raises(JobTimeout) as timed_out:
         list(late)
     assert service.jobs[timed_out.value.job_id].status == "running"
     assert late.receipt is not None
     assert late.receipt["status"] == "running"
-    service.search = Script([])
+    service.search = JobScript([])
     with pytest.warns(UserWarning, match="no rows"):
         assert list(search_df("none", stream=True)) == []
 
@@ -199,7 +201,7 @@ def test_a_page_that_cannot_be_read_comes_after_those_before_it(service: WireSer
     service.creatives = creative_rows(100)
 
     def broken(path: str, _query: dict[str, str]) -> Response | None:
-        asked = service.asked[-1].body or {}
+        asked = service.requests[-1].body or {}
         wrong = path == paths.CREATIVES and asked.get("cursor") == "80"
         return JSONResponse({"detail": "down"}, 501) if wrong else None
 
@@ -249,8 +251,8 @@ def endless(request: pytest.FixtureRequest, service: WireService) -> tuple[Start
     """Give a stream whose jobs have some rows, and run until they are cancelled."""
     rows = search_rows(2)
     one = {"completed_results": 1}
-    service.search = Script([rows[0], unread(rows[1])], running=True, told=one)
-    service.crawl = Script(crawl_rows(3), running=True)
+    service.search = JobScript([rows[0], unread(rows[1])], running=True, reply_fields=one)
+    service.crawl = JobScript(crawl_rows(3), running=True)
     return ways()[request.param]
 
 
@@ -332,7 +334,7 @@ async def test_an_async_loop_that_is_closed_or_cancelled(
 def test_a_job_that_others_cancel(service: WireService) -> None:
     rows = search_rows(2)
     one = {"completed_results": 1}
-    service.search = Script([rows[0], unread(rows[1])], running=True, told=one)
+    service.search = JobScript([rows[0], unread(rows[1])], running=True, reply_fields=one)
     for how in ("raise", "partial"):
         got: list[int] = []
 
@@ -408,11 +410,11 @@ def test_a_click_ends_a_listing_between_two_pages(
 
 @pytest.mark.usefixtures("connected")
 def test_little_is_read_ahead_of_a_slow_reader(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(400))
+    service.crawl = JobScript(crawl_rows(400))
     pages = []
     for number, _ in enumerate(crawl_df(SITE, stream=True, batch_rows=10)):
         weights_df()  # the portal has had its turn by now
-        pages = [each for each in service.asked if each.query.get("per_page") == "10"]
+        pages = [each for each in service.requests if each.query.get("per_page") == "10"]
         assert len(pages) <= number + 2
     assert len(pages) == 40
 
@@ -423,7 +425,7 @@ def test_out_is_a_dataset_of_all_three(
     service: WireService, tmp_path: Path, *, elsewhere: bool
 ) -> None:
     service.creatives = creative_rows(50)
-    service.search = Script(search_rows(5))
+    service.search = JobScript(search_rows(5))
     calls: list[Callable[..., FrameStream]] = [
         lambda **how: search_df(SEVERAL, batch_rows=2, **how),
         lambda **how: crawl_df(SITE, batch_rows=2, **how),
@@ -456,18 +458,18 @@ def test_the_same_job_is_never_twice_in_a_dataset(tmp_path: Path, *, elsewhere: 
 @pytest.mark.usefixtures("connected")
 def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path: Path) -> None:
     whole = search_df(SEVERAL)
-    before = len(service.asked)
+    before = len(service.requests)
     stream = search_df(SEVERAL, stream=True)
     kept = pd.concat(list(stream)).sort_values(["query", "rank"], ignore_index=True)
     assert kept.drop(columns="fetched_at").equals(whole.drop(columns="fetched_at"))
-    assert len(service.asked) == before
+    assert len(service.requests) == before
     assert stream.receipt is not None
     assert stream.receipt["inputs"]["cached"] == 3
 
     with record(tmp_path / "tape"):
         fresh = list(search_df("x", stream=True, cache=False))
         creatives = list(creatives_df("AR1", stream=True, cache=False))
-        service.crawl = Script(crawl_rows(45))
+        service.crawl = JobScript(crawl_rows(45))
         for _ in crawl_df(SITE, stream=True, cache=False):
             break  # what was left early is not recorded
     service.fault = lambda _path, _query: JSONResponse({"detail": "down"}, 501)
@@ -483,7 +485,7 @@ def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path
     service.fault = lambda _path, _query: JSONResponse({"detail": "down"}, 500)
     with pytest.warns(UserWarning, match="using a cached result"):
         old = list(search_df("old", stream=True, refresh=True, stale_if_error=True))
-    assert told(old[0])["cache"] == "stale"
+    assert receipt_of(old[0])["cache"] == "stale"
 
 
 @pytest.mark.usefixtures("connected")
@@ -504,7 +506,7 @@ def test_arguments_without_a_meaning_are_refused(service: WireService, tmp_path:
     for function, given, words in wrong:
         with pytest.raises(InvalidArgument, match=words):
             function("q", **given)
-    assert service.asked == []
+    assert service.requests == []
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from tests.api.receipts import SITE, told
+from tests.api.receipts import SITE, receipt_of
 from tests.wire.waiting import until
-from tests.wire_service import Script, WireService, crawl_rows
+from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb import local, settings
 from webdata_nb.api import Session, acrawl_df, connect, crawl_df
 from webdata_nb.bridge import synced
@@ -27,25 +27,25 @@ stop = synced(local.stop)
 
 @pytest.mark.usefixtures("connected")
 def test_batches_are_the_frame_in_pieces(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(45))
+    service.crawl = JobScript(crawl_rows(45))
     batches = list(crawl_df(SITE, stream=True, batch_rows=20))
     assert [len(batch) for batch in batches] == [20, 20, 5]
     whole = crawl_df(SITE, cache=False)
     joined = pd.concat(batches, ignore_index=True)
     assert joined.equals(whole)
     assert joined.dtypes.equals(whole.dtypes)
-    assert [told(batch)["first_row"] for batch in batches] == [0, 20, 40]
+    assert [receipt_of(batch)["first_row"] for batch in batches] == [0, 20, 40]
     # What the cache has is streamed from there.
     crawl_df(SITE)
-    before = len(service.asked)
+    before = len(service.requests)
     again = list(crawl_df(SITE, stream=True, batch_rows=30))
     assert [len(batch) for batch in again] == [30, 15]
-    assert len(service.asked) == before
+    assert len(service.requests) == before
 
 
 @pytest.mark.usefixtures("connected")
 def test_the_first_batch_comes_while_the_crawl_still_runs(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(45), running=True)
+    service.crawl = JobScript(crawl_rows(45), running=True)
     got = []
     for batch in crawl_df(SITE, stream=True, batch_rows=20):
         got.append(len(batch))
@@ -59,7 +59,7 @@ def test_the_first_batch_comes_while_the_crawl_still_runs(service: WireService) 
 
 @pytest.mark.usefixtures("connected")
 def test_leaving_the_loop_cancels_the_crawl(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(45), running=True)
+    service.crawl = JobScript(crawl_rows(45), running=True)
     for _ in crawl_df(SITE, stream=True):
         break
     assert [job.status for job in service.jobs.values()] == ["cancelled"]
@@ -69,11 +69,11 @@ def test_leaving_the_loop_cancels_the_crawl(service: WireService) -> None:
 
 
 async def test_an_async_loop_and_a_cancelled_task(service: WireService, connected: Session) -> None:
-    service.crawl = Script(crawl_rows(25))
+    service.crawl = JobScript(crawl_rows(25))
     stream = await acrawl_df(SITE, stream=True, session=connected)
     assert [len(batch) async for batch in stream] == [20, 5]
 
-    service.crawl = Script(crawl_rows(5), running=True)
+    service.crawl = JobScript(crawl_rows(5), running=True)
     service.polled.clear()
 
     async def read() -> None:
@@ -90,16 +90,16 @@ async def test_an_async_loop_and_a_cancelled_task(service: WireService, connecte
 
 @pytest.mark.usefixtures("connected")
 def test_how_it_ended_comes_after_the_last_batch(service: WireService) -> None:
-    service.crawl = Script(crawl_rows(25), status="failed", error="gone")
+    service.crawl = JobScript(crawl_rows(25), status="failed", error="gone")
     got: list[pd.DataFrame] = []
     with pytest.raises(JobFailed, match="gone"):
         got.extend(crawl_df(SITE, stream=True))
     assert [len(batch) for batch in got] == [20, 5]
-    service.crawl = Script(crawl_rows(25), total=30)
+    service.crawl = JobScript(crawl_rows(25), total=30)
     with pytest.raises(IncompleteResult, match="25 of 30"):
         list(crawl_df(SITE, stream=True))
     assert sum(len(b) for b in crawl_df(SITE, stream=True, on_incomplete="ignore")) == 25
-    service.crawl = Script(crawl_rows(5), running=True)
+    service.crawl = JobScript(crawl_rows(5), running=True)
     with pytest.raises(JobTimeout) as late:
         list(crawl_df(SITE, stream=True, timeout=0.2))
     assert service.jobs[late.value.job_id].status == "running"
@@ -110,7 +110,7 @@ def test_several_sites_one_after_the_other(service: WireService) -> None:
     batches = list(crawl_df([SITE, SITE + "b"], stream=True))
     joined = pd.concat(batches, ignore_index=True)
     assert joined["start_url"].tolist() == [SITE] * 5 + [SITE + "b"] * 5
-    service.crawl = Script(crawl_rows(2), status="failed", error="gone")
+    service.crawl = JobScript(crawl_rows(2), status="failed", error="gone")
     failed = pd.concat(list(crawl_df([SITE + "c"], stream=True)), ignore_index=True)
     assert failed["success"].tolist() == [True, True, False]
     with pytest.raises(JobFailed):
@@ -119,7 +119,7 @@ def test_several_sites_one_after_the_other(service: WireService) -> None:
 
 @pytest.mark.usefixtures("connected")
 def test_out_is_a_dataset_that_every_reader_knows(service: WireService, tmp_path: Path) -> None:
-    service.crawl = Script(crawl_rows(45))
+    service.crawl = JobScript(crawl_rows(45))
     folder = tmp_path / "pages"
     rows = sum(len(batch) for batch in crawl_df(SITE, stream=True, out=folder))
     assert rows == 45
@@ -145,7 +145,7 @@ def test_arguments_that_do_not_go_together(service: WireService, tmp_path: Path)
     for given, words in wrong:
         with pytest.raises(InvalidArgument, match=words):
             crawl_df(SITE, **given)
-    assert service.asked == []
+    assert service.requests == []
 
 
 @pytest.fixture

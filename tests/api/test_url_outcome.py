@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.api.receipts import told
+from tests.api.receipts import receipt_of
 from tests.site.server import Site
 from tests.wire_service import WireService
 from webdata_nb import cache, local, settings
@@ -67,7 +67,9 @@ async def test_each_url_has_its_reason_also_offline(
     assert (unseen.outcome, unseen.is_row) == (None, False)
     assert "no page of the crawl links to it" in str(unseen)
     assert (
-        pd.read_parquet(receipt_files.receipt_path(Path(told(df)["file"])))["outcome"].notna().all()
+        pd.read_parquet(receipt_files.receipt_path(Path(receipt_of(df)["file"])))["outcome"]
+        .notna()
+        .all()
     )
 
 
@@ -76,7 +78,7 @@ def test_without_a_file_the_service_is_asked(
     crawled: Site, at_home: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = crawl_df(crawled.url, cache=False)
-    assert told(df)["file"] is None
+    assert receipt_of(df)["file"] is None
     assert why(df, crawled.at("/private/x")).outcome == "robots"
     job = crawl_job(crawled.url, max_pages=1)
     job.wait()
@@ -105,7 +107,7 @@ def test_a_frame_of_several_crawls_is_asked_through_all_of_them(
 
 def test_the_receipt_goes_with_its_rows(crawled: Site, at_home: Session) -> None:
     df = at_home.crawl_df(crawled.url)
-    file = Path(told(df)["file"])
+    file = Path(receipt_of(df)["file"])
     assert cache.size() == file.stat().st_size + receipt_files.receipt_path(file).stat().st_size
     assert cache.ls()["file"].tolist() == [str(file)]
     receipt_files.receipt_path(file).write_bytes(b"damaged")
@@ -118,13 +120,13 @@ def test_a_service_without_receipts_is_no_obstacle(
     service: WireService, connected: Session
 ) -> None:
     df = connected.crawl_df("https://site.test/", max_pages=2)
-    assert not receipt_files.receipt_path(Path(told(df)["file"])).exists()
+    assert not receipt_files.receipt_path(Path(receipt_of(df)["file"])).exists()
     with pytest.raises(NotFound):
         connected.why(df, "https://site.test/1")
     service.has_receipts = True
     again = connected.crawl_df("https://site.test/", max_pages=2, refresh=True)
     assert connected.why(again, "https://site.test/1").is_row
-    assert receipt_files.receipt_path(Path(told(again)["file"])).exists()
+    assert receipt_files.receipt_path(Path(receipt_of(again)["file"])).exists()
 
 
 @pytest.mark.usefixtures("connected")

@@ -111,7 +111,7 @@ async def test_a_bundle_is_no_leave_to_trust_everything(
     async with WireServer(tls=presenting(certificate)) as server:
         server.page("/", b"secret", OPEN)
         assert await answers(trusting[0], site, server.url(host=host)) == ["no"]
-        assert server.asked == []
+        assert server.requests == []
 
 
 @pytest.mark.parametrize("secure", [True, False])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.notebooks.kernel import Kernel, started
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.wire_service import KEY, JobScript, WireService, crawl_rows
 
 
 @pytest.fixture(scope="module")
@@ -28,5 +28,5 @@ def kernel(running: WireService, tmp_path_factory: pytest.TempPathFactory) -> It
 def service(running: WireService) -> WireService:
     """Give the service, whose crawls have 3 rows of 10 and run on."""
     running.reset()
-    running.crawl = Script(crawl_rows(3), total=10, running=True)
+    running.crawl = JobScript(crawl_rows(3), total=10, running=True)
     return running

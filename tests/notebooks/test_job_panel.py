@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.notebooks.kernel import Cell, Kernel, started
-from tests.wire_service import KEY, Script, WireService, crawl_rows
+from tests.wire_service import KEY, JobScript, WireService, crawl_rows
 
 SITE: Final = "https://site.test/"
 START: Final = f"job = s.crawl_job({SITE!r})"
@@ -109,7 +109,7 @@ def test_where_nobody_watches_it_is_a_line_that_sends_nothing(
     kernel: Kernel, service: WireService, way: str
 ) -> None:
     kernel.run(START)
-    before = len(service.asked)
+    before = len(service.requests)
     if way == "nobody":
         cell = kernel.run("job", live=False)
     else:
@@ -118,13 +118,13 @@ def test_where_nobody_watches_it_is_a_line_that_sends_nothing(
     assert cell.status == "ok", cell.error
     assert cell.opened == {}
     assert left(cell) is not None
-    assert len(service.asked) == before
+    assert len(service.requests) == before
     kernel.run("job.cancel()")
 
 
 def test_the_kernel_ends_at_once_with_a_panel_in_it(running: WireService, tmp_path: Path) -> None:
     running.reset()
-    running.crawl = Script(crawl_rows(3), total=10, running=True)
+    running.crawl = JobScript(crawl_rows(3), total=10, running=True)
     with started(tmp_path) as own:
         own.run(f"s = webdata_nb.connect(base_url={running.url!r}, api_key={KEY!r})")
         panel(own)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.notebooks.kernel import Cell, Kernel
-from tests.wire_service import Script, WireService, crawl_rows
+from tests.wire_service import JobScript, WireService, crawl_rows
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 SITE: Final = "https://site.test/"
@@ -209,7 +209,7 @@ def test_an_interrupt_at_the_first_display_leaves_one_plain_output(
 def test_without_anybody_to_click_there_are_no_widgets(
     kernel: Kernel, service: WireService
 ) -> None:
-    service.crawl = Script(crawl_rows(3))
+    service.crawl = JobScript(crawl_rows(3))
     cell = kernel.run(f"df = {CRAWL}", live=False)
     assert cell.opened == {}
     assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 pages")
@@ -221,7 +221,7 @@ def test_without_anybody_to_click_there_are_no_widgets(
 def test_the_environment_chooses(
     kernel: Kernel, service: WireService, want: str, widgets: int, outputs: int
 ) -> None:
-    service.crawl = Script(crawl_rows(3))
+    service.crawl = JobScript(crawl_rows(3))
     cell = kernel.run(f"%env WEBDATA_PROGRESS={want}\ndf = {CRAWL}")
     kernel.run("%env -u WEBDATA_PROGRESS\nimport os; os.environ.pop('WEBDATA_PROGRESS', None)")
     assert cell.status == "ok", cell.error

@@ -181,8 +181,8 @@ async def test_what_a_job_was_given_is_seen_by_nobody(
         assert canaries.traces(with_log) == []
     # Each of them was in use.
     assert site.hits("/rain")[0].headers["X-Key"] == canaries["header"]
-    assert [len(providers.stubs[name].asked) > 0 for name in KEYED] == [True] * len(KEYED)
-    assert providers.model.asked[0].headers["Authorization"] == f"Bearer {canaries['llm']}"
+    assert [len(providers.stubs[name].requests) > 0 for name in KEYED] == [True] * len(KEYED)
+    assert providers.model.requests[0].headers["Authorization"] == f"Bearer {canaries['llm']}"
     assert providers.ads.searches
     assert [each["provider_used"] for each in done if "provider_used" in each] == ["searxng"]
     assert canaries.traces(found) == []

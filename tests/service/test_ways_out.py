@@ -383,7 +383,7 @@ async def test_a_language_model_does_not_redirect_its_caller(
         await bind(services["local"], llm={"custom": {"url": model.url, "model": "m"}})
         options = {"extract": {"prompt": "p"}}
         reply = await services["local"].done("crawl", url=site.url, scrape_options=options)
-    assert model.asked
+    assert model.requests
     assert "HTTP 302" in said(reply)
     assert inner.callers == []
 

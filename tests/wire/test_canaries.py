@@ -16,7 +16,7 @@ from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel
 from tests.service.search.stubs import Result, stubs
 from tests.site.server import Site
-from tests.wire_service import Script, WireService, search_rows
+from tests.wire_service import JobScript, WireService, search_rows
 from webdata_nb import local, settings
 from webdata_nb.api import (
     Session,
@@ -187,14 +187,14 @@ def test_a_notebook_and_a_service_elsewhere(
     monkeypatch.setenv("WEBDATA_API_KEY", canaries.plain("key"))
     shown, visit = Shown(), secrets_of(canaries)
     with WireService() as service:
-        service.search = Script(search_rows(2))
+        service.search = JobScript(search_rows(2))
         monkeypatch.setattr("tests.wire_service.KEY", canaries.plain("key"))
         with connect(base_url=service.url) as session, record(tmp_path / "tape"):
             shown.add("found", session.search_df("q", **visit))
             shown.add("job", session.search_job("again", **visit))
             shown.add("session", session)
             shown.add("settings", settings.current())
-        assert {each.headers["authorization"] for each in service.asked} == {
+        assert {each.headers["authorization"] for each in service.requests} == {
             f"Bearer {canaries.plain('key')}"
         }
         shown.add("client", Client(service.url, canaries.plain("key")))

@@ -164,7 +164,7 @@ async def test_a_killed_service_keeps_the_ranks_of_its_search(chosen: Settings) 
             async with asyncio.timeout(PATIENCE_S):
                 while not ended.status.terminal:
                     ended = await client.search_status(job_id, wait_s=5)
-    assert (ended.status, len(stub.asked)) == ("completed", 1)
+    assert (ended.status, len(stub.requests)) == ("completed", 1)
     assert [(row["rank"], row["url"], row["id"]) for row in ended.data] == [
         (row["rank"], row["url"], row["id"]) for row in before.data
     ]

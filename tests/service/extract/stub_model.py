@@ -110,7 +110,7 @@ class StubModel:
     understood: tuple[str, ...] = ("json_schema", "json_object", "prompt")
     turns: deque[Turn] = field(default_factory=deque)
     usual: Turn = reads
-    asked: list[Question] = field(default_factory=list)
+    requests: list[Question] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.site.under(f"{self.path}/chat/completions", self._handle)
@@ -126,7 +126,7 @@ class StubModel:
     @property
     def formats(self) -> list[str]:
         """How each question was asked, in order."""
-        return [each.format for each in self.asked]
+        return [each.format for each in self.requests]
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         # Before anything is waited for, the last request of this path is this one.
@@ -136,7 +136,7 @@ class StubModel:
         asked = Question(
             body["model"], body["messages"], form["type"], schema, dict(request.headers), body
         )
-        self.asked.append(asked)
+        self.requests.append(asked)
         if asked.format not in self.understood:
             return await _taken(fails(400, "invalid_request_error"), asked)
         return await _taken(self.turns.popleft() if self.turns else self.usual, asked)

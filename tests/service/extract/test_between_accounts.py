@@ -58,7 +58,7 @@ async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: Shared
         await shared.asks("alice", "secret-model")
     with pytest.raises(ExtractError, match="key"):
         await shared.asks("alice", "secret-model")
-    assert len(shared.stub.asked) == 1
+    assert len(shared.stub.requests) == 1
     assert await shared.asks("bob") == "json_schema"
 
 

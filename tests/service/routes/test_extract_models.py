@@ -94,7 +94,7 @@ async def test_a_search_extracts_from_each_result(api: Api, site: Site, model: S
     assert bat["extract"] == {"name": "Bat", "price": 2}
     assert cup["extract"] == {"name": "Cup", "price": 3.5}
     assert (gone["success"], gone["scraped"], "extract" in gone) == (False, False, False)
-    assert {asked.model for asked in model.asked} == {"m2"}
+    assert {asked.model for asked in model.requests} == {"m2"}
 
 
 async def test_an_extraction_that_fails_is_the_items_and_is_not_charged(
@@ -193,8 +193,8 @@ async def test_the_operators_model_serves_a_team_behind_its_wall(
             [problem] = (await api.post("/v1/crawl", body, headers=mine, status=422))["detail"]
             assert problem["loc"] == ["body", "scrape_options", "extract", field]
         assert len((await api.get("/v1/jobs", headers=mine))["jobs"]) == 1
-    assert {asked.model for asked in model.asked} == {"m1"}
-    assert model.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert {asked.model for asked in model.requests} == {"m1"}
+    assert model.requests[0].headers["Authorization"] == f"Bearer {KEY}"
 
 
 async def _rows(api: Api, job_id: str, mine: dict[str, str]) -> Any:
@@ -247,5 +247,5 @@ async def test_no_key_is_ever_shown(
         settings = SessionSettings.model_validate({"llm": {"custom": {"key": KEY}}})
         shown += [refused.text, repr(settings)]
     shown.append(caplog.text)
-    assert model.asked
+    assert model.requests
     assert [text for text in shown if KEY in text or model.url in text] == []

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
-from tests.service.search.stubs import KEY, Asked, Stub, results, stubs
+from tests.service.search.stubs import KEY, Stub, StubRequest, results, stubs
 from tests.site.server import Site
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
@@ -49,7 +49,7 @@ class Team:
         )
 
 
-def usually(stub: Stub, asked: Asked) -> web.Response:
+def usually(stub: Stub, asked: StubRequest) -> web.Response:
     told = stub.answer(asked, stub.served)
     return told if isinstance(told, web.Response) else web.json_response(told)
 
@@ -149,10 +149,10 @@ async def test_an_outage_that_two_accounts_meet_rests_the_provider_for_all(team:
     team.stub.other = lambda _asked: web.Response(status=500)
     for who in (team.alice, team.bob, team.alice):
         assert await team.provider_of(who) == ("error", "HTTP 500")
-    asked = len(team.stub.asked)
+    asked = len(team.stub.requests)
     for who in (team.alice, team.bob):
         assert "rests" in (await team.provider_of(who))[1]
-    assert len(team.stub.asked) == asked
+    assert len(team.stub.requests) == asked
 
 
 async def test_a_limit_of_the_operators_key_rests_it_for_all(team: Team) -> None:

@@ -94,7 +94,7 @@ async def test_the_first_is_limited_the_second_empty_the_third_answers(town: Tow
     again = await town.search(formats=[])
     assert again["fallback_chain"][0]["elapsed_ms"] == 0
     assert "rests" in again["fallback_chain"][0]["detail"]
-    assert (len(brave.asked), len(searxng.asked)) == (1, 2)
+    assert (len(brave.requests), len(searxng.requests)) == (1, 2)
 
 
 async def test_when_everybody_is_in_error_the_job_fails_and_says_why(town: Town) -> None:
@@ -185,8 +185,8 @@ async def test_every_option_reaches_the_result_pages_and_none_the_provider(town:
     [visit] = town.site.hits("/page/1")
     assert visit.headers["X-Own"] == "h-canary"
     assert visit.headers["Cookie"] == "own=c-canary"
-    assert stub.asked
-    assert "canary" not in str(stub.asked)
+    assert stub.requests
+    assert "canary" not in str(stub.requests)
     assert "canary" not in str(reply)
     narrow = await town.search(only_main_content=True)
     assert "Nav words" not in narrow["data"][0]["markdown"]
@@ -198,7 +198,7 @@ async def test_safe_search_language_and_country_reach_the_provider(town: Town) -
     stub.served = pages(town.site, 10)
     await town.bind({"engine_one": ["searxng"]}, {"searxng": town.access("searxng")})
     await town.search(formats=[], language="de", country="AT", safe_search=True)
-    [asked] = stub.asked
+    [asked] = stub.requests
     assert asked.parameters["language"] == "de-AT"
     assert asked.parameters["safesearch"] == "2"
 
@@ -354,7 +354,7 @@ async def test_rows_survive_a_restart_as_they_were_ranked(tmp_path: Path, site: 
     stub.served = list(reversed(stub.served))  # the engine has changed its mind meanwhile
     async with opened(tmp_path / "data", providers=operator) as api:
         after = await api.ended("search", job_id)
-    assert len(stub.asked) == 1
+    assert len(stub.requests) == 1
     assert after["status"] == "completed"
     assert [(row["rank"], row["url"]) for row in after["data"]] == [
         (row["rank"], row["url"]) for row in before["data"]
@@ -391,7 +391,7 @@ async def test_a_start_may_wait_for_its_result(town: Town) -> None:
     assert start["result"] == status
     again = await town.api.post("/v1/search?wait=30", body, headers=named)
     assert again == start
-    assert len(stub.asked) == 1
+    assert len(stub.requests) == 1
     bare = await town.api.post("/v1/search?wait=30&include_data=false", body, headers=LEASE)
     assert (bare["result"]["total_results"], bare["result"]["data"]) == (2, [])
     jobs = (await town.api.get("/v1/jobs"))["jobs"]

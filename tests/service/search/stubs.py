@@ -38,7 +38,7 @@ def results(count: int, *, first: int = 1) -> list[Result]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StubRequest:
     """A request that a stub got: parameters of the URL, form or JSON body, headers, cookies."""
 
     parameters: Mapping[str, Any]
@@ -52,13 +52,13 @@ class Stub:
 
     name: str
     path: str
-    answer: Callable[[Asked, list[Result]], Any]
+    answer: Callable[[StubRequest, list[Result]], Any]
     keyed: bool = False
     method: str = "GET"
     site: Site | None = None
     served: list[Result] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    other: Callable[[Asked], web.Response] | None = None
+    requests: list[StubRequest] = field(default_factory=list)
+    other: Callable[[StubRequest], web.Response] | None = None
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
 
     def on(self, site: Site) -> str:
@@ -71,7 +71,7 @@ class Stub:
         assert self.site is not None
         asked = _asked(request, self.site.hits(request.raw_path)[-1].body)
         if asked.path.startswith(self.path):
-            self.asked.append(asked)
+            self.requests.append(asked)
         if self.handler is not None:
             return await self.handler(request)
         if self.other is not None:
@@ -86,7 +86,7 @@ class Stub:
         return web.json_response(told)
 
 
-def _asked(request: web.BaseRequest, body: bytes) -> Asked:
+def _asked(request: web.BaseRequest, body: bytes) -> StubRequest:
     parameters: dict[str, Any] = {
         name: values[-1]
         for name, values in parse_qs(
@@ -99,14 +99,14 @@ def _asked(request: web.BaseRequest, body: bytes) -> Asked:
     elif body:
         parameters |= {name: values[-1] for name, values in parse_qs(body.decode()).items()}
     headers = {name.lower(): value for name, value in request.headers.items()}
-    return Asked(parameters, headers, request.path)
+    return StubRequest(parameters, headers, request.path)
 
 
 def _cut(served: list[Result], *, size: int, start: int) -> list[Result]:
     return served[start : start + size]
 
 
-def _searxng(asked: Asked, served: list[Result]) -> Any:
+def _searxng(asked: StubRequest, served: list[Result]) -> Any:
     p = asked.parameters
     if p.get("format") != "json":
         return web.Response(status=403)
@@ -136,7 +136,7 @@ def _searxng(asked: Asked, served: list[Result]) -> Any:
     }
 
 
-def _brave(asked: Asked, served: list[Result]) -> Any:
+def _brave(asked: StubRequest, served: list[Result]) -> Any:
     p, size = asked.parameters, int(asked.parameters["count"])
     if asked.headers.get("x-subscription-token") != KEY:
         told = {"type": "ErrorResponse", "error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}
@@ -160,7 +160,7 @@ def _brave(asked: Asked, served: list[Result]) -> Any:
     return web.json_response(told, headers=limits)
 
 
-def _serper(asked: Asked, served: list[Result]) -> Any:
+def _serper(asked: StubRequest, served: list[Result]) -> Any:
     p, size = asked.parameters, int(asked.parameters["num"])
     if asked.headers.get("x-api-key") != KEY:
         return web.json_response({"message": "Unauthorized.", "statusCode": 403}, status=403)
@@ -179,7 +179,7 @@ def _serper(asked: Asked, served: list[Result]) -> Any:
     }
 
 
-def _tavily(asked: Asked, served: list[Result]) -> Any:
+def _tavily(asked: StubRequest, served: list[Result]) -> Any:
     size = asked.parameters["max_results"]
     if asked.headers.get("authorization") != f"Bearer {KEY}":
         told = {"detail": {"error": "Unauthorized: missing or invalid API key."}}
@@ -204,7 +204,7 @@ def _tavily(asked: Asked, served: list[Result]) -> Any:
     }
 
 
-def _exa(asked: Asked, served: list[Result]) -> Any:
+def _exa(asked: StubRequest, served: list[Result]) -> Any:
     if asked.headers.get("x-api-key") != KEY:
         return web.json_response({"error": "Invalid API key", "tag": "INVALID_API_KEY"}, status=401)
     return {
@@ -218,7 +218,7 @@ def _exa(asked: Asked, served: list[Result]) -> Any:
     }
 
 
-def _mojeek(asked: Asked, served: list[Result]) -> Any:
+def _mojeek(asked: StubRequest, served: list[Result]) -> Any:
     p = asked.parameters
     if p.get("api_key") != KEY:
         return {"response": {"status": "ERROR: Invalid API Key"}}
@@ -242,7 +242,7 @@ def _mojeek(asked: Asked, served: list[Result]) -> Any:
     }
 
 
-def _marginalia(asked: Asked, served: list[Result]) -> Any:
+def _marginalia(asked: StubRequest, served: list[Result]) -> Any:
     p = asked.parameters
     if asked.headers.get("api-key") not in {KEY, "public"}:
         return web.Response(status=403)
@@ -260,7 +260,7 @@ def _marginalia(asked: Asked, served: list[Result]) -> Any:
     }
 
 
-def _mediawiki(asked: Asked, served: list[Result]) -> Any:
+def _mediawiki(asked: StubRequest, served: list[Result]) -> Any:
     p = asked.parameters
     start, size = int(p["sroffset"]), int(p["srlimit"])
     found = _cut(served, size=size, start=start)
@@ -303,7 +303,7 @@ def _scraped(found: list[Result], item: str, before: str = "", after: str = "") 
     return f"<!doctype html><html><body>{before}{rows}{after}</body></html>"
 
 
-def _duckduckgo(asked: Asked, served: list[Result]) -> Any:
+def _duckduckgo(asked: StubRequest, served: list[Result]) -> Any:
     start = int(asked.parameters.get("s", 0))
     item = (
         '<div class="links_main links_deep result__body"><h2 class="result__title"><a>{title}</a>'
@@ -318,7 +318,7 @@ def _duckduckgo(asked: Asked, served: list[Result]) -> Any:
     return _scraped(served[start : start + size], item, before=ad)
 
 
-def _ddgs_brave(asked: Asked, served: list[Result]) -> Any:
+def _ddgs_brave(asked: StubRequest, served: list[Result]) -> Any:
     start = int(asked.parameters.get("offset", 0)) * 20
     item = (
         '<div class="snippet" data-type="web"><a href="{url}"><div class="title">{title}</div></a>'
@@ -328,7 +328,7 @@ def _ddgs_brave(asked: Asked, served: list[Result]) -> Any:
     return _scraped(served[start : start + 20], item)
 
 
-def _startpage(asked: Asked, served: list[Result]) -> Any:
+def _startpage(asked: StubRequest, served: list[Result]) -> Any:
     if asked.path == "/":
         return '<form id="search"><input name="sc" value="sc-token"></form>'
     if asked.parameters.get("sc") != "sc-token":
@@ -339,7 +339,7 @@ def _startpage(asked: Asked, served: list[Result]) -> Any:
     return _scraped(served[start : start + 10], item, before=ad)
 
 
-def _yahoo(asked: Asked, served: list[Result]) -> Any:
+def _yahoo(asked: StubRequest, served: list[Result]) -> Any:
     start = int(asked.parameters.get("b", 1)) - 1
     item = (
         '<div class="dd algo algo-sr relsrch"><div class="compTitle options-toggle"><h3><a>{title}'
@@ -353,7 +353,7 @@ def _yahoo(asked: Asked, served: list[Result]) -> Any:
     return _scraped(served[start : start + 7], item, before=ad)
 
 
-def _ddgs_mojeek(asked: Asked, served: list[Result]) -> Any:
+def _ddgs_mojeek(asked: StubRequest, served: list[Result]) -> Any:
     start = int(asked.parameters.get("s", 1)) - 1
     item = '<li><h2><a class="title" href="{url}">{title}</a></h2><p class="s">{snippet}</p></li>'
     return _scraped(served[start : start + 10], item, '<ul class="results-standard">', "</ul>")

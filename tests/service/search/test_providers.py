@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.service.search.stubs import KEY, Asked, Stub, results, stubs, wiki_address
+from tests.service.search.stubs import KEY, Stub, StubRequest, results, stubs, wiki_address
 from tests.site.server import Site
 from webdata_nb.contract.local import Access
 from webdata_nb.contract.results import result_key
@@ -60,7 +60,7 @@ class Bench:
 
     @property
     def asked(self) -> dict[str, Any]:
-        return dict(self.stub.asked[-1].parameters)
+        return dict(self.stub.requests[-1].parameters)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ async def test_a_provider_that_has_fewer_gives_them_all_and_ends(bench: Bench) -
     bench.stub.served = results(23)
     outcome = await bench.search(replace(QUERY, num_results=50))
     assert len(outcome.results) == min(23, MOST.get(bench.stub.name, 23))
-    assert len(bench.stub.asked) <= 9  # Startpage is asked for a token before each page
+    assert len(bench.stub.requests) <= 9  # Startpage is asked for a token before each page
 
 
 @each
@@ -150,7 +150,7 @@ async def test_the_query_arrives_as_it_is(bench: Bench) -> None:
     assert text in bench.asked.values()
 
 
-def _answered(_asked: Asked, **options: Any) -> web.Response:
+def _answered(_asked: StubRequest, **options: Any) -> web.Response:
     return web.Response(**options)
 
 
@@ -170,9 +170,9 @@ async def test_retry_after_is_obeyed(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(status=429, headers={"Retry-After": "7"})
     assert (await bench.status())[0] == "rate_limited"
     assert 5 < bench.breakers.state(bench.provider.identity).circuit.remaining_s(loop_time()) <= 7
-    before = len(bench.stub.asked)
+    before = len(bench.stub.requests)
     status, detail = await bench.status()
-    assert (status, "rests" in detail, len(bench.stub.asked)) == ("rate_limited", True, before)
+    assert (status, "rests" in detail, len(bench.stub.requests)) == ("rate_limited", True, before)
 
 
 def loop_time() -> float:
@@ -330,7 +330,7 @@ async def test_options_are_mapped_as_each_one_documents_them(bench: Bench) -> No
     await bench.search(replace(QUERY, language="de", country="at", safe_search=True))
     wishes = WISHES[bench.stub.name]
     assert {name: bench.asked.get(name) for name in wishes} == wishes
-    cookies = set(bench.stub.asked[-1].headers.get("cookie", "").split("; ")) - {""}
+    cookies = set(bench.stub.requests[-1].headers.get("cookie", "").split("; ")) - {""}
     assert cookies == COOKIES.get(bench.stub.name, set())
 
 
@@ -373,7 +373,7 @@ async def test_brave_takes_no_long_query_and_is_not_asked(bench: Bench) -> None:
     for text in ("x" * 401, "x " * 51):
         status, detail = await bench.status(replace(QUERY, text=text))
         assert (status, "400 characters" in detail) == ("error", True)
-    assert bench.stub.asked == []
+    assert bench.stub.requests == []
 
 
 @pytest.mark.parametrize("stub", ["brave"], indirect=True)

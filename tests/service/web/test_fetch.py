@@ -110,7 +110,7 @@ async def test_headers_that_a_job_may_not_set(
     with pytest.raises(Refused) as caught:
         await fetcher.fetch(FetchRequest(server.page("/", b"x"), headers=headers))
     assert "secret" not in str(caught.value)
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("cookies", [{"a": "1; b=2"}, {"a": "1\r\nX: y"}, {"a b": "1"}, {"": "1"}])
@@ -119,13 +119,15 @@ async def test_cookies_that_no_header_can_carry(
 ) -> None:
     with pytest.raises(Refused):
         await fetcher.fetch(FetchRequest(server.page("/", b"x"), cookies=cookies))
-    assert server.asked == []
+    assert server.requests == []
 
 
 async def test_nothing_is_kept_for_the_next_page(server: WireServer, fetcher: Fetcher) -> None:
     url = server.page("/", b"x", "Set-Cookie: session=1; Path=/")
     for _ in range(2):
-        await fetcher.fetch(FetchRequest(url, headers={"X-Once": "1"} if not server.asked else {}))
+        await fetcher.fetch(
+            FetchRequest(url, headers={"X-Once": "1"} if not server.requests else {})
+        )
     assert "cookie" not in server.last.headers
     assert "x-once" not in server.last.headers
     assert server.connections == 1
@@ -350,7 +352,7 @@ async def test_a_stale_connection_costs_the_reader_nothing(
     url = server.url()
     assert (await fetcher.fetch(FetchRequest(url))).body == b"first"
     assert (await fetcher.fetch(FetchRequest(url))).body == b"second"
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 async def test_a_post_is_never_sent_twice(server: WireServer, fetcher: Fetcher) -> None:
@@ -358,7 +360,7 @@ async def test_a_post_is_never_sent_twice(server: WireServer, fetcher: Fetcher) 
     request = FetchRequest(server.url(), method="POST", body=b"once")
     await fetcher.fetch(request)
     assert (await failure(fetcher, request)).kind == "reset"
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_connections_are_used_again(server: WireServer, fetcher: Fetcher) -> None:

@@ -28,7 +28,7 @@ def secretive(url: str) -> FetchRequest:
 
 
 def secrets_sent(server: WireServer) -> list[set[str]]:
-    return [SECRETS & one.headers.keys() for one in server.asked]
+    return [SECRETS & one.headers.keys() for one in server.requests]
 
 
 @pytest.mark.parametrize("status", ["301 A", "302 B", "303 C", "307 D", "308 E"])
@@ -104,7 +104,7 @@ async def test_too_many(server: WireServer, fetcher: Fetcher) -> None:
     request = FetchRequest(server.url("/0"), limits=FetchLimits(redirects=3))
     error = await failure(fetcher, request)
     assert (error.kind, "more than 3 times" in str(error)) == ("redirects", True)
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
     server.page("/3", b"last")
     assert (await fetcher.fetch(request)).body == b"last"
 
@@ -113,7 +113,7 @@ async def test_the_next_hop_is_asked_for_first(server: WireServer, fetcher: Fetc
     asked: list[tuple[str, int]] = []
 
     async def note(url: str) -> str | None:
-        asked.append((url, len(server.asked)))
+        asked.append((url, len(server.requests)))
         return None
 
     start = server.redirect("/a", "/b")
@@ -169,7 +169,7 @@ async def test_a_cookie_that_a_hop_sets_goes_back_to_it(
     server.answers["/"] = [wall, page(b"welcome")]
     fetched = await fetcher.fetch(FetchRequest(server.url(), cookies={"own": "1"}))
     assert fetched.body == b"welcome"
-    assert [one.headers.get("cookie") for one in server.asked] == ["own=1", "own=1; seen=yes"]
+    assert [one.headers.get("cookie") for one in server.requests] == ["own=1", "own=1; seen=yes"]
 
 
 async def test_a_cookie_that_a_hop_sets_goes_to_no_other_host(
@@ -179,13 +179,13 @@ async def test_a_cookie_that_a_hop_sets_goes_to_no_other_host(
     start = server.redirect("/a", server.url("/b", host="localhost"), *cookies)
     server.redirect("/b", server.url("/c"))
     await fetcher.fetch(FetchRequest(start))
-    assert [one.headers.get("cookie") for one in server.asked][:2] == [None, None]
+    assert [one.headers.get("cookie") for one in server.requests][:2] == [None, None]
 
 
 async def test_a_wall_that_never_opens_is_a_circle(server: WireServer, fetcher: Fetcher) -> None:
     error = await failure(fetcher, FetchRequest(server.redirect("/", "/", "Set-Cookie: a=1")))
     assert error.kind == "redirects"
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(("status", "method", "body"), [("303", "GET", b""), ("307", "POST", b"p")])

@@ -68,7 +68,7 @@ async def test_a_certificate_that_is_not_trusted(
         fetcher_for(trusting=trusting) as fetcher,
     ):
         error = await failure(fetcher, server.url(host=host))
-        assert server.asked == []
+        assert server.requests == []
     assert error.kind == "tls"
     assert f"certificate of {host} is not trusted" in str(error)
     assert what in str(error)

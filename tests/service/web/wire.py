@@ -15,7 +15,7 @@ Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReceivedRequest:
     method: str
     target: str
     headers: dict[str, str]
@@ -27,7 +27,7 @@ class WireServer:
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, Answer | list[Answer]] = {}
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.connections = 0
         self._tls = tls
         self._writers: set[asyncio.StreamWriter] = set()
@@ -62,11 +62,11 @@ class WireServer:
         return self.url(path)
 
     @property
-    def last(self) -> Asked:
-        return self.asked[-1]
+    def last(self) -> ReceivedRequest:
+        return self.requests[-1]
 
     def paths(self) -> list[str]:
-        return [one.target for one in self.asked]
+        return [one.target for one in self.requests]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -74,7 +74,7 @@ class WireServer:
         try:
             while not writer.is_closing():
                 asked = await _read_request(reader)
-                self.asked.append(asked)
+                self.requests.append(asked)
                 await self._say(self._answer(asked.target), writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -96,14 +96,14 @@ class WireServer:
             await answer(writer)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Asked:
+async def _read_request(reader: asyncio.StreamReader) -> ReceivedRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head[:-4].split("\r\n")
     method, target, _ = first.split(" ")
     pairs = (line.partition(":") for line in lines)
     headers = {name.lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(method, target, headers, body)
+    return ReceivedRequest(method, target, headers, body)
 
 
 def page(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
