@@ -1,4 +1,4 @@
-"""Depth first: the order of a plain depth-first search, whatever the timing."""
+"""Depth-first order equals a recursive search, independent of timing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.service.crawl.driving import Driven, drive
+from tests.service.crawl.simulated_crawl import SimulatedCrawl, simulate_crawl
 from tests.site.graphs import depth_first
 from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
@@ -27,15 +27,15 @@ def page(links: Sequence[str], content_hash: str | None = None) -> CrawlResult:
     return CrawlResult("page", "", content_hash=content_hash, links=urls)
 
 
-def crawled(links: Links, *, concurrency: int = 1, seed: int = 0, **limits: int) -> Driven:
+def crawled(links: Links, *, concurrency: int = 1, seed: int = 0, **limits: int) -> SimulatedCrawl:
     site = {BASE + path: page(there) for path, there in links.items()}
     bounds = CrawlLimits(limits.get("max_pages", 1000), limits.get("max_depth", 1000))
-    return drive(
+    return simulate_crawl(
         site, BASE + "/", frontier=DepthFirst, limits=bounds, concurrency=concurrency, seed=seed
     )
 
 
-def paths(done: Driven) -> list[str]:
+def paths(done: SimulatedCrawl) -> list[str]:
     return [url.removeprefix(BASE) for url in done.rows]
 
 
@@ -50,23 +50,23 @@ def web(seed: int, pages: int) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 5, 10, 50])
-def test_eight_pages_of_a_ternary_tree_reach_depth_seven(concurrency: int) -> None:
+def test_first_pages_of_ternary_tree_form_a_path(concurrency: int) -> None:
     def read(url: str) -> CrawlResult:
         return page([f"{url.removeprefix(BASE)}{letter}" for letter in "abc"])
 
-    done = drive(
+    done = simulate_crawl(
         read, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(8, 10), concurrency=concurrency
     )
     assert paths(done) == ["/" + "a" * depth for depth in range(8)]
 
 
-def test_the_first_link_is_followed_to_its_end_before_the_second() -> None:
+def test_first_link_is_exhausted_before_second() -> None:
     links = {"/": ["/a", "/b"], "/a": ["/a1", "/a2"], "/a1": ["/a11"], "/b": ["/b1"]}
     ends: Links = {"/a11": [], "/a2": [], "/b1": []}
     assert paths(crawled({**links, **ends})) == ["/", "/a", "/a1", "/a11", "/a2", "/b", "/b1"]
 
 
-def test_a_page_that_waits_is_visited_from_the_page_that_links_to_it_first() -> None:
+def test_waiting_page_moves_up_when_linked_again() -> None:
     links = {
         "/": ["/a", "/b", "/c"],
         "/a": ["/c", "/d"],
@@ -78,7 +78,7 @@ def test_a_page_that_waits_is_visited_from_the_page_that_links_to_it_first() -> 
     assert paths(crawled(links)) == ["/", "/a", "/c", "/e", "/d", "/b"]
 
 
-def test_the_depth_of_a_page_is_that_of_the_shortest_way_known() -> None:
+def test_depth_is_that_of_shortest_known_path() -> None:
     links = {"/": ["/a", "/b"], "/a": ["/a1"], "/a1": ["/b"], "/b": ["/b1"], "/b1": []}
     done = crawled(links, max_depth=2)
     assert paths(done) == ["/", "/a", "/a1", "/b", "/b1"]
@@ -92,7 +92,7 @@ def test_the_depth_of_a_page_is_that_of_the_shortest_way_known() -> None:
     max_depth=st.sampled_from([1, 2, 4, 10, 1000]),
     concurrency=st.sampled_from([1, 2, 5, 10, 50]),
 )
-def test_the_order_is_that_of_a_depth_first_search(
+def test_order_equals_recursive_depth_first_search(
     seed: int, pages: int, max_pages: int, max_depth: int, concurrency: int
 ) -> None:
     links = web(seed, pages)
@@ -104,9 +104,7 @@ def test_the_order_is_that_of_a_depth_first_search(
 
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 10**6), stored=st.integers(0, 40), fetched=st.sets(st.integers(0, 40)))
-def test_a_plan_fed_its_rows_goes_on_where_it_was(
-    seed: int, stored: int, fetched: set[int]
-) -> None:
+def test_replayed_rows_give_same_order(seed: int, stored: int, fetched: set[int]) -> None:
     links = web(seed, 40)
     whole = crawled(links)
     journal = {
@@ -117,7 +115,7 @@ def test_a_plan_fed_its_rows_goes_on_where_it_was(
         if ordinal < stored or ordinal in fetched
     }
     site = {BASE + path: page(there) for path, there in links.items()}
-    again = drive(
+    again = simulate_crawl(
         site, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(1000, 1000), stored=journal,
         concurrency=5, seed=seed,
     )  # fmt: skip
@@ -130,7 +128,7 @@ def _resolved(links: Links, url: str) -> CrawlResult:
     return CrawlResult("page", url, links=tuple(BASE + link for link in there))
 
 
-def test_redirects_and_duplicates_give_their_budget_back_in_order() -> None:
+def test_redirects_and_duplicates_do_not_use_budget() -> None:
     site = {
         BASE + "/": page(["/a", "/b"]),
         BASE + "/a": page(["/moved", "/copy", "/c"], content_hash="a"),
@@ -139,7 +137,7 @@ def test_redirects_and_duplicates_give_their_budget_back_in_order() -> None:
         BASE + "/c": page([]),
         BASE + "/b": page([]),
     }
-    done = drive(site, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(4, 10))
+    done = simulate_crawl(site, BASE + "/", frontier=DepthFirst, limits=CrawlLimits(4, 10))
     assert paths(done) == ["/", "/a", "/c", "/b"]
     assert done.receipt == {
         BASE + "/": "fetched", BASE + "/a": "fetched", BASE + "/moved": "redirect",
@@ -148,7 +146,7 @@ def test_redirects_and_duplicates_give_their_budget_back_in_order() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 100])
-def test_what_comes_next_is_named_in_order_and_within_the_budget(most: int) -> None:
+def test_upcoming_urls_are_in_order_and_within_budget(most: int) -> None:
     plan = CrawlPlan(
         BASE + "/",
         CrawlLimits(4, 10),

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.requirements import require
-from tests.service.crawl.driving import drive
-from tests.service.crawl.reading import as_result
+from tests.service.crawl.page_reading import scraped_result
+from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.link_graph import BASE, LinkGraph, link_graph
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.facets import FacetDetector
@@ -55,7 +55,7 @@ def gains(graph: LinkGraph, share: float = 0.1) -> Iterator[tuple[str, float, fl
     best = sum(sorted(rank.values(), reverse=True)[:pages])
 
     def mass(start: str, frontier: Callable[[], Frontier]) -> float:
-        done = drive(site, BASE + start, frontier=frontier, limits=CrawlLimits(pages, 10))
+        done = simulate_crawl(site, BASE + start, frontier=frontier, limits=CrawlLimits(pages, 10))
         return sum(rank.get(url, 0.0) for url in done.rows)
 
     for start in STARTS:
@@ -74,8 +74,8 @@ def test_best_first_finds_more_pagerank_than_breadth_first(docs: LinkGraph) -> N
 
 @pytest.mark.parametrize("filtered", [False, True])
 def test_no_page_of_the_documentation_is_a_trap(docs: LinkGraph, *, filtered: bool) -> None:
-    site = {url: as_result(url, each) for url, each in docs.pages.items()}
-    done = drive(
+    site = {url: scraped_result(url, each) for url, each in docs.pages.items()}
+    done = simulate_crawl(
         site,
         BASE + "index.html",
         limits=CrawlLimits(1000, 100),

@@ -1,4 +1,4 @@
-"""The same page under sort, filter, session and tracking parameters is read once."""
+"""A page with sort, filter, session and tracking parameters is fetched once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.service.crawl.driving import Driven, drive
-from tests.service.crawl.reading import reader
+from tests.service.crawl.page_reading import page_reader
+from tests.service.crawl.simulated_crawl import SimulatedCrawl, simulate_crawl
 from tests.site.shops import Boutique, Shop, Warenhaus
 from webdata_nb.service.crawl.facets import UNDECIDED, FacetDetector, PageFingerprint, UrlVariant
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
@@ -21,9 +21,11 @@ STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
 LEFT_OUT = {"facet", "duplicate", "canonical"}
 
 
-def crawled(shop: Shop, strategy: Callable[[], Frontier], concurrency: int = 1) -> Driven:
-    return drive(
-        reader(shop.html), shop.start, frontier=strategy, limits=CrawlLimits(1000, 10),
+def crawl_shop(
+    shop: Shop, strategy: Callable[[], Frontier], concurrency: int = 1
+) -> SimulatedCrawl:
+    return simulate_crawl(
+        page_reader(shop.html), shop.start, frontier=strategy, limits=CrawlLimits(1000, 10),
         concurrency=concurrency, facets=FacetDetector(), seed=concurrency,
     )  # fmt: skip
 
@@ -31,11 +33,11 @@ def crawled(shop: Shop, strategy: Callable[[], Frontier], concurrency: int = 1) 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("kind", [Boutique, Warenhaus])
-def test_variants_are_left_out_and_pages_are_kept(
+def test_variants_are_left_out_and_originals_are_fetched(
     kind: type[Shop], strategy: Callable[[], Frontier]
 ) -> None:
     shop = kind()
-    done = crawled(shop, strategy)
+    done = crawl_shop(shop, strategy)
     variants = {url for url in done.receipt if shop.is_variant(url)}
     left_out = {url for url, outcome in done.receipt.items() if outcome in LEFT_OUT}
     right = left_out & variants
@@ -44,13 +46,13 @@ def test_variants_are_left_out_and_pages_are_kept(
     assert len(right) / len(left_out) >= 0.98, wrong
     assert len(right) / len(variants) >= 0.98, wrong
     rows = set(done.rows)
-    read = {page for page in shop.pages() if instead(done, page) in rows}
+    read = {page for page in shop.pages() if resolved_row(done, page) in rows}
     assert len(read) == len(shop.pages()), sorted(shop.pages() - read)
     assert len(done.fetched) < 1.75 * len(shop.pages())
     assert all(done.details[url] for url in left_out)
 
 
-def instead(done: Driven, url: str) -> str:
+def resolved_row(done: SimulatedCrawl, url: str) -> str:
     """Return the row that stands for a URL which was left out, by the receipt."""
     while done.receipt.get(url) in LEFT_OUT:
         url = done.details[url].partition(" by ")[0].removeprefix("the text of ")
@@ -60,24 +62,24 @@ def instead(done: Driven, url: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("kind", [Boutique, Warenhaus])
-def test_what_is_learnt_does_not_depend_on_timing(
+def test_detected_facets_do_not_depend_on_timing(
     kind: type[Shop], strategy: Callable[[], Frontier]
 ) -> None:
-    alone, busy = (crawled(kind(), strategy, concurrency) for concurrency in (1, 10))
+    alone, busy = (crawl_shop(kind(), strategy, concurrency) for concurrency in (1, 10))
     assert (busy.rows, busy.receipt, busy.details) == (alone.rows, alone.receipt, alone.details)
 
 
-def test_nothing_is_fetched_that_no_page_links_to() -> None:
+def test_only_linked_urls_are_fetched() -> None:
     shop = Boutique()
-    read = reader(shop.html)
-    done = crawled(shop, BreadthFirst)
+    read = page_reader(shop.html)
+    done = crawl_shop(shop, BreadthFirst)
     linked = {url for page in done.fetched for url in read(page).links}
     assert set(done.fetched) <= linked | {shop.start}
 
 
-def test_without_the_filter_every_url_is_a_page_of_its_own() -> None:
+def test_variants_are_fetched_without_filter() -> None:
     shop = Boutique()
-    done = drive(reader(shop.html), shop.start, limits=CrawlLimits(60, 10))
+    done = simulate_crawl(page_reader(shop.html), shop.start, limits=CrawlLimits(60, 10))
     assert not set(done.receipt.values()) & {"facet", "canonical"}
 
 
@@ -88,7 +90,7 @@ def body(url: str, text: bytes = b"", canonical: str | None = None) -> PageFinge
 P = "http://x.test/p"
 
 
-def test_tracking_needs_no_evidence_and_the_first_url_met_stands_for_the_page() -> None:
+def test_tracking_parameters_are_always_ignored() -> None:
     facets = FacetDetector()
     assert facets.classify(f"{P}?utm_source=a") is None
     found = facets.classify(P)
@@ -98,10 +100,10 @@ def test_tracking_needs_no_evidence_and_the_first_url_met_stands_for_the_page() 
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_a_tracked_and_a_plain_link_on_one_page_the_plain_one_is_read(order: int) -> None:
+def test_plain_url_is_preferred_over_tracked_one(order: int) -> None:
     links = (P, f"{P}?utm_source=front", "http://x.test/q?gclid=1", "http://x.test/q?utm_id=2")
     site = {"http://x.test/": CrawlResult("page", "", links=links[::order], sketch=b"front")}
-    done = drive(site, "http://x.test/", facets=FacetDetector())
+    done = simulate_crawl(site, "http://x.test/", facets=FacetDetector())
     [alone] = [url for url in done.fetched if "/q" in url]
     assert alone == (links[2] if order == 1 else links[3])
     assert set(done.fetched) == {"http://x.test/", P, alone}
@@ -109,7 +111,7 @@ def test_of_a_tracked_and_a_plain_link_on_one_page_the_plain_one_is_read(order: 
     assert done.details[links[1]] == f"{P} by utm_source"
 
 
-def test_parameters_in_another_order_are_one_page() -> None:
+def test_parameter_order_is_ignored() -> None:
     facets = FacetDetector()
     assert facets.classify(f"{P}?a=1&b=2") is None
     found = facets.classify(f"{P}?b=2&a=1")
@@ -118,7 +120,7 @@ def test_parameters_in_another_order_are_one_page() -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_telling_name_is_believed_unless_its_pages_are_their_own(own: bool) -> None:
+def test_suspected_name_is_facet_unless_pages_are_canonical(own: bool) -> None:
     facets = FacetDetector()
     facets.classify(P)
     probes = [f"{P}?color=red", f"{P}?color=blue"]
@@ -130,7 +132,7 @@ def test_a_telling_name_is_believed_unless_its_pages_are_their_own(own: bool) ->
     assert green is None if own else isinstance(green, UrlVariant)
 
 
-def test_an_innocent_name_needs_several_pages_of_one_text() -> None:
+def test_unknown_name_needs_several_equal_pages() -> None:
     facets = FacetDetector()
     same = b"".join(n.to_bytes(4, "big") for n in range(30))
     for number in range(4):
@@ -141,7 +143,7 @@ def test_an_innocent_name_needs_several_pages_of_one_text() -> None:
     assert isinstance(facets.classify(f"{P}?zz=9"), UrlVariant)
 
 
-def test_one_page_that_differs_clears_a_name() -> None:
+def test_one_different_page_makes_a_content_parameter() -> None:
     facets = FacetDetector()
     for number in range(20):
         assert facets.classify(f"{P}?id={number}") is None
@@ -149,7 +151,7 @@ def test_one_page_that_differs_clears_a_name() -> None:
         assert facets.learn(body(f"{P}?id={number}", text)) is None
 
 
-def test_further_pages_that_call_the_first_canonical_are_kept() -> None:
+def test_list_pages_that_declare_first_page_canonical_are_kept() -> None:
     facets = FacetDetector()
     for number in range(1, 8):
         url = P if number == 1 else f"{P}?page={number}"
@@ -158,7 +160,7 @@ def test_further_pages_that_call_the_first_canonical_are_kept() -> None:
         assert facets.learn(body(url, text, P)) is None
 
 
-def test_a_page_that_calls_one_read_before_canonical_is_that_page() -> None:
+def test_page_with_canonical_already_read_is_a_variant() -> None:
     facets = FacetDetector()
     facets.learn(body(P, b"abcd" * 30, P))
     assert facets.learn(body(f"{P}?x=1", b"abce" * 30, P)) == ("canonical", P)
@@ -194,12 +196,12 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     max_pages=st.sampled_from([3, 10, 100]),
     strategy=st.sampled_from(STRATEGIES),
 )
-def test_order_and_receipt_do_not_depend_on_timing(
+def test_order_and_receipt_with_facets_do_not_depend_on_timing(
     seed: int, timing: int, concurrency: int, max_pages: int, strategy: Callable[[], Frontier]
 ) -> None:
     site, limits = _web(seed), CrawlLimits(max_pages, 5)
     alone, busy = (
-        drive(
+        simulate_crawl(
             site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector(),
             concurrency=pages, seed=timing,
         )
@@ -218,17 +220,19 @@ def test_order_and_receipt_do_not_depend_on_timing(
     concurrency=st.integers(1, 10),
     strategy=st.sampled_from(STRATEGIES),
 )
-def test_a_plan_fed_its_journal_comes_to_the_same_place(
+def test_replayed_journal_with_facets_gives_same_result(
     seed: int, kept: set[int], concurrency: int, strategy: Callable[[], Frontier]
 ) -> None:
     site, limits = _web(seed), CrawlLimits(40, 5)
-    whole = drive(site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector())
+    whole = simulate_crawl(
+        site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector()
+    )
     stored = {
         ordinal: decode_entry(encode_entry(CrawlTarget(ordinal, url, 0), site[url], None))
         for ordinal, url in enumerate(whole.fetched)
         if ordinal in kept
     }
-    again = drive(
+    again = simulate_crawl(
         site, "http://x.test/", frontier=strategy, limits=limits, facets=FacetDetector(),
         concurrency=concurrency, seed=seed, stored=stored,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The crawl as a machine: order, budget, duplicates, receipt; whatever the timing."""
+"""The plan of a crawl: order, budget, duplicates and receipt, independent of timing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.service.crawl.driving import drive
+from tests.service.crawl.simulated_crawl import simulate_crawl
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
@@ -61,17 +61,17 @@ def crawl(
     obey_nofollow: bool = False,
 ) -> Crawled:
     """Drive a plan over a site; results come back in a random order."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     plan = CrawlPlan(
         _url("/"), CrawlLimits(max_pages, max_depth), CrawlScope(frozenset({"x.test"}), external),
         frontier(), dedupe_key, obey_nofollow=obey_nofollow,
     )  # fmt: skip
-    done, flying = Crawled(), list[CrawlTarget]()
+    done, in_flight = Crawled(), list[CrawlTarget]()
     while not plan.is_over:
-        while len(flying) < concurrency and (target := plan.next_target()) is not None:
-            flying.append(target)
-        done.most_in_flight = max(done.most_in_flight, len(flying))
-        target = flying.pop(chance.randrange(len(flying)))
+        while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
+            in_flight.append(target)
+        done.most_in_flight = max(done.most_in_flight, len(in_flight))
+        target = in_flight.pop(rng.randrange(len(in_flight)))
         result = _fetch(site, target, done, stored or {})
         for settled in plan.settle(target.ordinal, result):
             if settled.position is not None:
@@ -104,30 +104,30 @@ TREE: Site = {
 }
 
 
-def test_breadth_first_goes_by_level_in_document_order() -> None:
+def test_breadth_first_order() -> None:
     assert crawl(TREE).rows == ["/", "/a", "/b", "/a1", "/a2", "/b1"]
 
 
-def test_depth_first_goes_down_the_first_link() -> None:
+def test_depth_first_order() -> None:
     assert crawl(TREE, frontier=DepthFirst).rows == ["/", "/a", "/a1", "/a2", "/b", "/b1"]
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 5, 6])
-def test_max_pages_is_exact_and_the_rest_is_accounted_for(wanted: int) -> None:
+def test_max_pages_is_exact_and_leftovers_are_in_receipt(wanted: int) -> None:
     done = crawl(TREE, max_pages=wanted, concurrency=10)
     assert len(done.rows) == len(done.fetched) == wanted
     known = {"/": "fetched", "/a": "over_budget", "/b": "over_budget"}
     assert done.receipt if wanted > 1 else done.receipt == known
 
 
-def test_failed_pages_count_as_rows_and_are_not_followed() -> None:
+def test_failed_pages_are_rows_without_links() -> None:
     site = {**TREE, "/a": CrawlResult("failed", "", reason="http_500")}
     done = crawl(site, max_pages=3)
     assert done.rows == ["/", "/a", "/b"]
     assert done.receipt["/a"] == "failed:http_500"
 
 
-def test_duplicate_bodies_give_their_budget_back() -> None:
+def test_duplicate_content_does_not_use_budget() -> None:
     site = {
         "/": page("/a", "/copy", "/b"),
         "/a": page(body="h"),
@@ -139,14 +139,14 @@ def test_duplicate_bodies_give_their_budget_back() -> None:
     assert done.receipt == {"/": "fetched", "/a": "fetched", "/copy": "duplicate", "/b": "fetched"}
 
 
-def test_a_redirect_to_a_known_page_is_no_row() -> None:
+def test_redirect_to_known_page_is_not_a_row() -> None:
     site = {"/": page("/a", "/moved"), "/a": page(), "/moved": CrawlResult("page", BASE + "/a")}
     done = crawl(site)
     assert done.rows == ["/", "/a"]
     assert done.receipt["/moved"] == "redirect"
 
 
-def test_a_redirect_to_a_new_page_stands_for_it() -> None:
+def test_redirect_to_new_page_is_its_row() -> None:
     site = {
         "/": page("/moved", "/a"),
         "/moved": CrawlResult("page", BASE + "/new"),
@@ -157,7 +157,7 @@ def test_a_redirect_to_a_new_page_stands_for_it() -> None:
     assert "/new" not in done.receipt
 
 
-def test_redirects_out_and_robots_are_named_and_cost_nothing() -> None:
+def test_out_of_scope_redirects_and_robots_do_not_use_budget() -> None:
     site = {
         "/": page("/out", "/private", "/a"),
         "/out": CrawlResult("stopped", "http://y.test/", reason="scope"),
@@ -175,25 +175,25 @@ def test_external_links_are_out_of_scope_unless_allowed() -> None:
     assert crawl(site, external=True).rows == ["/", "http://y.test/p"]
 
 
-def test_a_start_page_that_moves_takes_the_crawl_with_it() -> None:
+def test_redirected_start_page_widens_scope() -> None:
     moved = CrawlResult("page", "http://y.test/", links=("http://y.test/p", _url("/q")))
     site = {"/": moved, "http://y.test/p": page(), "/q": page()}
     assert crawl(site, concurrency=3).rows == ["/", "http://y.test/p", "/q"]
 
 
-def test_depth_is_bounded_and_a_shorter_way_counts() -> None:
+def test_depth_is_bounded_by_shortest_path() -> None:
     site = {"/": page("/a", "/b"), "/a": page("/c"), "/b": page(), "/c": page("/d"), "/d": page()}
     done = crawl(site, max_depth=2)
     assert done.rows == ["/", "/a", "/b", "/c"]
     assert done.receipt["/d"] == "depth"
 
 
-def test_variants_of_one_url_are_one_page() -> None:
+def test_spellings_of_a_url_are_one_page() -> None:
     site = {"/": page("/a", "/a?", "http://X.TEST:80/a"), "/a": page()}
     assert crawl(site).fetched == ["/", "/a"]
 
 
-def test_a_site_of_redirects_is_bounded() -> None:
+def test_requests_are_bounded_on_site_of_redirects() -> None:
     links = [f"/r{n}" for n in range(3000)]
     site = {"/": page(*links), **{link: CrawlResult("page", BASE + "/") for link in links}}
     done = crawl(site, max_pages=10)
@@ -220,7 +220,7 @@ def test_redirect_hops_count_as_requests_and_robots_refusals_do_not() -> None:
 
 
 @pytest.mark.parametrize("frontier", STRATEGIES)
-def test_the_crawl_keeps_track_of_a_bounded_number_of_urls(
+def test_number_of_known_urls_is_bounded(
     frontier: Callable[[], Frontier], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_module, "KNOWN_URLS_PER_ROW", 0)
@@ -232,7 +232,7 @@ def test_the_crawl_keeps_track_of_a_bounded_number_of_urls(
         return replace(page(*inside, *outside), final_url=url, content_hash=url)
 
     driven = [
-        drive(
+        simulate_crawl(
             read,
             f"{BASE}/s",
             frontier=frontier,
@@ -259,7 +259,7 @@ def test_the_crawl_keeps_track_of_a_bounded_number_of_urls(
     max_pages=st.sampled_from([1, 3, 10, 25]),
     frontier=st.sampled_from(STRATEGIES),
 )
-def test_where_the_limit_of_requests_ends_a_crawl_does_not_depend_on_timing(
+def test_request_limit_does_not_depend_on_timing(
     seed: int, timing: int, concurrency: int, max_pages: int, frontier: Callable[[], Frontier]
 ) -> None:
     site = _web_of_copies(seed)
@@ -274,13 +274,13 @@ def test_where_the_limit_of_requests_ends_a_crawl_does_not_depend_on_timing(
 
 def _web_of_copies(seed: int) -> Site:
     """Make 400 pages of which a tenth are their own, many of them behind redirects."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     names = [f"/p{n}" for n in range(400)]
-    site: Site = {"/": page(*chance.sample(names, k=30))}
+    site: Site = {"/": page(*rng.sample(names, k=30))}
     for name in names:
-        body = None if chance.random() < 0.1 else "the same"
-        links = page(*chance.choices(names, k=5), body=body)
-        site[name] = replace(links, hops=chance.choice([0, 0, 0, 1, 3, 10]))
+        body = None if rng.random() < 0.1 else "the same"
+        links = page(*rng.choices(names, k=5), body=body)
+        site[name] = replace(links, hops=rng.choice([0, 0, 0, 1, 3, 10]))
     return site
 
 
@@ -290,7 +290,7 @@ def _web_of_copies(seed: int) -> Site:
     stored=st.integers(0, 80),
     frontier=st.sampled_from(STRATEGIES),
 )
-def test_the_limit_of_requests_counts_those_of_earlier_attempts(
+def test_request_limit_includes_earlier_attempts(
     seed: int, stored: int, frontier: Callable[[], Frontier]
 ) -> None:
     site = _web_of_copies(seed)
@@ -306,23 +306,23 @@ def test_the_limit_of_requests_counts_those_of_earlier_attempts(
     assert set(again.fetched) == set(whole.fetched[stored:])
 
 
-def test_one_page_takes_no_more_requests_than_are_kept_for_it() -> None:
+def test_reserved_requests_match_redirect_limit() -> None:
     assert request.FetchLimits().redirects + 1 == MAX_REQUESTS_PER_PAGE
 
 
 def _web(seed: int) -> Site:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     paths = ["/", *(f"/p{n}" for n in range(40))]
     site: Site = {}
     for path in paths:
-        links = chance.choices([*paths, "http://y.test/z"], k=chance.randrange(7))
-        kind = chance.random()
+        links = rng.choices([*paths, "http://y.test/z"], k=rng.randrange(7))
+        kind = rng.random()
         if path == "/" or kind < 0.7:
-            site[path] = page(*links, body=chance.choice([None, *"abcdef"]))
+            site[path] = page(*links, body=rng.choice([None, *"abcdef"]))
         elif kind < 0.8:
             site[path] = CrawlResult("failed", "", reason="timeout")
         elif kind < 0.9:
-            site[path] = CrawlResult("page", _url(chance.choice(paths)))
+            site[path] = CrawlResult("page", _url(rng.choice(paths)))
         else:
             site[path] = CrawlResult("robots", "")
     return site
@@ -353,7 +353,7 @@ def test_order_rows_and_receipt_do_not_depend_on_timing_or_concurrency(
     kept=st.sets(st.integers(0, 40)),
     frontier=st.sampled_from(STRATEGIES),
 )
-def test_a_plan_fed_its_journal_ends_where_it_would_have(
+def test_replayed_journal_gives_same_result(
     seed: int, kept: set[int], frontier: Callable[[], Frontier]
 ) -> None:
     site = _web(seed)
@@ -378,9 +378,9 @@ def _resolved(site: Site, path: str) -> CrawlResult:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("wanted", [10, 25, 50, 100, 1000])
-def test_the_number_of_rows_is_exact(wanted: int, strategy: Callable[[], Frontier]) -> None:
-    chance = random.Random(wanted)
-    links = {f"/p{n}": [f"/p{chance.randrange(1500)}" for _ in range(6)] for n in range(1500)}
+def test_number_of_rows_is_exact(wanted: int, strategy: Callable[[], Frontier]) -> None:
+    rng = random.Random(wanted)
+    links = {f"/p{n}": [f"/p{rng.randrange(1500)}" for _ in range(6)] for n in range(1500)}
     site = {path: page(f"/p{(int(path[2:]) * 7 + 1) % 1500}", *to) for path, to in links.items()}
     for n in range(0, 1500, 20):
         site[f"/p{n}"] = CrawlResult("page", _url(f"/p{n + 1}"))
@@ -391,7 +391,7 @@ def test_the_number_of_rows_is_exact(wanted: int, strategy: Callable[[], Frontie
     assert len(set(done.fetched)) == len(done.fetched)
 
 
-def test_nofollow_links_are_left_out_where_that_is_asked_for() -> None:
+def test_nofollow_links_are_left_out_on_request() -> None:
     front = page("/a", "/ad", "/late")
     site = {
         "/": replace(front, nofollow_links=(1, 2)),
@@ -408,7 +408,7 @@ def test_nofollow_links_are_left_out_where_that_is_asked_for() -> None:
     assert len(done.receipt) == 6
 
 
-def test_the_journal_gives_back_what_it_was_given() -> None:
+def test_journal_entry_round_trip() -> None:
     links = ("http://x.test/a", "https://x.test/b", "http://x.testing/", "http://x.test/?q")
     full = CrawlResult(
         "page", "http://x.test/b", content_hash="h", links=links, anchor_grades="0120",

@@ -1,4 +1,4 @@
-"""A plan that settles a page of many links in steps decides as one that does it at once."""
+"""Settling a page in steps has the same result as settling it at once."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def page(mark: str, count: int) -> CrawlResult:
 
 @pytest.mark.parametrize("frontier", [BreadthFirst, DepthFirst, BestFirst])
 @pytest.mark.parametrize("facets", [False, True])
-def test_steps_are_many_and_nothing_is_drawn_between_them(
-    frontier: Callable[[], Frontier], facets: bool
-) -> None:
+def test_no_target_is_popped_between_steps(frontier: Callable[[], Frontier], facets: bool) -> None:
     stepped, whole = plan(frontier, facets=facets), plan(frontier, facets=facets)
     assert stepped.next_target() == whole.next_target()
     steps = stepped.settle_in_steps(0, page("", MANY))
@@ -60,7 +58,7 @@ def test_steps_are_many_and_nothing_is_drawn_between_them(
     assert list(stepped.leftovers()) == list(whole.leftovers())
 
 
-def test_a_result_that_comes_meanwhile_is_settled_in_its_order() -> None:
+def test_result_received_between_steps_is_settled_in_order() -> None:
     stepped = plan(BreadthFirst)
     stepped.next_target()
     stepped.settle(0, page("", 4))

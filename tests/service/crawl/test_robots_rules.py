@@ -1,4 +1,4 @@
-"""What a robots.txt says: own vectors, laws, and Google's vectors where the corpora are."""
+"""Parsing and matching robots.txt: own vectors, properties, and the vectors of Google's parser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def allowed(robots: str, path: str, token: str = "webdata_nb") -> bool:
     return RobotsRules.parse(robots, token).allows(SITE + path)
 
 
-def test_googles_vectors() -> None:
+def test_vectors_of_googles_parser() -> None:
     corpora = require("corpora")
     vectors: list[Any] = json.loads((corpora / "robots/google_rfc9309_vectors.json").read_text())
     wrong = [
@@ -82,7 +82,7 @@ def test_googles_vectors() -> None:
         ("\x00\x00User-agent\x00", "/x", True),
     ],
 )
-def test_vectors_of_our_own(*, robots: str, path: str, expected: bool) -> None:
+def test_own_vectors(*, robots: str, path: str, expected: bool) -> None:
     assert allowed(robots, path) is expected
 
 
@@ -103,13 +103,13 @@ def test_crawl_delay(value: str, expected: float | None) -> None:
     assert RobotsRules.parse(robots, "us").delay_s == expected
 
 
-def test_a_delay_belongs_to_the_agents_above_it() -> None:
+def test_crawl_delay_applies_to_preceding_agents() -> None:
     robots = "User-agent: slow\nCrawl-delay: 9\n\nUser-agent: *\nDisallow: /x"
     assert RobotsRules.parse(robots, "us").delay_s is None
     assert RobotsRules.parse(robots, "slow").delay_s == 9.0
 
 
-def test_sitemaps_stand_outside_groups_and_are_bounded() -> None:
+def test_sitemaps_are_independent_of_groups_and_bounded() -> None:
     robots = "Sitemap: /first\nUser-agent: a\nSitemap: /second\nSite-map: /first\n"
     assert RobotsRules.parse(robots, "us").sitemaps == ("/first", "/second")
     many = "".join(f"Sitemap: /{i}\n" for i in range(10_000))
@@ -125,19 +125,19 @@ def test_sitemaps_stand_outside_groups_and_are_bounded() -> None:
         ("Mozilla/5.0 (compatible; my-bot/1; +http://x)", "my-bot"),
     ],
 )
-def test_the_product_token_of_a_user_agent(agent: str, token: str) -> None:
+def test_product_token(agent: str, token: str) -> None:
     assert product_token(agent) == token
     assert fields.user_agent(agent) == agent
 
 
 @pytest.mark.parametrize("agent", ["", " x", "x\n", "1.0", "/1", "caf\u00e9", "x" * 501])
-def test_a_user_agent_without_a_name_is_refused(agent: str) -> None:
+def test_user_agent_without_token_is_refused(agent: str) -> None:
     with pytest.raises(ValueError, match="must"):
         fields.user_agent(agent)
 
 
 @given(st.text(alphabet="ab*$", max_size=12), st.text(alphabet="ab$", max_size=12))
-def test_matching_is_that_of_the_regular_expression(pattern: str, path: str) -> None:
+def test_rules_match_like_regular_expressions(pattern: str, path: str) -> None:
     end = "$" if pattern.endswith("$") else ""
     body = pattern[:-1] if end else pattern
     pieces = ".*".join(map(re.escape, body.split("*")))
@@ -147,12 +147,12 @@ def test_matching_is_that_of_the_regular_expression(pattern: str, path: str) -> 
 
 
 @given(st.text(max_size=300), st.text(max_size=30))
-def test_no_file_breaks_the_reader(robots: str, path: str) -> None:
+def test_parser_accepts_any_text(robots: str, path: str) -> None:
     allowed(robots, f"/{path}")
 
 
 @given(st.lists(st.sampled_from(["Allow: /a", "Disallow: /ab", "Disallow: /a*", "Allow: /*b"])))
-def test_the_order_of_rules_does_not_matter(lines: list[str]) -> None:
+def test_rule_order_does_not_matter(lines: list[str]) -> None:
     forth, back = ("\n".join(["User-agent: *", *order]) for order in (lines, lines[::-1]))
     for path in ("/a", "/ab", "/b", "/xb"):
         assert allowed(forth, path) is allowed(back, path)
@@ -161,7 +161,7 @@ def test_the_order_of_rules_does_not_matter(lines: list[str]) -> None:
 HOSTILE = "User-agent: *\n" + "".join(f"Disallow: /{'*a' * 900}{n}\n" for n in range(270))
 
 
-def test_a_file_of_wildcards_takes_no_time_that_matters() -> None:
+def test_many_wildcards_match_in_short_time() -> None:
     rules = RobotsRules.parse(HOSTILE, "x")
     begun = process_time()
     for n in range(100):
@@ -170,7 +170,7 @@ def test_a_file_of_wildcards_takes_no_time_that_matters() -> None:
     assert process_time() - begun < 1.5
 
 
-def test_wildcards_beyond_the_bounds_forbid_rather_than_allow() -> None:
+def test_wildcards_beyond_bounds_disallow() -> None:
     many = "*a" * (MAX_WILDCARDS + 1)
     assert not allowed(f"User-agent: *\nDisallow: /p{many}", "/page")
     assert allowed(f"User-agent: *\nDisallow: /p{many}", "/other")
@@ -183,7 +183,7 @@ def test_wildcards_beyond_the_bounds_forbid_rather_than_allow() -> None:
 
 
 @given(st.lists(st.sampled_from(["/a", "/ab", "/a*b", "/*b$", "/a$", "/", "/b*", "*"]), max_size=6))
-def test_the_longest_matching_pattern_decides(patterns: list[str]) -> None:
+def test_longest_matching_pattern_wins(patterns: list[str]) -> None:
     lines = [f"{'Allow' if n % 2 else 'Disallow'}: {each}" for n, each in enumerate(patterns)]
     robots = "\n".join(["User-agent: *", *lines])
     for path in ("/", "/a", "/ab", "/b", "/axb", "/ba"):

@@ -38,7 +38,7 @@ from webdata_nb.service.crawl.scope import CrawlScope, GlobSet, site_of
         ("/a**z", "/a/b/z", True),
     ],
 )
-def test_globs(pattern: str, path: str, matches: bool) -> None:
+def test_glob_matching(pattern: str, path: str, matches: bool) -> None:
     assert GlobSet([pattern]).matches(path) is matches
 
 
@@ -52,11 +52,11 @@ def test_globs(pattern: str, path: str, matches: bool) -> None:
         ("http://127.0.0.1:8000/", "http://localhost:8000/", False),
     ],
 )
-def test_sites(one: str, other: str, same: bool) -> None:
+def test_site_of_url(one: str, other: str, same: bool) -> None:
     assert (site_of(one) == site_of(other)) is same
 
 
-def test_verdicts() -> None:
+def test_exclusion_reasons() -> None:
     scope = CrawlScope(
         frozenset({"x.test"}), include=("/docs/**", "/q?page=*"), exclude=("/docs/old/**",)
     )
@@ -92,7 +92,7 @@ def segments_match(pattern: str, path: str) -> bool:
     st.lists(st.sampled_from(["a", "b", "/", ".", "*", "**"]), max_size=6).map("".join),
     st.text("ab/.", max_size=8),
 )
-def test_a_pattern_means_what_trying_everything_finds(pattern: str, path: str) -> None:
+def test_globs_match_like_brute_force(pattern: str, path: str) -> None:
     pattern, path = "/" + pattern, "/" + path
     plain = re.sub(r"\*{2,}", "**", pattern)
     expected = segments_match(plain, path)
@@ -101,7 +101,7 @@ def test_a_pattern_means_what_trying_everything_finds(pattern: str, path: str) -
     assert GlobSet([pattern]).matches(path) is expected
 
 
-def test_patterns_within_their_bounds_take_no_time_that_matters() -> None:
+def test_long_patterns_match_in_linear_time() -> None:
     """20 patterns of the most wildcards, 300 links of 1,900 characters."""
     patterns = ["/" + "a*" * limits.PATTERN_WILDCARDS + str(n) for n in range(20)]
     globs = GlobSet(patterns)

@@ -1,4 +1,4 @@
-"""Sitemaps: what they list, what is wrong with them, and what a crawl makes of them."""
+"""Sitemaps are parsed, and seed a crawl."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def index(*urls: str) -> str:
         f"\ufeff{A}\n{B}",
     ],
 )
-def test_each_kind_lists_its_pages(text: str) -> None:
+def test_all_sitemap_formats_are_read(text: str) -> None:
     for body in (text.encode(), gzip.compress(text.encode(), mtime=0)):
         listing = reading.read(body)
         assert (listing.pages, listing.sitemaps, listing.problem) == ((A, B), (), "")
 
 
-def test_an_index_lists_sitemaps() -> None:
+def test_sitemap_index_is_read() -> None:
     assert reading.read(index(A, B).encode()).sitemaps == (A, B)
     assert reading.read(index(A).encode("utf-16")).problem  # it says UTF-8 and is not
 
@@ -82,13 +82,13 @@ def test_an_index_lists_sitemaps() -> None:
         (b"<!DOCTYPE u [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><urlset>&e;</urlset>", "entities"),
     ],
 )
-def test_faults_are_named_and_cost_nothing_else(body: bytes, problem: str) -> None:
+def test_broken_sitemaps_have_a_problem(body: bytes, problem: str) -> None:
     listing = reading.read(body)
     assert problem in listing.problem
     assert set(listing.pages) <= {A, B}
 
 
-def test_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sitemap_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     many = urlset(*(f"http://a.test/{i}" for i in range(reading.URLS + 1)))
     listing = reading.read(many.encode())
     assert len(listing.pages) == reading.URLS
@@ -110,7 +110,7 @@ def many_attributes() -> bytes:
     ],
     ids=["open tags", "attributes", "a comment"],
 )
-def test_hostile_files_are_given_up_early(build_body: Callable[[], bytes], problem: str) -> None:
+def test_hostile_files_are_rejected_early(build_body: Callable[[], bytes], problem: str) -> None:
     body = build_body()
     begun = process_time()
     listing = reading.read(body)
@@ -119,17 +119,17 @@ def test_hostile_files_are_given_up_early(build_body: Callable[[], bytes], probl
     assert process_time() - begun < 1.0
 
 
-def test_pages_before_a_hostile_tag_count() -> None:
+def test_pages_before_hostile_tag_are_listed() -> None:
     body = urlset(A, B).encode().replace(b"</urlset>", b"<url " + b"x" * 1_000_000)
     assert reading.read(body).pages == (A, B)
 
 
-def test_addresses_are_as_long_as_the_protocol_allows() -> None:
+def test_url_length_is_bounded() -> None:
     longest = "http://a.test/" + "x" * (reading.URL_LENGTH - 14)
     assert reading.read(urlset(A, longest, longest + "x").encode()).pages == (A, longest)
 
 
-def test_a_text_without_end_is_no_address() -> None:
+def test_overlong_text_is_not_a_url() -> None:
     long = "\n" * 100_000
     body = urlset(f"{long}{A}", "http://a.test/q?" + "&amp;".join("abcdefgh" * 30), B).encode()
     pages = reading.read(body).pages
@@ -137,12 +137,12 @@ def test_a_text_without_end_is_no_address() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_body_breaks_the_reader(body: bytes) -> None:
+def test_parser_accepts_any_body(body: bytes) -> None:
     for start in (b"", b"<urlset>", b"\x1f\x8b\x08"):
         reading.read(start + body)
 
 
-def test_files_of_others() -> None:
+def test_corpus_sitemaps() -> None:
     folder = require("corpora") / "crawler-commons/sitemaps"
     listings = {file.name: reading.read(file.read_bytes()) for file in sorted(folder.rglob("*.*"))
                 if file.is_file()}  # fmt: skip
@@ -167,9 +167,7 @@ def chain(site: Site) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
-async def test_a_crawl_is_seeded_behind_the_start_pages_links(
-    api: Api, site: Site, strategy: str
-) -> None:
+async def test_seeds_follow_start_page_links(api: Api, site: Site, strategy: str) -> None:
     chain(site)
     reply = await api.done("crawl", url=site.url, sitemap=True, crawl_strategy=strategy)
     rows = [(row["title"], row["depth"]) for row in reply["data"]]
@@ -185,21 +183,21 @@ async def test_a_crawl_is_seeded_behind_the_start_pages_links(
     assert told["data"][0]["detail"] == "HTTP 404"
 
 
-async def test_without_the_option_no_sitemap_is_asked_for(api: Api, site: Site) -> None:
+async def test_sitemaps_are_not_requested_without_option(api: Api, site: Site) -> None:
     chain(site)
     reply = await api.done("crawl", url=site.url)
     assert [row["title"] for row in reply["data"]] == ["Home", "linked"]
     assert not {path for path in site.paths if "xml" in path}
 
 
-async def test_a_missing_sitemap_is_no_fault(api: Api, site: Site) -> None:
+async def test_missing_default_sitemap_is_not_a_problem(api: Api, site: Site) -> None:
     site.page("/", "<title>Home</title>")
     reply = await api.done("crawl", url=site.url, sitemap=True)
     assert reply["receipt"]["counts"] == {"fetched": 1}
     assert site.hits("/sitemap.xml")
 
 
-async def test_an_index_that_names_itself_ends(api: Api, site: Site) -> None:
+async def test_sitemap_index_cycle_ends(api: Api, site: Site) -> None:
     site.page("/", "<title>Home</title>")
     site.page("/sitemap.xml", index(site.at("/sitemap.xml"), site.at("/other.xml")))
     site.page("/other.xml", index(site.at("/sitemap.xml")))
@@ -207,7 +205,7 @@ async def test_an_index_that_names_itself_ends(api: Api, site: Site) -> None:
     assert len(site.hits("/sitemap.xml")) == 1
 
 
-async def test_seeds_outlive_the_service(tmp_path: Path, site: Site) -> None:
+async def test_seeds_are_kept_after_restart(tmp_path: Path, site: Site) -> None:
     chain(site)
     with site.hold("/one"):
         async with opened(tmp_path) as api:

@@ -1,4 +1,4 @@
-"""Addresses without end are told from large sites."""
+"""Crawler traps are detected, and large sites are none."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.service.crawl.driving import drive
-from tests.service.crawl.reading import reader
+from tests.service.crawl.page_reading import page_reader
+from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.document import document
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
@@ -44,11 +44,11 @@ def verdict(url: str) -> str | None:
         ("http://x.test/wiki/Mercury_(planet)", None),
     ],
 )
-def test_what_a_url_itself_tells(url: str, says: str | None) -> None:
+def test_traps_in_urls(url: str, says: str | None) -> None:
     assert verdict(url) == says
 
 
-def test_patterns() -> None:
+def test_url_patterns() -> None:
     assert (
         url_pattern("http://x.test:8080/a/2026/11/x12?b=2&a=1&b=3")
         == "http://x.test:8080/a/#/x#?a&b"
@@ -67,14 +67,14 @@ def test_patterns() -> None:
         ("http://x.test/a?side=1", "http://x.test/a?side=1"),
     ],
 )  # fmt: skip
-def test_sessions_in_urls(url: str, bare: str) -> None:
+def test_session_ids_are_removed(url: str, bare: str) -> None:
     assert without_session(url) == bare
 
 
-def test_a_page_under_a_session_is_read_once() -> None:
+def test_page_is_fetched_under_one_session_only() -> None:
     links = ["/a;jsessionid=1", "/a;jsessionid=2", "/a", "/b", "/b;jsessionid=3"]
     site = {START: CrawlResult("page", "", links=tuple(f"http://x.test{link}" for link in links))}
-    done = drive(site, START)
+    done = simulate_crawl(site, START)
     assert done.fetched[1:] == [f"http://x.test{link}" for link in ("/a;jsessionid=1", "/a", "/b")]
     assert done.details["http://x.test/a;jsessionid=2"] == (
         "session id: the page is http://x.test/a;jsessionid=1"
@@ -95,9 +95,9 @@ def farm(url: str) -> str:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("filtered", [False, True])
-def test_a_calendar_ends(strategy: Callable[[], Frontier], *, filtered: bool) -> None:
-    done = drive(
-        reader(calendar), START, frontier=strategy, limits=CrawlLimits(1000, 1000),
+def test_endless_calendar_is_a_trap(strategy: Callable[[], Frontier], *, filtered: bool) -> None:
+    done = simulate_crawl(
+        page_reader(calendar), START, frontier=strategy, limits=CrawlLimits(1000, 1000),
         facets=FacetDetector() if filtered else None,
     )  # fmt: skip
     assert len(done.fetched) <= 4 * MAX_SIMILAR_PAGES
@@ -109,8 +109,10 @@ def test_a_calendar_ends(strategy: Callable[[], Frontier], *, filtered: bool) ->
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_farm_of_soft_404s_ends(strategy: Callable[[], Frontier]) -> None:
-    done = drive(reader(farm), START, frontier=strategy, limits=CrawlLimits(1000, 1000))
+def test_endless_soft_404s_are_a_trap(strategy: Callable[[], Frontier]) -> None:
+    done = simulate_crawl(
+        page_reader(farm), START, frontier=strategy, limits=CrawlLimits(1000, 1000)
+    )
     assert len(done.rows) <= MAX_SIMILAR_PAGES
     assert len(done.fetched) <= 5 * MAX_SIMILAR_PAGES
     soft = [
@@ -123,7 +125,9 @@ def test_a_farm_of_soft_404s_ends(strategy: Callable[[], Frontier]) -> None:
 def test_links_beyond_the_limit_of_a_page_are_traps() -> None:
     count = 3 * MAX_LINKS_PER_PAGE
     links = tuple(f"http://x.test/{n}-x" for n in range(count))
-    done = drive({START: CrawlResult("page", "", links=links)}, START, limits=CrawlLimits(10, 10))
+    done = simulate_crawl(
+        {START: CrawlResult("page", "", links=links)}, START, limits=CrawlLimits(10, 10)
+    )
     assert len(done.receipt) == count + 1
     counts = Counter(done.receipt.values())
     assert counts["trap"] == count - MAX_LINKS_PER_PAGE
@@ -131,21 +135,21 @@ def test_links_beyond_the_limit_of_a_page_are_traps() -> None:
     assert done.details[links[-1]] == f"link {MAX_LINKS_PER_PAGE} and on of {START}"
 
 
-def test_a_long_list_of_like_pages_is_no_trap() -> None:
+def test_long_list_of_similar_pages_is_no_trap() -> None:
     def shelf(url: str) -> str:
         links = [f"{START}item/{n}" for n in range(300)] if url == START else [START]
         return document(f"Item {url}", links=links, text="Sold out.")
 
-    done = drive(reader(shelf), START, limits=CrawlLimits(1000, 10))
+    done = simulate_crawl(page_reader(shelf), START, limits=CrawlLimits(1000, 10))
     assert len(done.rows) == 301
     assert set(done.receipt.values()) == {"fetched"}
 
 
-def test_a_chain_of_pages_that_say_something_is_no_trap() -> None:
+def test_long_chain_of_different_pages_is_no_trap() -> None:
     def log(url: str) -> str:
         number = int(url.removeprefix(START) or 0)
         return document(f"Entry {number}", links=[f"{START}{number + 1}"])
 
-    done = drive(reader(log), START, limits=CrawlLimits(200, 1000))
+    done = simulate_crawl(page_reader(log), START, limits=CrawlLimits(200, 1000))
     assert len(done.rows) == 200
     assert set(done.receipt.values()) == {"fetched", "over_budget"}

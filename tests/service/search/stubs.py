@@ -1,4 +1,4 @@
-"""Search providers on loopback: each answers in its own real shape, and tells what it was asked.
+"""Stubs of search providers on loopback, with the replies of the real APIs and recorded requests.
 
 A stub holds a list of results and serves it page by page, as the provider's own paging has it; so
 a test of paging fails where the adapter misreads an offset.

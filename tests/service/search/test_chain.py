@@ -1,4 +1,4 @@
-"""The fallback chain over providers that are programmed, each its own way of failing."""
+"""The fallback chain, with scripted providers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def providers(**pages: list[list[str] | ProviderProblem]) -> dict[str, Programme
     return {name: Programmed(name, pages.get(name, [])) for name in "abcd"}
 
 
-def test_the_chain_begins_with_the_requested_engine_and_asks_nobody_twice() -> None:
+def test_chain_starts_with_requested_engine_without_repeats() -> None:
     assert provider_chain("engine_two", ENGINES) == [
         ChainLink("engine_two", "b"),
         ChainLink("engine_two", "c"),
@@ -66,7 +66,7 @@ def test_the_chain_begins_with_the_requested_engine_and_asks_nobody_twice() -> N
 
 
 @pytest.mark.parametrize("status", ["rate_limited", "blocked"])
-async def test_a_refusal_speaks_for_its_index(status: AttemptStatus) -> None:
+async def test_refusal_skips_providers_of_same_index(status: AttemptStatus) -> None:
     names = ("brave", "ddgs.brave", "ddgs.yahoo")
     known = {name: Programmed(name, [[name]]) for name in names}
     known["brave"] = Programmed("brave", [ProviderProblem(status, "no")])
@@ -84,7 +84,7 @@ async def test_a_refusal_speaks_for_its_index(status: AttemptStatus) -> None:
 
 
 @pytest.mark.parametrize("status", ["auth", "timeout", "error"])
-async def test_other_failures_speak_for_one_provider_alone(status: AttemptStatus) -> None:
+async def test_other_failures_do_not_skip_providers(status: AttemptStatus) -> None:
     known = {
         "brave": Programmed("brave", [ProviderProblem(status, "no")]),
         "ddgs.brave": Programmed("ddgs.brave", [["1"]]),
@@ -94,11 +94,11 @@ async def test_other_failures_speak_for_one_provider_alone(status: AttemptStatus
     assert outcome.accepted == links[1]
 
 
-def test_every_relative_is_a_provider() -> None:
+def test_all_indexes_belong_to_providers() -> None:
     assert set(INDEXES) <= set(APIS)
 
 
-async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
+async def test_third_provider_is_used_after_limit_and_empty() -> None:
     known = providers(a=[ProviderProblem("rate_limited", "429")], c=[["1", "2"]], d=[["3"]])
     outcome = await search_providers(
         provider_chain("engine_one", ENGINES), known, QUERY, ProviderBreakers()
@@ -114,14 +114,14 @@ async def test_the_first_limited_the_second_empty_the_third_answers() -> None:
     assert known["d"].asked == []
 
 
-async def test_the_preferred_path_is_no_fallback() -> None:
+async def test_first_provider_is_no_fallback() -> None:
     outcome = await search_providers(
         provider_chain("engine_one", ENGINES), providers(a=[["1"]]), QUERY, ProviderBreakers()
     )
     assert (outcome.accepted, outcome.fallback_used) == (ChainLink("engine_one", "a"), False)
 
 
-async def test_pages_are_asked_until_enough_unique_results_are_there() -> None:
+async def test_pages_are_requested_until_enough_unique_results() -> None:
     known = providers(a=[["1", "2"], ["2", "3"], ["4", "5", "6"], ["7"]])
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
@@ -130,7 +130,7 @@ async def test_pages_are_asked_until_enough_unique_results_are_there() -> None:
     assert known["a"].asked == [1, 2, 3]
 
 
-async def test_a_provider_that_repeats_itself_is_left() -> None:
+async def test_repeated_page_ends_paging() -> None:
     known = providers(a=[["1"], ["1"], ["1"]])
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
@@ -139,7 +139,7 @@ async def test_a_provider_that_repeats_itself_is_left() -> None:
     assert known["a"].asked == [1, 2]
 
 
-async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
+async def test_results_of_earlier_pages_are_kept_after_failure() -> None:
     known = providers(a=[["1", "2"], ProviderProblem("timeout", "slow")])
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
@@ -148,7 +148,7 @@ async def test_results_of_earlier_pages_stand_when_a_later_page_fails() -> None:
     assert outcome.attempts[0].status == "ok"
 
 
-async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
+async def test_all_empty_is_success_and_all_errors_is_failure() -> None:
     links = provider_chain("engine_one", ENGINES)
     empty = await search_providers(
         links, providers(a=[ProviderProblem("blocked", "403")]), QUERY, ProviderBreakers()
@@ -164,7 +164,7 @@ async def test_all_empty_is_an_answer_and_all_in_error_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("status", ["error", "timeout", "blocked", "auth", "rate_limited"])
-async def test_an_empty_local_index_does_not_hide_that_the_web_is_in_error(
+async def test_empty_local_index_does_not_hide_web_errors(
     status: AttemptStatus,
 ) -> None:
     links = provider_chain("engine_one", {"engine_one": ("a", "local"), "engine_two": ("b",)})
@@ -182,7 +182,7 @@ async def test_an_empty_local_index_does_not_hide_that_the_web_is_in_error(
     assert (await search_providers(links, known, QUERY, ProviderBreakers())).failure is None
 
 
-async def test_what_the_local_index_has_or_alone_can_say_is_an_answer() -> None:
+async def test_local_results_are_accepted() -> None:
     links = provider_chain("engine_one", {"engine_one": ("a", "local")})
     broken = Programmed("a", [ProviderProblem("error", "HTTP 500")])
     known = {"a": broken, "local": Programmed("local", [["mine"]])}
@@ -194,13 +194,13 @@ async def test_what_the_local_index_has_or_alone_can_say_is_an_answer() -> None:
     assert alone.failure is None
 
 
-async def test_nobody_to_ask_is_a_failure_that_says_where_to_look() -> None:
+async def test_no_usable_provider_is_a_failure_with_advice() -> None:
     outcome = await search_providers([], {}, QUERY, ProviderBreakers())
     assert outcome.failure is not None
     assert "webdata doctor" in outcome.failure
 
 
-async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
+async def test_rate_limited_provider_is_skipped_with_reason() -> None:
     links, clock, breakers = provider_chain("engine_one", ENGINES), Clock(), ProviderBreakers()
     known = providers(a=[ProviderProblem("rate_limited", "HTTP 429", retry_after_s=30)], b=[["1"]])
     await search_providers(links, known, QUERY, breakers, clock)
@@ -216,7 +216,7 @@ async def test_a_provider_rests_after_a_limit_and_the_chain_says_so() -> None:
     assert known["a"].asked == [1, 1]
 
 
-async def test_a_limit_after_good_pages_keeps_the_rows_and_rests_the_provider() -> None:
+async def test_limit_after_results_keeps_rows_and_opens_circuit() -> None:
     clock, breakers = Clock(), ProviderBreakers()
     known = providers(a=[["1"], ProviderProblem("blocked", "captcha")])
     outcome = await search_providers([ChainLink("engine_one", "a")], known, QUERY, breakers, clock)
@@ -224,7 +224,7 @@ async def test_a_limit_after_good_pages_keeps_the_rows_and_rests_the_provider() 
     assert breakers.state("a").circuit.remaining_s(clock.now) > 0
 
 
-async def test_the_last_page_is_the_last_request() -> None:
+async def test_no_request_follows_last_page() -> None:
     class Once(Programmed):
         async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
             return ResultPage((await super().fetch_page(query, number)).results, has_more=False)
@@ -236,7 +236,7 @@ async def test_the_last_page_is_the_last_request() -> None:
     assert (len(outcome.results), once.asked) == (1, [1])
 
 
-async def test_the_log_says_that_a_provider_rests_and_recovers(
+async def test_circuit_changes_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")

@@ -1,4 +1,4 @@
-"""The contract of a search provider: one suite, which each passes against its own real shape."""
+"""The contract suite of search providers, against stubs with the replies of the real APIs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ each = pytest.mark.parametrize("stub", NAMES, indirect=True)
 
 
 @each
-async def test_results_come_in_organic_order_with_their_own_addresses(bench: Bench) -> None:
+async def test_results_are_in_organic_order_with_own_urls(bench: Bench) -> None:
     bench.stub.served = results(7)
     outcome = await bench.search()
     [attempt] = outcome.attempts
@@ -118,7 +118,7 @@ def address(bench: Bench, result: Any) -> str:
 
 
 @each
-async def test_as_many_as_wanted_over_as_many_pages_as_it_takes(bench: Bench) -> None:
+async def test_pages_are_requested_until_there_are_enough_results(bench: Bench) -> None:
     bench.stub.served = results(120)
     for wanted in (1, 10, 50):
         outcome = await bench.search(replace(QUERY, num_results=wanted))
@@ -130,7 +130,7 @@ async def test_as_many_as_wanted_over_as_many_pages_as_it_takes(bench: Bench) ->
 
 
 @each
-async def test_a_provider_that_has_fewer_gives_them_all_and_ends(bench: Bench) -> None:
+async def test_provider_with_few_results_returns_all(bench: Bench) -> None:
     bench.stub.served = results(23)
     outcome = await bench.search(replace(QUERY, num_results=50))
     assert len(outcome.results) == min(23, MOST.get(bench.stub.name, 23))
@@ -138,12 +138,12 @@ async def test_a_provider_that_has_fewer_gives_them_all_and_ends(bench: Bench) -
 
 
 @each
-async def test_nothing_found_is_empty(bench: Bench) -> None:
+async def test_no_results_is_status_empty(bench: Bench) -> None:
     assert await bench.status() == ("empty", "")
 
 
 @each
-async def test_the_query_arrives_as_it_is(bench: Bench) -> None:
+async def test_query_text_is_sent_unchanged(bench: Bench) -> None:
     text = 'naïve "a & b" 100% +x 日本'
     bench.stub.served = results(3)
     await bench.search(replace(QUERY, text=text))
@@ -158,7 +158,7 @@ STATUSES = {429: "rate_limited", 500: "error", 502: "error", 504: "timeout", 404
 
 
 @each
-async def test_statuses(bench: Bench) -> None:
+async def test_http_statuses(bench: Bench) -> None:
     for status, expected in STATUSES.items():
         bench.stub.other = partial(_answered, status=status, text=f"sorry {KEY}")
         bench.breakers = ProviderBreakers()
@@ -166,7 +166,7 @@ async def test_statuses(bench: Bench) -> None:
 
 
 @each
-async def test_retry_after_is_obeyed(bench: Bench) -> None:
+async def test_retry_after_opens_circuit(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(status=429, headers={"Retry-After": "7"})
     assert (await bench.status())[0] == "rate_limited"
     assert 5 < bench.breakers.state(bench.provider.identity).circuit.remaining_s(loop_time()) <= 7
@@ -180,13 +180,13 @@ def loop_time() -> float:
 
 
 @each
-async def test_a_refused_key_or_visitor(bench: Bench) -> None:
+async def test_forbidden_status(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(status=401, text=f"bad key {KEY}")
     assert (await bench.status())[0] == "auth"
 
 
 @each
-async def test_a_redirect_is_not_followed_with_the_key(bench: Bench, other: Site) -> None:
+async def test_redirect_is_not_followed(bench: Bench, other: Site) -> None:
     bench.stub.other = lambda _asked: web.Response(status=302, headers={"Location": other.url})
     assert (await bench.status())[0] == "error"
     assert other.requests == ()
@@ -199,14 +199,14 @@ def other() -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("stub", JSON, indirect=True)
-async def test_a_captcha_page_instead_of_json_is_a_block(bench: Bench) -> None:
+async def test_html_instead_of_json_is_blocked(bench: Bench) -> None:
     page = "<html><title>Just a moment...</title></html>"
     bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
     assert (await bench.status())[0] == "blocked"
 
 
 @pytest.mark.parametrize("stub", JSON, indirect=True)
-async def test_json_that_is_broken_or_of_another_shape_is_an_error(bench: Bench) -> None:
+async def test_invalid_json_is_an_error(bench: Bench) -> None:
     for body in ('{"results": [', "", "[]", "null", '{"other": 1}', '"text"', "7"):
         bench.breakers = ProviderBreakers()
         bench.stub.other = partial(_answered, text=body, content_type="application/json")
@@ -215,7 +215,7 @@ async def test_json_that_is_broken_or_of_another_shape_is_an_error(bench: Bench)
 
 
 @pytest.mark.parametrize("stub", JSON, indirect=True)
-async def test_an_answer_that_is_cut_off_is_an_error(bench: Bench) -> None:
+async def test_truncated_reply_is_an_error(bench: Bench) -> None:
     async def cut(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
         await response.prepare(request)
@@ -230,14 +230,14 @@ async def test_an_answer_that_is_cut_off_is_an_error(bench: Bench) -> None:
 
 
 @each
-async def test_an_answer_that_is_too_large_is_an_error(bench: Bench) -> None:
+async def test_oversized_reply_is_an_error(bench: Bench) -> None:
     body = b" " * (http_provider.LIMITS.wire_bytes + 1)
     bench.stub.other = lambda _asked: web.Response(body=body, content_type="application/json")
     assert await bench.status() == ("error", "the answer is too large")
 
 
 @each
-async def test_a_slow_provider_is_a_timeout(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_provider_is_a_timeout(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_provider, "REQUEST_TIMEOUT_S", 0.2)
 
     async def slow(_request: web.BaseRequest) -> web.StreamResponse:
@@ -249,14 +249,14 @@ async def test_a_slow_provider_is_a_timeout(bench: Bench, monkeypatch: pytest.Mo
 
 
 @each
-async def test_one_that_is_not_there_is_an_error(bench: Bench, site: Site) -> None:
+async def test_unreachable_provider_is_an_error(bench: Bench, site: Site) -> None:
     site.close()
     status, detail = await bench.status()
     assert (status, KEY in detail) == ("error", False)
 
 
 @each
-async def test_a_cancelled_search_leaves_nothing_behind(bench: Bench) -> None:
+async def test_cancelled_search_releases_resources(bench: Bench) -> None:
     loop, started = asyncio.get_running_loop(), asyncio.Event()
 
     async def slow(_request: web.BaseRequest) -> web.StreamResponse:
@@ -274,7 +274,7 @@ async def test_a_cancelled_search_leaves_nothing_behind(bench: Bench) -> None:
 
 
 @each
-async def test_rows_without_an_address_and_unknown_fields_do_no_harm(bench: Bench) -> None:
+async def test_rows_without_url_are_skipped(bench: Bench) -> None:
     good = results(2)
     bench.stub.served = [good[0], replace(good[1], url="", title=""), *results(2, first=5)]
     if bench.stub.name == "mediawiki":
@@ -325,7 +325,7 @@ COOKIES = {
 
 
 @each
-async def test_options_are_mapped_as_each_one_documents_them(bench: Bench) -> None:
+async def test_options_are_mapped_to_documented_parameters(bench: Bench) -> None:
     bench.stub.served = results(30)
     await bench.search(replace(QUERY, language="de", country="at", safe_search=True))
     wishes = WISHES[bench.stub.name]
@@ -335,7 +335,7 @@ async def test_options_are_mapped_as_each_one_documents_them(bench: Bench) -> No
 
 
 @each
-async def test_without_wishes_no_country_is_sent(bench: Bench) -> None:
+async def test_no_country_is_sent_by_default(bench: Bench) -> None:
     bench.stub.served = results(3)
     await bench.search()
     quiet = {"gl", "userLocation", "rb", "rbb"} | ({"country"} - _own_word(bench))
@@ -361,7 +361,7 @@ def _own_word(bench: Bench) -> set[str]:
         ("is", "is", "is", "ALL"),
     ],
 )
-async def test_brave_has_codes_of_its_own(
+async def test_brave_language_codes(
     bench: Bench, language: str, country: str, lang: str, where: str
 ) -> None:
     await bench.search(replace(QUERY, language=language, country=country))
@@ -369,7 +369,7 @@ async def test_brave_has_codes_of_its_own(
 
 
 @pytest.mark.parametrize("stub", ["brave"], indirect=True)
-async def test_brave_takes_no_long_query_and_is_not_asked(bench: Bench) -> None:
+async def test_brave_refuses_long_queries_without_request(bench: Bench) -> None:
     for text in ("x" * 401, "x " * 51):
         status, detail = await bench.status(replace(QUERY, text=text))
         assert (status, "400 characters" in detail) == ("error", True)
@@ -377,7 +377,7 @@ async def test_brave_takes_no_long_query_and_is_not_asked(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("stub", ["brave"], indirect=True)
-async def test_brave_names_the_end_of_its_limit(bench: Bench) -> None:
+async def test_brave_rate_limit_headers(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(
         status=429,
         headers={
@@ -392,7 +392,7 @@ async def test_brave_names_the_end_of_its_limit(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("stub", ["brave", "serper", "tavily", "exa", "mojeek"], indirect=True)
-async def test_a_wrong_key_is_told_as_that(bench: Bench, site: Site) -> None:
+async def test_wrong_key_is_status_auth(bench: Bench, site: Site) -> None:
     access = Access(url=site.at(bench.stub.path), key="wrong")
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
         choice = SearchSettings({}, {bench.stub.name: access})
@@ -406,7 +406,7 @@ async def test_a_wrong_key_is_told_as_that(bench: Bench, site: Site) -> None:
 
 
 @pytest.mark.parametrize("stub", ["mojeek"], indirect=True)
-async def test_mojeek_tells_of_limits_in_a_good_answer(bench: Bench) -> None:
+async def test_mojeek_limit_in_reply_with_status_200(bench: Bench) -> None:
     told = {"response": {"status": "ERROR: Daily Limit Reached"}}
     bench.stub.other = lambda _asked: web.json_response(told)
     assert (await bench.status())[0] == "rate_limited"
@@ -414,26 +414,26 @@ async def test_mojeek_tells_of_limits_in_a_good_answer(bench: Bench) -> None:
 
 @pytest.mark.parametrize("stub", ["tavily"], indirect=True)
 @pytest.mark.parametrize("status", [432, 433])
-async def test_tavily_has_statuses_of_its_own_for_limits(bench: Bench, status: int) -> None:
+async def test_tavily_limit_statuses(bench: Bench, status: int) -> None:
     bench.stub.other = lambda _asked: web.json_response({"detail": {}}, status=status)
     assert (await bench.status())[0] == "rate_limited"
 
 
 @pytest.mark.parametrize("stub", ["marginalia"], indirect=True)
-async def test_marginalia_says_503_when_the_shared_key_is_used_up(bench: Bench) -> None:
+async def test_marginalia_exhausted_key(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(status=503)
     assert (await bench.status())[0] == "rate_limited"
 
 
 @pytest.mark.parametrize("stub", ["mediawiki"], indirect=True)
-async def test_a_wiki_that_lags_asks_for_patience(bench: Bench) -> None:
+async def test_mediawiki_maxlag_is_rate_limited(bench: Bench) -> None:
     told = {"error": {"code": "maxlag", "info": "Waiting for a database server"}}
     bench.stub.other = lambda _asked: web.json_response(told, headers={"Retry-After": "5"})
     assert (await bench.status())[0] == "rate_limited"
 
 
 @pytest.mark.parametrize("stub", ["mediawiki"], indirect=True)
-async def test_a_wiki_is_asked_in_the_language_of_the_query(bench: Bench, site: Site) -> None:
+async def test_mediawiki_host_follows_language(bench: Bench, site: Site) -> None:
     access = Access(url=site.at("/w/api.php?x={language}"))
     async with Fetcher(EgressPolicy("local"), user_agent="t") as fetcher:
         link = ChainLink("engine_one", "mediawiki")
@@ -457,7 +457,7 @@ async def test_a_wiki_is_asked_in_the_language_of_the_query(bench: Bench, site: 
         ([], "empty"),
     ],
 )
-async def test_searxng_without_results_says_what_its_engines_say(
+async def test_searxng_reports_problem_of_its_engines(
     bench: Bench, reasons: list[list[str]], status: str
 ) -> None:
     told = {"query": "q", "results": [], "unresponsive_engines": reasons}
@@ -466,7 +466,7 @@ async def test_searxng_without_results_says_what_its_engines_say(
 
 
 @pytest.mark.parametrize("stub", ["searxng"], indirect=True)
-async def test_searxng_without_json_says_what_to_switch_on(bench: Bench) -> None:
+async def test_searxng_without_json_explains_setting(bench: Bench) -> None:
     bench.stub.other = lambda _asked: web.Response(status=403)
     status, detail = await bench.status()
     assert (status, "search.formats" in detail) == ("blocked", True)
@@ -474,9 +474,7 @@ async def test_searxng_without_json_says_what_to_switch_on(bench: Bench) -> None
 
 @pytest.mark.parametrize("stub", SCRAPED, indirect=True)
 @pytest.mark.parametrize(("code", "status"), [(202, "rate_limited"), (403, "rate_limited")])
-async def test_pages_for_people_say_in_their_own_way_that_it_is_too_much(
-    bench: Bench, code: int, status: str
-) -> None:
+async def test_ddgs_rate_limit_statuses(bench: Bench, code: int, status: str) -> None:
     bench.stub.other = lambda _asked: web.Response(
         status=code, text="<html>", content_type="text/html"
     )
@@ -484,13 +482,13 @@ async def test_pages_for_people_say_in_their_own_way_that_it_is_too_much(
 
 
 @pytest.mark.parametrize("stub", SCRAPED, indirect=True)
-async def test_a_captcha_on_a_page_for_people_is_a_block(bench: Bench) -> None:
+async def test_ddgs_captcha_is_blocked(bench: Bench) -> None:
     page = '<div class="anomaly-modal__title">Select all squares</div>'
     bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
     assert await bench.status() == ("blocked", "it asks for a captcha")
 
 
-async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Site) -> None:
+async def test_team_reaches_private_instance_but_not_metadata_address(site: Site) -> None:
     """Private addresses are the operator's to name; requests stay where they may go."""
     stub = stubs()["searxng"]
     stub.served = results(1)
@@ -510,7 +508,7 @@ async def test_a_team_reaches_its_own_instance_but_no_metadata_address(site: Sit
 
 
 @pytest.mark.parametrize("stub", ["searxng"], indirect=True)
-async def test_an_instance_nearby_is_asked_without_the_proxy(stub: Stub, site: Site) -> None:
+async def test_nearby_instance_is_used_without_proxy(stub: Stub, site: Site) -> None:
     policy, link = EgressPolicy("local"), ChainLink("engine_one", "searxng")
     stub.served = results(1)
     chosen = SearchSettings({}, {"searxng": Access(url=stub.on(site))})
@@ -526,7 +524,7 @@ async def test_an_instance_nearby_is_asked_without_the_proxy(stub: Stub, site: S
             assert outcome.attempts[0].status == status
 
 
-def test_what_is_near_is_told_from_the_address_as_written() -> None:
+def test_nearby_hosts_are_recognized_without_lookup() -> None:
     near = ["localhost", "LOCALHOST.", "127.0.0.1", "::1", "::ffff:10.0.0.1", "fd00::1"]
     near += ["172.16.3.4", "192.168.0.4", "searxng", "search.lan", "box.local"]
     far = ["", "example.com", "8.8.8.8", "172.32.0.1", "2606:4700::1", "local.example.com"]

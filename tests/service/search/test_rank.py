@@ -37,11 +37,11 @@ def found(url: str) -> SearchResult:
         ("http://sub.x.test/a", "http://x.test/a", False),
     ],
 )
-def test_what_makes_two_urls_one_result(one: str, other: str, same: bool) -> None:
+def test_result_keys_of_equal_urls(one: str, other: str, same: bool) -> None:
     assert (result_key(one) == result_key(other)) is same
 
 
-def test_ranking_keeps_the_first_of_each_in_order_and_stops_when_full() -> None:
+def test_ranking_removes_duplicates_and_stops_when_full() -> None:
     ranking = Ranking(3)
     assert ranking.add([found("http://x/a"), found("http://x/a/"), found("http://x/b")]) == 2
     assert not ranking.is_full
@@ -73,13 +73,11 @@ def test_ranking_keeps_the_first_of_each_in_order_and_stops_when_full() -> None:
         ("", None),
     ],
 )  # fmt: skip
-def test_a_link_is_where_it_leads_and_an_advertisement_is_no_result(
-    link: str, leads_to: str | None
-) -> None:
+def test_redirect_links_are_unwrapped(link: str, leads_to: str | None) -> None:
     assert organic_url(link) == leads_to
 
 
-def test_advertisements_and_redirectors_take_no_rank() -> None:
+def test_advertisements_have_no_rank() -> None:
     ranking = Ranking(10)
     ranking.add(
         [
@@ -97,7 +95,7 @@ NOISE = st.sampled_from(["utm_source=x", "gclid=1", "fbclid=2", "_gl=3", "srslti
 
 
 @given(path=PARTS, name=PARTS, value=PARTS, noise=st.lists(NOISE, max_size=3), data=st.data())
-def test_what_does_not_change_a_page_does_not_change_its_key(
+def test_irrelevant_url_parts_do_not_change_key(
     path: str, name: str, value: str, noise: list[str], data: st.DataObject
 ) -> None:
     own = urlencode({name: value})
@@ -108,7 +106,7 @@ def test_what_does_not_change_a_page_does_not_change_its_key(
 
 
 @given(path=PARTS, value=PARTS)
-def test_redirectors_give_back_what_they_wrapped(path: str, value: str) -> None:
+def test_unwrapped_target_equals_wrapped_url(path: str, value: str) -> None:
     url = canonical_url(f"https://x.test/{quote(path)}?{urlencode({'q': value})}")
     packed = base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
     for wrapped in (

@@ -39,7 +39,7 @@ class UrlDiscovery:
     scope
         The bounds of the crawl.
     frontier
-        The queue that the candidates go to; only asked, never changed.
+        The queue that the candidates go to; read, but never changed.
     key_of
         Returns the key of a URL: spellings with equal keys are one URL.
     max_depth

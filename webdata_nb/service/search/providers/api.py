@@ -28,7 +28,7 @@ _TAGS: Final = re.compile(r"<[^<>]{0,500}>")
 
 
 @dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ProviderRequest:
     """One request to a provider.
 
     `host_from_query` means that the host depends on the query, such as the language of a wiki. A
@@ -43,7 +43,7 @@ class ApiRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiReply:
+class ProviderReply:
     """One reply; header names are in lower case."""
 
     status: int
@@ -62,19 +62,21 @@ class SearchApi(Protocol):
     needs_key: bool
     rate_limit: RateLimitPolicy
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+    def build_request(
+        self, query: SearchQuery, number: int, access: Access
+    ) -> ProviderRequest | None:
         """Return the request for page `number`; None where the provider has no such page.
 
         Raises `QueryRefused` for a query that the provider does not support.
         """
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Parse a successful reply. Raises `ProviderProblem`."""
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Return the problem that a reply reports; None leaves it to `status_problem`."""
 
-    def parse_interval_s(self, reply: ApiReply) -> float | None:
+    def parse_interval_s(self, reply: ProviderReply) -> float | None:
         """Return the seconds between two requests, where the reply states a rate limit."""
 
 
@@ -84,12 +86,12 @@ class SearchApiDefaults:
     needs_key = False
     rate_limit = RateLimitPolicy()
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Return None: the HTTP status says it all."""
         _ = reply
         return None
 
-    def parse_interval_s(self, reply: ApiReply) -> float | None:
+    def parse_interval_s(self, reply: ProviderReply) -> float | None:
         """Return None: replies state no rate limit."""
         _ = reply
         return None
@@ -103,11 +105,11 @@ def with_parameters(url: str, **parameters: str | int | None) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
 
 
-def json_request(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> ApiRequest:
+def json_request(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> ProviderRequest:
     """Return a POST request with a JSON body, without the values that are None."""
     content = {name: value for name, value in body.items() if value is not None}
     headers = {**headers, "Content-Type": "application/json"}
-    return ApiRequest(url, "POST", headers, orjson.dumps(content))
+    return ProviderRequest(url, "POST", headers, orjson.dumps(content))
 
 
 def api_key(access: Access) -> str:
@@ -115,7 +117,7 @@ def api_key(access: Access) -> str:
     return access.key or ""
 
 
-def parse_json(reply: ApiReply) -> Any:
+def parse_json(reply: ProviderReply) -> Any:
     """Parse a JSON reply. Raises `ProviderProblem` for any other content."""
     try:
         return orjson.loads(reply.body)
@@ -183,7 +185,7 @@ _QUERY_REFUSED_STATUSES: Final = frozenset({400, 413, 414, 422, 431})
 
 
 def status_problem(
-    reply: ApiReply, *, needs_key: bool, retry_after_s: float | None
+    reply: ProviderReply, *, needs_key: bool, retry_after_s: float | None
 ) -> ProviderProblem | None:
     """Return the problem that an HTTP status means, None for 200."""
     if reply.status == HTTPStatus.OK:

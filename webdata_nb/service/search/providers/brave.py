@@ -8,8 +8,8 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     api_key,
     member,
@@ -59,7 +59,9 @@ class Brave(SearchApiDefaults):
     # Until a reply names the rate of the plan.
     rate_limit = RateLimitPolicy(interval_s=1.0)
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+    def build_request(
+        self, query: SearchQuery, number: int, access: Access
+    ) -> ProviderRequest | None:
         """Build a GET request; `offset` counts pages, not results."""
         if number - 1 > MAX_OFFSET:
             return None
@@ -82,9 +84,9 @@ class Brave(SearchApiDefaults):
             result_filter="web",
             text_decorations="false",
         )
-        return ApiRequest(address, headers={"X-Subscription-Token": api_key(access)})
+        return ProviderRequest(address, headers={"X-Subscription-Token": api_key(access)})
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the web results; a reply without results has no member `web`."""
         _ = query
         data = parse_json(reply)
@@ -97,7 +99,7 @@ class Brave(SearchApiDefaults):
         more = member(data, "query", "more_results_available") is not False
         return ResultPage(results, has_more=more and number - 1 < MAX_OFFSET)
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize a wrong key (422), and an exhausted plan by its headers."""
         if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and b"SUBSCRIPTION_TOKEN" in reply.body:
             return ProviderProblem("auth", "HTTP 422: the key is not accepted")
@@ -112,13 +114,13 @@ class Brave(SearchApiDefaults):
             "rate_limited", "HTTP 429", retry_after_s=max(exhausted) if exhausted else None
         )
 
-    def parse_interval_s(self, reply: ApiReply) -> float | None:
+    def parse_interval_s(self, reply: ProviderReply) -> float | None:
         """Read the rate limit of the plan; the first of the list is per second."""
         limits = _numbers(reply, "x-ratelimit-limit")
         return 1 / limits[0] if limits and limits[0] > 0 else None
 
 
-def _numbers(reply: ApiReply, name: str) -> list[float]:
+def _numbers(reply: ProviderReply, name: str) -> list[float]:
     """Read a header with one number for each time window, the shortest first."""
     try:
         return [float(part) for part in reply.headers.get(name, "").split(",") if part.strip()]

@@ -21,8 +21,8 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     plain_text,
     with_parameters,
@@ -70,17 +70,19 @@ class DdgsApi(SearchApiDefaults):
         self.url = ""
         self.rate_limit = _RATE_LIMIT
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+    def build_request(
+        self, query: SearchQuery, number: int, access: Access
+    ) -> ProviderRequest | None:
         """Return nothing: `DdgsProvider` uses the library instead."""
         _ = query, number, access
         return None
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Return nothing: `DdgsProvider` uses the library instead."""
         _ = query, number, reply
         return NO_RESULTS
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize rate limits (403) and captchas."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem("rate_limited", "HTTP 403: it takes us for too busy a visitor")
@@ -119,7 +121,7 @@ class DdgsProvider:
 class _ClientAdapter:
     """Replaces the library's HTTP client. It runs on a thread, `send` on the event loop."""
 
-    def __init__(self, send: Callable[[ApiRequest], Any], url: str | None) -> None:
+    def __init__(self, send: Callable[[ProviderRequest], Any], url: str | None) -> None:
         self._send, self._url = send, url
         self._loop = asyncio.get_running_loop()
         self._cookies: dict[str, str] = {}
@@ -151,10 +153,10 @@ class _ClientAdapter:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = urlencode(data).encode()
         future = asyncio.run_coroutine_threadsafe(
-            self._send(ApiRequest(address, method, headers, body)), self._loop
+            self._send(ProviderRequest(address, method, headers, body)), self._loop
         )
         self._futures.append(future)
-        reply: ApiReply = future.result()
+        reply: ProviderReply = future.result()
         return SimpleNamespace(status_code=reply.status, text=reply.body.decode("utf-8", "replace"))
 
     def close(self) -> None:

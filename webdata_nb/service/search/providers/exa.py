@@ -6,8 +6,8 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     api_key,
     json_request,
@@ -28,7 +28,9 @@ class Exa(SearchApiDefaults):
     url = "https://api.exa.ai/search"
     needs_key = True
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+    def build_request(
+        self, query: SearchQuery, number: int, access: Access
+    ) -> ProviderRequest | None:
         """Build a POST request for the only page."""
         if number > 1:
             return None
@@ -41,7 +43,7 @@ class Exa(SearchApiDefaults):
         }
         return json_request(access.url or self.url, body, {"x-api-key": api_key(access)})
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the member `results`."""
         _ = query, number
         items = member(parse_json(reply), "results")

@@ -17,7 +17,12 @@ from webdata_nb.pacing.rate_limit import StartSchedule
 from webdata_nb.pacing.retry_after import parse_retry_after
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
-from webdata_nb.service.search.providers.api import ApiReply, ApiRequest, SearchApi, status_problem
+from webdata_nb.service.search.providers.api import (
+    ProviderReply,
+    ProviderRequest,
+    SearchApi,
+    status_problem,
+)
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
@@ -131,7 +136,7 @@ class HttpProvider:
             return NO_RESULTS
         return self._api.parse_page(query, number, await self.send(request))
 
-    async def send(self, request: ApiRequest) -> ApiReply:
+    async def send(self, request: ProviderRequest) -> ProviderReply:
         """Send one request in its turn. Raises `ProviderProblem` for an error reply."""
         await self._queue.wait_for_start()
         async with self._queue.slot():
@@ -151,7 +156,7 @@ class HttpProvider:
             problem.retry_after_s = retry_after_s
         raise problem
 
-    async def _fetch(self, request: ApiRequest) -> FetchedResponse:
+    async def _fetch(self, request: ProviderRequest) -> FetchedResponse:
         fetch_request = FetchRequest(
             request.url,
             headers=request.headers,
@@ -174,8 +179,8 @@ class HttpProvider:
             raise ProviderProblem(status, message) from None
 
 
-def _to_reply(response: FetchedResponse) -> ApiReply:
+def _to_reply(response: FetchedResponse) -> ProviderReply:
     headers: dict[str, str] = {}
     for name, value in response.headers:
         headers.setdefault(name, value)
-    return ApiReply(response.status, headers, response.body)
+    return ProviderReply(response.status, headers, response.body)

@@ -8,8 +8,8 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     api_key,
     member,
@@ -30,7 +30,7 @@ class Marginalia(SearchApiDefaults):
     url = "https://api2.marginalia-search.com/search"
     rate_limit = RateLimitPolicy(max_concurrent=1)
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request."""
         address = with_parameters(
             access.url or self.url,
@@ -39,9 +39,9 @@ class Marginalia(SearchApiDefaults):
             page=number,
             nsfw=1 if query.safe_search else 0,
         )
-        return ApiRequest(address, headers={"API-Key": api_key(access) or PUBLIC_KEY})
+        return ProviderRequest(address, headers={"API-Key": api_key(access) or PUBLIC_KEY})
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the member `results`."""
         _ = query
         data = parse_json(reply)
@@ -51,7 +51,7 @@ class Marginalia(SearchApiDefaults):
         pages = member(data, "pages")
         return ResultPage(results, has_more=not isinstance(pages, int) or number < pages)
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize an exhausted key (503) and a refused one (403)."""
         if reply.status == HTTPStatus.SERVICE_UNAVAILABLE:
             return ProviderProblem("rate_limited", "HTTP 503: the key's limit is reached")

@@ -8,8 +8,8 @@ from urllib.parse import quote
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.rate_limit import RateLimitPolicy
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     member,
     parse_json,
@@ -42,11 +42,11 @@ class Mediawiki(SearchApiDefaults):
     url = "https://{language}.wikipedia.org/w/api.php"
     rate_limit = RateLimitPolicy(max_concurrent=1)
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request; `siteinfo` adds the URL format of the wiki's pages to the reply."""
         size = _size(query)
         url = access.url or self.url
-        return ApiRequest(
+        return ProviderRequest(
             with_parameters(
                 # The contract allows only letters, so the language is safe in a host name.
                 url.replace("{language}", query.language_code),
@@ -65,7 +65,7 @@ class Mediawiki(SearchApiDefaults):
             host_from_query="{language}" in url,
         )
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the member `query`, and turn titles into URLs."""
         _ = query, number
         data = parse_json(reply)

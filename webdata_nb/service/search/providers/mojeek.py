@@ -6,8 +6,8 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     api_key,
     member,
@@ -35,9 +35,9 @@ class Mojeek(SearchApiDefaults):
     url = "https://www.mojeek.com/search"
     needs_key = True
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request; the key is a parameter of the URL."""
-        return ApiRequest(
+        return ProviderRequest(
             with_parameters(
                 access.url or self.url,
                 api_key=api_key(access),
@@ -53,7 +53,7 @@ class Mojeek(SearchApiDefaults):
             )
         )
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the member `response`. Raises `ProviderProblem` for a status other than OK."""
         _ = query
         data = member(parse_json(reply), "response")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     parse_json,
     parse_results,
@@ -35,11 +35,11 @@ class Searxng(SearchApiDefaults):
     name = "searxng"
     url = ""
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request; there are no parameters for count and country."""
         base = (access.url or "").rstrip("/")
         address = base if base.endswith("/search") else f"{base}/search"
-        return ApiRequest(
+        return ProviderRequest(
             with_parameters(
                 address,
                 q=query.text,
@@ -51,7 +51,7 @@ class Searxng(SearchApiDefaults):
             )
         )
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the results. Raises `ProviderProblem` where its engines failed instead."""
         _ = query, number
         data = parse_json(reply)
@@ -61,7 +61,7 @@ class Searxng(SearchApiDefaults):
             raise problem
         return ResultPage(results)
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Explain status 403: the JSON format is disabled."""
         if reply.status == HTTPStatus.FORBIDDEN:
             return ProviderProblem(

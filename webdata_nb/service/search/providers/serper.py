@@ -7,8 +7,8 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     api_key,
     json_request,
@@ -29,7 +29,7 @@ class Serper(SearchApiDefaults):
     url = "https://google.serper.dev/search"
     needs_key = True
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest:
+    def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a POST request."""
         body = {
             "q": query.text,
@@ -40,13 +40,13 @@ class Serper(SearchApiDefaults):
         }
         return json_request(access.url or self.url, body, {"X-API-KEY": api_key(access)})
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize an exhausted plan, which has status 400."""
         if reply.status == HTTPStatus.BAD_REQUEST and b"credits" in reply.body.lower():
             return ProviderProblem("rate_limited", "HTTP 400: the plan is used up")
         return None
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the organic results; advertisements and boxes are separate lists."""
         _ = query, number
         return ResultPage(

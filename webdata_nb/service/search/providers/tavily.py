@@ -6,8 +6,8 @@ from typing import Final
 
 from webdata_nb.contract.local import Access
 from webdata_nb.service.search.providers.api import (
-    ApiReply,
-    ApiRequest,
+    ProviderReply,
+    ProviderRequest,
     SearchApiDefaults,
     api_key,
     json_request,
@@ -57,7 +57,9 @@ class Tavily(SearchApiDefaults):
     url = "https://api.tavily.com/search"
     needs_key = True
 
-    def build_request(self, query: SearchQuery, number: int, access: Access) -> ApiRequest | None:
+    def build_request(
+        self, query: SearchQuery, number: int, access: Access
+    ) -> ProviderRequest | None:
         """Build a POST request for the only page."""
         if number > 1:
             return None
@@ -72,7 +74,7 @@ class Tavily(SearchApiDefaults):
             access.url or self.url, body, {"Authorization": f"Bearer {api_key(access)}"}
         )
 
-    def parse_page(self, query: SearchQuery, number: int, reply: ApiReply) -> ResultPage:
+    def parse_page(self, query: SearchQuery, number: int, reply: ProviderReply) -> ResultPage:
         """Read the member `results`."""
         _ = query, number
         items = member(parse_json(reply), "results")
@@ -80,7 +82,7 @@ class Tavily(SearchApiDefaults):
             parse_results(items, url="url", title="title", snippet="content"), has_more=False
         )
 
-    def parse_problem(self, reply: ApiReply) -> ProviderProblem | None:
+    def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize the limits of the plan (432) and of pay-as-you-go (433)."""
         if reply.status in _PLAN_LIMITS:
             return ProviderProblem("rate_limited", f"HTTP {reply.status}: the plan is used up")

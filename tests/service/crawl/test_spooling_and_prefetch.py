@@ -1,4 +1,4 @@
-"""Workers fetch on while pages are read and stored, and a kill makes none fetch them again."""
+"""Workers spool pages and fetch on; spooled pages are not fetched again after a kill."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from webdata_nb.service.work.job_context import LeasedJob
 PAGES = [f"/p{n}" for n in range(6)]
 
 
-class Readers:
-    """Page work that begins with the start page, and goes on when it is let go."""
+class BlockingScraper:
+    """A scraper that blocks after the start page until `go_on` is set."""
 
     def __init__(self) -> None:
         self.go_on, self.waiting, self.peak, self.bodies = asyncio.Event(), 0, 0, 0
@@ -51,8 +51,8 @@ class Readers:
         return scrape(source, options, outlinks=outlinks)
 
 
-class House:
-    """A data directory in which one crawl is attempted again and again."""
+class CrawlAttempts:
+    """A data directory in which one crawl is attempted several times."""
 
     def __init__(self, data: Path, site: Site, **options: Any) -> None:
         self.spool_dir, self._data = data / "spool", data
@@ -70,17 +70,17 @@ class House:
     @asynccontextmanager
     async def attempt(
         self, *, max_bytes: int = 10**6
-    ) -> AsyncIterator[tuple[Readers, asyncio.Task[object]]]:
-        """Run the crawl as far as the block lets it; what is left then is what a kill leaves."""
-        readers, spool = Readers(), SpoolDirectory(self.spool_dir, max_bytes=max_bytes)
-        ways = EgressRoutes(EgressPolicy("local"), "test", HostThrottle(), readers)
+    ) -> AsyncIterator[tuple[BlockingScraper, asyncio.Task[object]]]:
+        """Run the crawl until the block ends, which leaves the files that a kill leaves."""
+        scraper, spool = BlockingScraper(), SpoolDirectory(self.spool_dir, max_bytes=max_bytes)
+        ways = EgressRoutes(EgressPolicy("local"), "test", HostThrottle(), scraper)
         async with SqliteStore(self._data / "jobs.sqlite") as store, ways:
             context = await self._context(store)
             way = await ways.route_for({})
             with suppress(asyncio.CancelledError), spool.open(context.job.id) as files:
                 tools = crawl.CrawlResources(way.visitor, way.polite, way.robots, "test", files)
                 task = asyncio.create_task(crawl.run(context, self.request, tools))
-                yield readers, task
+                yield scraper, task
                 if not task.done():
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
@@ -105,85 +105,79 @@ def site() -> Iterator[Site]:
         yield served
 
 
-async def until_waiting(readers: Readers, count: int) -> None:
+async def wait_for_pages(scraper: BlockingScraper, count: int) -> None:
     async with asyncio.timeout(60):
-        while readers.waiting < count:  # noqa: ASYNC110 - page work is what is watched
+        while scraper.waiting < count:  # noqa: ASYNC110 - page work is what is watched
             await asyncio.sleep(0.01)
 
 
-async def test_one_worker_fetches_page_after_page_while_none_is_read(
-    tmp_path: Path, site: Site
-) -> None:
-    house = House(tmp_path, site, concurrency=1)
-    async with house.attempt() as (readers, task):
-        await until_waiting(readers, len(PAGES))
-        assert len(house.files()) == len(PAGES)
-        assert readers.bodies == 0
-        readers.go_on.set()
+async def test_worker_fetches_next_pages_before_scraping_ends(tmp_path: Path, site: Site) -> None:
+    attempts = CrawlAttempts(tmp_path, site, concurrency=1)
+    async with attempts.attempt() as (scraper, task):
+        await wait_for_pages(scraper, len(PAGES))
+        assert len(attempts.files()) == len(PAGES)
+        assert scraper.bodies == 0
+        scraper.go_on.set()
         await task
     assert site.peak == 1
-    assert [row["url"] for row in await house.rows()] == [site.at(p) for p in ["/", *PAGES]]
-    assert not list(house.spool_dir.iterdir())
+    assert [row["url"] for row in await attempts.rows()] == [site.at(p) for p in ["/", *PAGES]]
+    assert not list(attempts.spool_dir.iterdir())
 
 
-async def test_after_a_kill_no_page_that_came_is_fetched_again(tmp_path: Path, site: Site) -> None:
-    house = House(tmp_path, site, concurrency=2)
-    async with house.attempt() as (readers, _):
-        await until_waiting(readers, len(PAGES))
-    assert len(house.files()) == len(PAGES)
-    async with house.attempt() as (readers, task):
-        readers.go_on.set()
+async def test_spooled_pages_are_not_fetched_again_after_kill(tmp_path: Path, site: Site) -> None:
+    attempts = CrawlAttempts(tmp_path, site, concurrency=2)
+    async with attempts.attempt() as (scraper, _):
+        await wait_for_pages(scraper, len(PAGES))
+    assert len(attempts.files()) == len(PAGES)
+    async with attempts.attempt() as (scraper, task):
+        scraper.go_on.set()
         await task
     assert sorted(site.paths) == ["/", *PAGES]
-    rows = await house.rows()
+    rows = await attempts.rows()
     assert [row["url"] for row in rows] == [site.at(path) for path in ["/", *PAGES]]
     assert all(row["markdown"] and row["status_code"] == 200 for row in rows)
 
 
-async def test_a_file_that_is_not_whole_is_fetched_again(tmp_path: Path, site: Site) -> None:
-    house = House(tmp_path, site, concurrency=2)
-    async with house.attempt() as (readers, _):
-        await until_waiting(readers, len(PAGES))
-    broken = min(house.files())
+async def test_page_with_truncated_spool_file_is_fetched_again(tmp_path: Path, site: Site) -> None:
+    attempts = CrawlAttempts(tmp_path, site, concurrency=2)
+    async with attempts.attempt() as (scraper, _):
+        await wait_for_pages(scraper, len(PAGES))
+    broken = min(attempts.files())
     broken.write_bytes(broken.read_bytes()[:-1])
-    async with house.attempt() as (readers, task):
-        readers.go_on.set()
+    async with attempts.attempt() as (scraper, task):
+        scraper.go_on.set()
         await task
     assert len(site.paths) == len(PAGES) + 2
-    assert [row["url"] for row in await house.rows()] == [site.at(p) for p in ["/", *PAGES]]
+    assert [row["url"] for row in await attempts.rows()] == [site.at(p) for p in ["/", *PAGES]]
 
 
-async def test_without_room_to_keep_a_page_its_worker_waits_for_it(
-    tmp_path: Path, site: Site
-) -> None:
-    house = House(tmp_path, site, concurrency=2)
-    async with house.attempt(max_bytes=0) as (readers, task):
-        await until_waiting(readers, 2)
-        assert house.files() == []
-        readers.go_on.set()
+async def test_worker_waits_for_scraping_when_spool_is_full(tmp_path: Path, site: Site) -> None:
+    attempts = CrawlAttempts(tmp_path, site, concurrency=2)
+    async with attempts.attempt(max_bytes=0) as (scraper, task):
+        await wait_for_pages(scraper, 2)
+        assert attempts.files() == []
+        scraper.go_on.set()
         await task
-        assert readers.peak == 2
-        assert readers.bodies > 0
+        assert scraper.peak == 2
+        assert scraper.bodies > 0
     assert sorted(site.paths) == ["/", *PAGES]
 
 
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
-async def test_rows_do_not_tell_how_far_workers_ran_ahead(
-    tmp_path: Path, site: Site, strategy: str
-) -> None:
+async def test_rows_do_not_depend_on_spooling(tmp_path: Path, site: Site, strategy: str) -> None:
     tables = []
     for name, max_bytes in (("ahead", 10**6), ("behind", 0)):
-        house = House(tmp_path / name, site, concurrency=2, crawl_strategy=strategy)
-        async with house.attempt(max_bytes=max_bytes) as (readers, task):
-            readers.go_on.set()
+        attempts = CrawlAttempts(tmp_path / name, site, concurrency=2, crawl_strategy=strategy)
+        async with attempts.attempt(max_bytes=max_bytes) as (scraper, task):
+            scraper.go_on.set()
             await task
-        tables.append([(row["url"], row["markdown"]) for row in await house.rows()])
+        tables.append([(row["url"], row["markdown"]) for row in await attempts.rows()])
     assert tables[0] == tables[1]
     assert len(tables[0]) == len(PAGES) + 1
 
 
-def deep_site(site: Site) -> list[str]:
-    """Make pages that lead down and on; return them depth first."""
+def add_deep_site(site: Site) -> list[str]:
+    """Add three levels of pages; return their paths in depth-first order."""
     order = ["/"]
     site.page("/", document("Front", links=[f"/{n}" for n in range(4)]))
     for n in range(4):
@@ -197,68 +191,70 @@ def deep_site(site: Site) -> list[str]:
     return ["/", "/0", "/0/0", "/0/1", "/0/2", *order[5:]]
 
 
-async def test_depth_first_goes_on_where_a_kill_left_it(tmp_path: Path) -> None:
+async def test_depth_first_crawl_continues_after_kills(tmp_path: Path) -> None:
     with Site(latency=0.05) as site:
-        order = deep_site(site)
-        house = House(tmp_path, site, concurrency=4, crawl_strategy="dfs")
+        order = add_deep_site(site)
+        attempts = CrawlAttempts(tmp_path, site, concurrency=4, crawl_strategy="dfs")
         seen: list[str] = []
         for attempt in range(12):
-            async with house.attempt() as (readers, task):
-                readers.go_on.set()
+            async with attempts.attempt() as (scraper, task):
+                scraper.go_on.set()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.shield(task), 0.08 + 0.02 * attempt)
-            rows = [row["url"] for row in await house.rows()]
+            rows = [row["url"] for row in await attempts.rows()]
             assert rows[: len(seen)] == seen
             seen = rows
             if task.done() and not task.cancelled():
                 break
         else:
-            async with house.attempt() as (readers, task):
-                readers.go_on.set()
+            async with attempts.attempt() as (scraper, task):
+                scraper.go_on.set()
                 await task
-        assert [row["url"] for row in await house.rows()] == [site.at(path) for path in order]
+        assert [row["url"] for row in await attempts.rows()] == [site.at(path) for path in order]
         # A kill costs the pages in flight, of which there were never more than four.
         assert len(site.paths) <= len(order) + 12 * 4
-        assert not list(house.spool_dir.iterdir())
+        assert not list(attempts.spool_dir.iterdir())
 
 
-async def test_what_came_ahead_of_its_turn_is_not_fetched_again_after_a_kill(
+async def test_prefetched_pages_are_not_fetched_again_after_kill(
     tmp_path: Path, site: Site
 ) -> None:
-    house = House(tmp_path, site, concurrency=4, crawl_strategy="dfs")
-    async with house.attempt() as (readers, _):
+    attempts = CrawlAttempts(tmp_path, site, concurrency=4, crawl_strategy="dfs")
+    async with attempts.attempt() as (scraper, _):
         # The first page is being read, and the others came ahead of their turn.
-        await until_waiting(readers, len(PAGES))
+        await wait_for_pages(scraper, len(PAGES))
     assert sorted(site.paths) == ["/", *PAGES]
-    async with house.attempt() as (readers, task):
-        readers.go_on.set()
+    async with attempts.attempt() as (scraper, task):
+        scraper.go_on.set()
         await task
     assert sorted(site.paths) == ["/", *PAGES]
-    assert [row["url"] for row in await house.rows()] == [site.at(path) for path in ["/", *PAGES]]
-    assert not list(house.spool_dir.iterdir())
+    assert [row["url"] for row in await attempts.rows()] == [
+        site.at(path) for path in ["/", *PAGES]
+    ]
+    assert not list(attempts.spool_dir.iterdir())
 
 
-async def test_a_crawl_that_began_in_another_order_says_so(
+async def test_crawl_started_with_another_order_fails_with_reason(
     tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = House(tmp_path, site, concurrency=1, crawl_strategy="dfs")
+    attempts = CrawlAttempts(tmp_path, site, concurrency=1, crawl_strategy="dfs")
     monkeypatch.setitem(crawl.FRONTIERS, "dfs", LastLinkFirst)
-    async with house.attempt() as (readers, _):
-        await until_waiting(readers, 1)
-        readers.go_on.set()
+    async with attempts.attempt() as (scraper, _):
+        await wait_for_pages(scraper, 1)
+        scraper.go_on.set()
         async with asyncio.timeout(60):
-            while len(await house.rows()) < 3:  # noqa: ASYNC110 - the store is what is watched
+            while len(await attempts.rows()) < 3:  # noqa: ASYNC110 - the store is what is watched
                 await asyncio.sleep(0.01)
     monkeypatch.undo()
-    async with house.attempt() as (readers, task):
-        readers.go_on.set()
+    async with attempts.attempt() as (scraper, task):
+        scraper.go_on.set()
         with pytest.raises(JobFailed, match="an earlier release began this crawl"):
             await task
 
 
 class LastLinkFirst(DepthFirst):
-    """An order that this release does not have."""
+    """A strategy of another release."""
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """Push the links the other way round."""
+        """Push the links in reverse order."""
         super().add(reversed(list(candidates)))

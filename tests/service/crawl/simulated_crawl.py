@@ -1,4 +1,4 @@
-"""Drives a plan over a site that is a table: what the engine does, without network and store."""
+"""Simulates crawls of a table of results: the work of the engine without network and store."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.web.urls import canonical_key
 
-LOST: Final = CrawlResult("failed", "", reason="http_404")
+NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
 
 
 @dataclass
-class Driven:
-    """What a simulated crawl left behind; `details` are those of the receipt."""
+class SimulatedCrawl:
+    """Rows, receipt and fetched URLs of a simulated crawl."""
 
     rows: list[str] = field(default_factory=list)
     receipt: dict[str, str] = field(default_factory=dict)
@@ -27,8 +27,8 @@ class Driven:
     fetched: list[str] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
 
-    def take(self, settled: list[SettledTarget]) -> None:
-        """Note what became final."""
+    def record(self, settled: list[SettledTarget]) -> None:
+        """Record settled targets."""
         for each in settled:
             if each.position is not None:
                 assert each.position == len(self.rows)
@@ -39,7 +39,7 @@ class Driven:
                 self.receipt[one.url], self.details[one.url] = one.outcome, one.detail
 
 
-def drive(
+def simulate_crawl(
     site: Mapping[str, CrawlResult] | Callable[[str], CrawlResult],
     start: str,
     *,
@@ -50,29 +50,29 @@ def drive(
     obey_nofollow: bool = False,
     facets: FacetDetector | None = None,
     stored: Mapping[int, tuple[str, CrawlResult]] | None = None,
-) -> Driven:
-    """Crawl a table (or a function) of results; they come back in an order drawn from `seed`.
+) -> SimulatedCrawl:
+    """Crawl a table (or a function) of results, which are received in a random order.
 
-    `stored` is what an earlier attempt wrote down, by ordinal: it is not fetched again.
+    `stored` has the results of an earlier attempt by ordinal: they are not fetched again.
     """
-    chance = random.Random(seed)
-    read = site if callable(site) else lambda url: site.get(url, LOST)
+    rng = random.Random(seed)
+    read = site if callable(site) else lambda url: site.get(url, NOT_FOUND)
     plan = CrawlPlan(
         start, limits or CrawlLimits(100, 10), CrawlScope(frozenset({site_of(start)})), frontier(),
         canonical_key, obey_nofollow=obey_nofollow, facets=facets,
     )  # fmt: skip
-    done, flying = Driven(), list[CrawlTarget]()
+    done, in_flight = SimulatedCrawl(), list[CrawlTarget]()
     while not plan.is_over:
-        while len(flying) < concurrency and (target := plan.next_target()) is not None:
-            flying.append(target)
-        target = flying.pop(chance.randrange(len(flying)))
-        url, known = (stored or {}).get(target.ordinal, ("", LOST))
+        while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
+            in_flight.append(target)
+        target = in_flight.pop(rng.randrange(len(in_flight)))
+        url, known = (stored or {}).get(target.ordinal, ("", NOT_FOUND))
         if url == target.url:
-            done.take(plan.settle(target.ordinal, known))
+            done.record(plan.settle(target.ordinal, known))
             continue
         done.fetched.append(target.url)
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)
-        done.take(plan.settle(target.ordinal, result))
-    done.take([SettledTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
+        done.record(plan.settle(target.ordinal, result))
+    done.record([SettledTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
     return done

@@ -1,4 +1,4 @@
-"""A page on its way into the store comes back as it was, but for what is nobody's business."""
+"""Spooled pages are read back unchanged, except for cookies."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ PAGE = Arrived(
         screenshot=some.none() | some.binary(max_size=50),
     )
 )
-def test_a_page_comes_back_as_it_was(came: Arrived) -> None:
-    assert decode(b"".join(encode(came))) == came
+def test_spooled_page_round_trip(page: Arrived) -> None:
+    assert decode(b"".join(encode(page))) == page
 
 
 @given(sources, some.binary(max_size=30), some.none() | some.binary(max_size=30))
-def test_a_page_that_lies_in_a_file_is_the_same_page(
+def test_body_is_read_from_spool_file(
     tmp_path_factory: pytest.TempPathFactory, source: Source, before: bytes, picture: bytes | None
 ) -> None:
-    came = Arrived("http://x/", source, 0.1, screenshot=picture)
-    parts, path = encode(came), tmp_path_factory.mktemp("spool") / "0"
+    page = Arrived("http://x/", source, 0.1, screenshot=picture)
+    parts, path = encode(page), tmp_path_factory.mktemp("spool") / "0"
     path.write_bytes(before + b"".join(parts))
-    kept = with_body_on_disk(came, parts[0], SpoolLocation(str(path), len(before)))
-    assert kept.source.body == b""
-    assert replace(kept, source=kept.source.loaded()) == came
+    spooled = with_body_on_disk(page, parts[0], SpoolLocation(str(path), len(before)))
+    assert spooled.source.body == b""
+    assert replace(spooled, source=spooled.source.loaded()) == page
 
 
 @given(sources)
-def test_a_sites_cookies_are_not_written(source: Source) -> None:
-    told = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
-    record = b"".join(encode(Arrived("http://x/", told, 0.1)))
+def test_set_cookie_headers_are_not_spooled(source: Source) -> None:
+    source_with_cookie = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
+    record = b"".join(encode(Arrived("http://x/", source_with_cookie, 0.1)))
     assert b"secret" not in record
-    came = decode(record)
-    assert came is not None
-    assert came.source.headers == (("etag", "1"),)
+    page = decode(record)
+    assert page is not None
+    assert page.source.headers == (("etag", "1"),)
 
 
 @given(
     some.binary(max_size=60)
     | some.just(b"".join(encode(PAGE)).replace(b'"elapsed_s"', b'"seconds__"'))
 )
-def test_what_another_release_wrote_is_no_page(record: bytes) -> None:
+def test_record_of_another_format_is_ignored(record: bytes) -> None:
     assert decode(record) is None

@@ -1,4 +1,4 @@
-"""How sites answer for robots.txt, and what each answer means (RFC 9309, 2.3.1)."""
+"""Replies to requests for robots.txt and their meaning (RFC 9309, 2.3.1)."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ CASES: Final[dict[str, Case]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-async def test_what_an_answer_means(
+async def test_robots_reply_decides_access(
     name: str, fetcher: PoliteFetcher, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES[name]
@@ -168,12 +168,12 @@ async def test_what_an_answer_means(
         assert "no-such-host.invalid" in (await robots.reply(base)).refusal
 
 
-def test_every_case_of_the_corpus_is_here() -> None:
+def test_all_corpus_cases_are_tested() -> None:
     corpus = require("corpora") / "own/robots_access_cases.json"
     assert {each["case"] for each in json.loads(corpus.read_text())} == set(CASES)
 
 
-async def test_jobs_share_an_answer_for_a_day(fetcher: PoliteFetcher, site: Site) -> None:
+async def test_jobs_share_cached_robots_for_a_day(fetcher: PoliteFetcher, site: Site) -> None:
     site.robots(RULES)
     clock = Clock()
     cache = RobotsCache(fetcher, clock=clock)
@@ -194,7 +194,7 @@ async def test_jobs_share_an_answer_for_a_day(fetcher: PoliteFetcher, site: Site
         ("s-maxage=5", MAX_CACHE_S),
     ],
 )
-async def test_a_site_may_shorten_the_day(
+async def test_cache_control_shortens_cache_time(
     fetcher: PoliteFetcher, site: Site, header: str, kept_s: float
 ) -> None:
     site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": header})
@@ -211,7 +211,7 @@ async def test_a_site_may_shorten_the_day(
 
 
 @pytest.mark.parametrize(("after", "kept_s"), [("90", 90.0), ("25", UNREACHABLE_CACHE_S)])
-async def test_a_site_that_is_down_is_asked_again_soon(
+async def test_unreachable_robots_is_refetched_after_a_minute(
     direct: Fetcher, site: Site, after: str, kept_s: float
 ) -> None:
     site.page("/robots.txt", status=503, headers={"Retry-After": after})
@@ -226,7 +226,7 @@ async def test_a_site_that_is_down_is_asked_again_soon(
     assert await cache.reply(site.at("")) == RobotsReply(200, RULES)
 
 
-async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, site: Site) -> None:
+async def test_transient_error_is_retried(fetcher: PoliteFetcher, site: Site) -> None:
     site.page(
         "/robots.txt",
         faults.sequence(faults.status(503), faults.cut("body"), lambda _: web.Response(text=RULES)),
@@ -234,7 +234,7 @@ async def test_a_passing_fault_is_asked_again_at_once(fetcher: PoliteFetcher, si
     assert await RobotsCache(fetcher).reply(site.at("")) == RobotsReply(200, RULES)
 
 
-async def test_a_job_keeps_what_it_saw_first(fetcher: PoliteFetcher, site: Site) -> None:
+async def test_job_keeps_robots_of_first_use(fetcher: PoliteFetcher, site: Site) -> None:
     site.robots(RULES)
     job = JobRobots(RobotsCache(fetcher), "test", {})
     assert not await job.allowed(site.at("/private"))
@@ -246,7 +246,7 @@ async def test_a_job_keeps_what_it_saw_first(fetcher: PoliteFetcher, site: Site)
     assert len(site.requests) == 1
 
 
-async def test_a_job_asks_once_however_many_workers_want_to_know(
+async def test_concurrent_workers_share_one_robots_request(
     fetcher: PoliteFetcher, site: Site
 ) -> None:
     site.page("/robots.txt", RULES, headers={**TEXT, "Cache-Control": "no-cache"}, delay=0.05)
@@ -256,7 +256,7 @@ async def test_a_job_asks_once_however_many_workers_want_to_know(
     assert len(site.requests) == 1
 
 
-async def test_what_is_kept_is_bounded(
+async def test_cache_size_is_bounded(
     fetcher: PoliteFetcher, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_CACHE_BYTES", 3000)

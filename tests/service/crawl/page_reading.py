@@ -1,4 +1,4 @@
-"""A page of a generated site as the plan gets to know it, read by the real page worker's code."""
+"""Converts generated pages into crawl results with the code of the page workers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OPTIONS: Final = ScrapeOptions(facts=frozenset({"metadata", "sketch", "shape"})
 _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def read(url: str, html: str | None) -> CrawlResult:
-    """Return what a page comes to; None is a page that is not there."""
+def read_page(url: str, html: str | None) -> CrawlResult:
+    """Return the result of a page; None is a missing page."""
     if html is None:
         return CrawlResult("failed", url, reason="http_404")
     source = Source(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
-    return as_result(url, scrape(source, _OPTIONS))
+    return scraped_result(url, scrape(source, _OPTIONS))
 
 
-def as_result(url: str, scraped: Scraped) -> CrawlResult:
-    """Return a scraped page as the plan gets to know it."""
+def scraped_result(url: str, scraped: Scraped) -> CrawlResult:
+    """Return the crawl result of a scraped page."""
     return CrawlResult(
         "page",
         url,
@@ -40,13 +40,13 @@ def as_result(url: str, scraped: Scraped) -> CrawlResult:
     )
 
 
-def reader(html: Callable[[str], str | None]) -> Callable[[str], CrawlResult]:
-    """Return a site's pages as results, each read once."""
+def page_reader(html: Callable[[str], str | None]) -> Callable[[str], CrawlResult]:
+    """Return a function that reads each page of a site once."""
     known: dict[str, CrawlResult] = {}
 
     def result(url: str) -> CrawlResult:
         if url not in known:
-            known[url] = read(url, html(url))
+            known[url] = read_page(url, html(url))
         return known[url]
 
     return result
