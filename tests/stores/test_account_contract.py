@@ -36,7 +36,7 @@ async def sums_up(accounts: AccountStore, account_id: str = "a", now: float = NO
 class AccountsSuite:
     """The contract of `AccountStore`."""
 
-    async def test_a_key_opens_its_account_until_it_ends(self, store: Store) -> None:
+    async def test_key_is_valid_until_it_ends(self, store: Store) -> None:
         accounts = await opened(store)
         await accounts.add_key("k1", "a", "laptop", "hash-1", now=NOW)
         assert await account_of(store, "hash-1", now=NOW) == "a"
@@ -53,7 +53,7 @@ class AccountsSuite:
             ("k2", "laptop", "Alice", NOW + 9),
         ]
 
-    async def test_unknown_and_taken_names_are_told(self, store: Store) -> None:
+    async def test_unknown_and_taken_names_are_refused(self, store: Store) -> None:
         accounts = await opened(store)
         with pytest.raises(NoSuchAccount, match="already"):
             await accounts.add("b", "Alice", Terms("team", 1, 1), now=NOW)
@@ -66,7 +66,7 @@ class AccountsSuite:
         with pytest.raises(NoSuchAccount, match="over"):
             await accounts.rotate_key("k1", "k2", "hash-2", ends_at=NOW, now=NOW)
 
-    async def test_a_start_reserves_and_the_end_takes_what_succeeded(self, store: Store) -> None:
+    async def test_start_reserves_and_end_charges_successful_rows(self, store: Store) -> None:
         accounts = await opened(store)
         await accounts.top_up("Alice", 2, now=NOW)
         job, _ = await store.accept(
@@ -104,7 +104,7 @@ class AccountsSuite:
         }
         await sums_up(accounts)
 
-    async def test_a_refused_start_leaves_nothing_behind(self, store: Store) -> None:
+    async def test_refused_start_changes_nothing(self, store: Store) -> None:
         accounts = await opened(store, monthly=9, concurrency=2)
         before = await accounts.ledger("a")
         with pytest.raises(CreditsUsedUp, match="10 credits and 9 are left") as quota:
@@ -120,7 +120,7 @@ class AccountsSuite:
         assert (full.value.limit, full.value.active) == (2, 2)
         assert len(await store.jobs("a", limit=9)) == 2
 
-    async def test_cancelling_gives_back_what_no_row_used(self, store: Store) -> None:
+    async def test_cancel_returns_unused_credits(self, store: Store) -> None:
         accounts = await opened(store)
         job, _ = await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
         _, lease = await claimed(store)
@@ -131,9 +131,7 @@ class AccountsSuite:
         assert (usage.account.balance.monthly_left, usage.reserved, usage.active) == (9, 0, 0)
         await sums_up(accounts)
 
-    async def test_the_month_renews_and_a_job_pays_from_the_month_it_began_in(
-        self, store: Store
-    ) -> None:
+    async def test_job_pays_from_the_month_in_which_it_began(self, store: Store) -> None:
         accounts = await opened(store)
         await accounts.top_up("Alice", 3, now=NOW)
         await store.accept(new_job("a", max_charges=PAGES_5), now=NOW + DAY)
@@ -147,7 +145,7 @@ class AccountsSuite:
         assert (balance.monthly_left, balance.topup_left) == (10, 3)
         await sums_up(accounts, now=later)
 
-    async def test_a_change_of_terms_holds_at_once(self, store: Store) -> None:
+    async def test_changed_terms_apply_at_once(self, store: Store) -> None:
         accounts = await opened(store)
         await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
         await accounts.set_terms("Alice", Terms("large", 20, 1), now=NOW)
@@ -157,7 +155,7 @@ class AccountsSuite:
             await store.accept(new_job("a"), now=NOW)
         await sums_up(accounts)
 
-    async def test_calls_count_as_active_and_die_with_their_time(self, store: Store) -> None:
+    async def test_calls_count_as_active_until_they_expire(self, store: Store) -> None:
         accounts = await opened(store, concurrency=1)
         most = (Charge("partner_ads_transparency", "creatives", 1),)
         await accounts.open_call("a", "call-1", most, until=NOW + 60, now=NOW)
@@ -171,9 +169,7 @@ class AccountsSuite:
         assert (usage.account.balance.monthly_left, usage.active) == (9, 0)
         await sums_up(accounts)
 
-    async def test_what_a_dead_call_held_is_left_as_soon_as_it_counts_no_more(
-        self, store: Store
-    ) -> None:
+    async def test_expired_call_returns_its_credits(self, store: Store) -> None:
         accounts = await opened(store)
         most = (Charge("partner_ads_transparency", "creatives", 4),)
         await accounts.open_call("a", "call-1", most, until=NOW + 60, now=NOW)
@@ -188,9 +184,7 @@ class AccountsSuite:
         await accounts.close_call("a", "call-2", most, now=NOW + 122)
         await sums_up(accounts)
 
-    async def test_calls_of_a_process_that_died_are_over_and_jobs_are_not(
-        self, store: Store
-    ) -> None:
+    async def test_expire_calls_ends_calls_and_keeps_jobs(self, store: Store) -> None:
         accounts = await opened(store)
         most = (Charge("partner_ads_transparency", "creatives", 4),)
         await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
@@ -201,7 +195,7 @@ class AccountsSuite:
         assert (balance.monthly_left, usage.reserved, usage.active) == (5, 5, 1)
         await sums_up(accounts)
 
-    async def test_simultaneous_starts_never_take_more_than_there_is(self, store: Store) -> None:
+    async def test_concurrent_starts_never_exceed_the_balance(self, store: Store) -> None:
         accounts = await opened(store, monthly=7, concurrency=5)
         one = (Charge("crawl", "page", 1),)
         for _ in range(5):

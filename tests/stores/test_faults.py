@@ -23,7 +23,7 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_no_statement_that_fails_costs_a_row_a_credit_or_a_notice() -> None:
+def test_failing_statement_loses_no_row_credit_or_webhook() -> None:
     told = unfaulted()
     for fault, among_chores in shortened(list(faults(told)), SEED):
         found = life(fault, among_chores=among_chores)
@@ -34,7 +34,7 @@ def test_no_statement_that_fails_costs_a_row_a_credit_or_a_notice() -> None:
 @pytest.mark.parametrize(
     "statement", ["COMMIT", "check_lease", "publish", "finish", "claim", "renew"]
 )
-def test_what_decides_a_jobs_state_is_repeated_however_late_it_fails(statement: str) -> None:
+def test_late_failures_of_state_changes_are_repeated(statement: str) -> None:
     chance = random.Random(SEED)
     for code in CODES:
         fault = later(Fault(statement, code, seconds=SECONDS), chance)
@@ -42,7 +42,7 @@ def test_what_decides_a_jobs_state_is_repeated_however_late_it_fails(statement: 
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_commit_that_is_reported_as_failed_and_was_written_is_not_written_twice(
+def test_commit_in_doubt_is_not_applied_twice(
     code: str,
 ) -> None:
     for fault in (

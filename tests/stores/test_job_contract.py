@@ -19,7 +19,7 @@ from webdata_nb.service.store.records import (
 
 
 class TestJobContract:
-    async def test_a_job_is_pending_once_accepted_and_keeps_its_request(self, store: Store) -> None:
+    async def test_accepted_job_is_pending_and_keeps_its_request(self, store: Store) -> None:
         await accounts(store)
         wanted = new_job(request={"url": "http://x/", "max_pages": 3}, context={"proxy": None})
         job, new = await store.accept(wanted, now=NOW)
@@ -28,7 +28,7 @@ class TestJobContract:
         assert job.request == {"url": "http://x/", "max_pages": 3}
         assert await store.job(ALICE, job.id) == job
 
-    async def test_another_accounts_job_is_as_unknown_as_any(self, store: Store) -> None:
+    async def test_job_of_another_account_is_unknown(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         for account_id, job_id in ((BOB, job.id), (ALICE, "nowhere")):
@@ -81,9 +81,7 @@ class TestJobContract:
         assert await store.claim("w9", lease_s=10, now=NOW + 9) == []
         assert {job.state for job, _ in claims} == {JobStatus.RUNNING}
 
-    async def test_several_jobs_are_claimed_at_once_and_no_more_than_asked_for(
-        self, store: Store
-    ) -> None:
+    async def test_claim_returns_at_most_max_jobs(self, store: Store) -> None:
         await accounts(store)
         jobs = [await accepted(store, now=NOW + i) for i in (3, 1, 2)]
         first = await store.claim("w1", max_jobs=2, lease_s=10, now=NOW + 9)
@@ -93,7 +91,7 @@ class TestJobContract:
             (jobs[0].id, "w2", 1)
         ]
 
-    async def test_accounts_take_turns(self, store: Store) -> None:
+    async def test_claims_take_turns_between_accounts(self, store: Store) -> None:
         await accounts(store)
         await store.accounts.ensure("carol", "Carol", now=NOW)
         alices = [await accepted(store, ALICE, now=NOW + i) for i in range(6)]
@@ -108,7 +106,7 @@ class TestJobContract:
             assert {job.id for job, _ in found} == {job.id for job in expected}
         assert order == []
 
-    async def test_spare_places_are_for_accounts_without_a_job(self, store: Store) -> None:
+    async def test_spare_jobs_are_for_accounts_without_a_job(self, store: Store) -> None:
         await accounts(store)
         await store.accounts.ensure("carol", "Carol", now=NOW)
         for _ in range(4):
@@ -133,9 +131,7 @@ class TestJobContract:
         [(one, _)] = await store.claim("w", max_jobs=1, held_jobs=held, lease_s=99, now=NOW + 2)
         assert one.account_id == BOB
 
-    async def test_a_claim_that_is_asked_for_after_a_start_finds_its_job(
-        self, store: Store
-    ) -> None:
+    async def test_claim_after_accept_finds_the_job(self, store: Store) -> None:
         await accounts(store)
         wanted = new_job()
         _, claims = await asyncio.gather(
@@ -143,7 +139,7 @@ class TestJobContract:
         )
         assert [job.id for job, _ in claims] == [wanted.id]
 
-    async def test_a_lease_that_ran_out_is_anothers_and_fences_the_first(
+    async def test_expired_lease_is_claimed_again_and_fences_the_first_worker(
         self, store: Store
     ) -> None:
         await accounts(store)
@@ -163,7 +159,7 @@ class TestJobContract:
         assert await store.journal(job.id) == []
         await store.commit(new, Batch(entries=(entry(0, position=0),)))
 
-    async def test_a_worker_claims_again_what_it_holds_and_does_not_work_on(
+    async def test_worker_claims_again_jobs_that_it_holds_and_does_not_run(
         self, store: Store
     ) -> None:
         await accounts(store)
@@ -177,9 +173,7 @@ class TestJobContract:
         with pytest.raises(LeaseLost):
             await store.renew(old, lease_s=10, now=NOW + 5)
 
-    async def test_attempts_without_progress_are_counted_and_progress_resets_them(
-        self, store: Store
-    ) -> None:
+    async def test_progress_resets_the_count_of_attempts(self, store: Store) -> None:
         await accounts(store)
         await accepted(store)
         progress = (
@@ -198,7 +192,7 @@ class TestJobContract:
             job = await store.job(ALICE, job.id)
             assert job.attempts_since_progress == 0
 
-    async def test_what_is_written_twice_is_no_progress(self, store: Store) -> None:
+    async def test_repeated_batch_is_no_progress(self, store: Store) -> None:
         await accounts(store)
         await accepted(store)
         batch = Batch(
@@ -209,7 +203,7 @@ class TestJobContract:
             await store.commit(lease, batch)
         assert (await store.job(ALICE, job.id)).attempts_since_progress == 1
 
-    async def test_a_worker_that_stops_gives_its_jobs_back_uncounted(self, store: Store) -> None:
+    async def test_released_jobs_do_not_count_as_attempts(self, store: Store) -> None:
         await accounts(store)
         for number in range(3):
             await accepted(store, now=NOW + number)
@@ -219,7 +213,7 @@ class TestJobContract:
         found = await store.claim("w3", max_jobs=9, lease_s=10, now=NOW + 1)
         assert [(job.attempt, job.attempts_since_progress) for job, _ in found] == [(2, 1)] * 2
 
-    async def test_jobs_that_lead_nowhere_run_one_at_a_time(self, store: Store) -> None:
+    async def test_suspect_jobs_run_one_at_a_time(self, store: Store) -> None:
         await accounts(store)
         bad = [(await accepted(store, now=NOW + number)).id for number in range(3)]
         for crash in range(2):  # of the service, with all that it runs
@@ -246,7 +240,7 @@ class TestJobContract:
             )
         ] == [bad[2]]
 
-    async def test_void_leases_free_running_jobs_at_once(self, store: Store) -> None:
+    async def test_expire_leases_frees_running_jobs(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         await claimed(store, "w1")
@@ -254,7 +248,7 @@ class TestJobContract:
         taken, _ = await claimed(store, "w2", now=NOW + 1)
         assert taken.id == job.id
 
-    async def test_a_batch_is_all_or_nothing(self, store: Store) -> None:
+    async def test_batch_is_atomic(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
@@ -281,7 +275,7 @@ class TestJobContract:
         listed = await store.row_summaries(job.id, start=1, count=5)
         assert [(row.position, row.url, row.success) for row in listed] == [(1, "http://x/1", True)]
 
-    async def test_the_count_of_visible_rows_is_that_of_the_rows(self, store: Store) -> None:
+    async def test_published_count_equals_visible_rows(self, store: Store) -> None:
         await accounts(store)
         await accepted(store)
         job, lease = await claimed(store)
@@ -311,9 +305,7 @@ class TestJobContract:
             Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),), updates=(entry(8),)),
         ],
     )
-    async def test_a_write_that_names_rows_which_are_not_there_is_refused_whole(
-        self, store: Store, batch: Batch
-    ) -> None:
+    async def test_batch_with_missing_rows_is_refused(self, store: Store, batch: Batch) -> None:
         await accounts(store)
         await accepted(store)
         job, lease = await claimed(store)
@@ -327,7 +319,7 @@ class TestJobContract:
         assert [each.position for each in await store.journal(job.id)] == [None, 0]
         assert (await store.receipt(job.id, examples=0)).counts == {}
 
-    async def test_a_visible_row_may_gain_content(self, store: Store) -> None:
+    async def test_visible_row_can_be_updated(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
@@ -356,7 +348,7 @@ class TestJobContract:
         assert await store.receipt_entry(job.id, "http://y/") == seen[1]
         assert await store.receipt_entry(job.id, "http://never/") is None
 
-    async def test_counts_of_a_fenced_out_worker_are_not_kept(self, store: Store) -> None:
+    async def test_fenced_out_worker_does_not_change_the_receipt(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, old = await claimed(store)
@@ -365,7 +357,7 @@ class TestJobContract:
             await store.commit(old, Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)))
         assert (await store.receipt(job.id, examples=1)).counts == {}
 
-    async def test_snapshots_are_frozen(self, store: Store) -> None:
+    async def test_pinned_files_are_never_replaced(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
@@ -373,7 +365,7 @@ class TestJobContract:
         await store.commit(lease, Batch(pinned_files=(("robots:http://x", b"two"),)))
         assert await store.pinned_files(job.id) == {"robots:http://x": b"one"}
 
-    async def test_terminal_is_final(self, store: Store) -> None:
+    async def test_terminal_state_is_final(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
@@ -394,9 +386,7 @@ class TestJobContract:
         assert await store.claim("w2", lease_s=1, now=NOW + 99) == []
         assert await store.active_jobs() == 0
 
-    async def test_an_end_tells_of_the_rows_that_it_holds_and_of_no_others(
-        self, store: Store
-    ) -> None:
+    async def test_finish_returns_rows_only_if_the_batch_has_all(self, store: Store) -> None:
         await accounts(store)
         ends: list[tuple[Batch, Batch]] = [
             (Batch(), Batch(entries=(entry(1, page=b"2", position=1), entry(0, position=0)))),
@@ -418,7 +408,7 @@ class TestJobContract:
             told.append((look.rows, look.job.published))
         assert told == [((b'{"n":1}', b"2"), 2), ((), 2), ((), 1), ((), 1)]
 
-    async def test_cancel_is_repeatable_and_fences_the_worker(self, store: Store) -> None:
+    async def test_cancel_can_be_repeated_and_fences_the_worker(self, store: Store) -> None:
         await accounts(store)
         waiting, running = await accepted(store), await accepted(store, now=NOW + 1)
         await store.cancel(ALICE, waiting.id, now=NOW + 2)

@@ -31,7 +31,7 @@ async def left_by_a_kill(root: Path, *records: bytes) -> None:
         assert await spool.write(ordinal, record)
 
 
-async def test_what_was_kept_outlives_its_process(root: Path) -> None:
+async def test_records_survive_their_process(root: Path) -> None:
     await left_by_a_kill(root, RECORD, b"")
     with SpoolDirectory(root).open("job") as later:
         assert await later.read(0) == RECORD
@@ -39,7 +39,7 @@ async def test_what_was_kept_outlives_its_process(root: Path) -> None:
         assert await later.read(2) is None
 
 
-async def test_a_large_record_is_kept_too(root: Path) -> None:
+async def test_large_record_is_kept(root: Path) -> None:
     large = bytes(module.LARGE_RECORD_BYTES + 1)
     await left_by_a_kill(root, large)
     with SpoolDirectory(root).open("job") as later:
@@ -47,7 +47,9 @@ async def test_a_large_record_is_kept_too(root: Path) -> None:
 
 
 @given(cut=some.integers(0, len(RECORD) + module._HEADER.size - 1))
-async def test_half_a_record_is_none(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+async def test_truncated_record_is_not_returned(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
     root = tmp_path_factory.mktemp("spool")
     await left_by_a_kill(root, RECORD)
     path = root / "job" / "0"
@@ -59,7 +61,7 @@ async def test_half_a_record_is_none(tmp_path_factory: pytest.TempPathFactory, c
 
 
 @given(some.lists(some.tuples(some.integers(0, 5), some.binary(max_size=300)), max_size=20))
-async def test_files_are_written_over_and_what_is_kept_is_there(
+async def test_files_are_reused_and_kept_records_stay(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bytes]]
 ) -> None:
     root = tmp_path_factory.mktemp("spool")
@@ -78,7 +80,7 @@ async def test_files_are_written_over_and_what_is_kept_is_there(
             assert await later.read(ordinal) == record
 
 
-async def test_a_large_file_goes_with_its_record(root: Path) -> None:
+async def test_large_file_is_deleted_with_its_record(root: Path) -> None:
     with SpoolDirectory(root).open("job") as job:
         assert await job.write(0, bytes(module.LARGE_RECORD_BYTES + 1))
         job.drop(0)
@@ -88,13 +90,13 @@ async def test_a_large_file_goes_with_its_record(root: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
-async def test_only_the_owner_reads_it(root: Path) -> None:
+async def test_spooled_files_have_owner_permissions(root: Path) -> None:
     await left_by_a_kill(root, RECORD)
     assert stat.S_IMODE((root / "job").stat().st_mode) == 0o700
     assert stat.S_IMODE((root / "job" / "0").stat().st_mode) == 0o600
 
 
-async def test_all_jobs_together_keep_no_more_than_the_bound(root: Path) -> None:
+async def test_all_jobs_share_the_size_limit(root: Path) -> None:
     spool = SpoolDirectory(root, max_bytes=100)
     with spool.open("one") as one, spool.open("two") as two:
         assert await one.write(0, bytes(60))
@@ -108,7 +110,7 @@ async def test_all_jobs_together_keep_no_more_than_the_bound(root: Path) -> None
         assert await three.write(0, bytes(100))
 
 
-async def test_what_an_earlier_attempt_left_counts(root: Path) -> None:
+async def test_records_of_an_earlier_attempt_count(root: Path) -> None:
     await left_by_a_kill(root, RECORD)
     spool = SpoolDirectory(root, max_bytes=len(RECORD) + 50)
     with spool.open("job") as later:
@@ -122,7 +124,7 @@ async def test_what_an_earlier_attempt_left_counts(root: Path) -> None:
     [(None, False), (JobFailed("no start page"), False), (LeaseLost("job"), True),
      (asyncio.CancelledError(), True)],
 )  # fmt: skip
-async def test_files_stay_where_the_job_goes_on(
+async def test_files_stay_if_the_job_may_continue(
     root: Path, ending: BaseException | None, stays: bool
 ) -> None:
     spool = SpoolDirectory(root)
@@ -143,7 +145,7 @@ def blocked(root: Path) -> Path:
     return root
 
 
-async def test_files_of_others_are_let_be(root: Path) -> None:
+async def test_foreign_files_are_ignored(root: Path) -> None:
     await left_by_a_kill(root, RECORD)
     (root / "job" / "notes.txt").write_bytes(b"none of ours")
     (root / "job" / "7").write_bytes(b"")
@@ -153,7 +155,7 @@ async def test_files_of_others_are_let_be(root: Path) -> None:
         assert await later.read(1) == RECORD
 
 
-async def test_a_folder_that_cannot_be_written_refuses(blocked: Path) -> None:
+async def test_unwritable_folder_refuses_records(blocked: Path) -> None:
     spool = SpoolDirectory(blocked, max_bytes=len(RECORD))
     assert spool.job_ids() == []
     with spool.open("job") as job:

@@ -23,7 +23,7 @@ from webdata_nb.service.store.sql.named_statements import migrations, schema_ver
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
-async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
+async def test_jobs_and_rows_survive_reopening(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store:
         await accounts(store)
@@ -36,7 +36,7 @@ async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
         assert len(await store.journal(job.id)) == 1
 
 
-async def test_a_moment_passes_with_whatever_is_committed_by_whom(tmp_path: Path) -> None:
+async def test_data_version_changes_with_commits_of_any_process(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store, SqliteStore(path) as other:
         await accounts(store)
@@ -50,7 +50,7 @@ async def test_a_moment_passes_with_whatever_is_committed_by_whom(tmp_path: Path
         assert len(set(moments)) == len(moments)
 
 
-async def test_a_key_that_another_process_revokes_is_refused_at_once(tmp_path: Path) -> None:
+async def test_key_revoked_by_another_process_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store, SqliteStore(path) as other:
         await accounts(store)
@@ -67,7 +67,7 @@ async def test_a_key_that_another_process_revokes_is_refused_at_once(tmp_path: P
         assert await account_of(store, "hash", now=NOW + 1) is None
 
 
-async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
+async def test_newer_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     with sqlite3.connect(path) as newer:
         newer.execute(f"PRAGMA user_version = {schema_version() + 1}")
@@ -76,7 +76,7 @@ async def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
         await SqliteStore(path).__aenter__()
 
 
-async def test_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+async def test_older_schema_is_migrated(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     with sqlite3.connect(path) as older:
         older.execute("PRAGMA user_version = 0")
@@ -86,7 +86,7 @@ async def test_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
         assert (await store.job(ALICE, (await accepted(store)).id)).created_at == NOW
 
 
-async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_database_file_has_owner_permissions(tmp_path: Path) -> None:
     path = tmp_path / "data" / "jobs.sqlite"
     async with SqliteStore(path):
         assert path.stat().st_mode & 0o077 == 0
@@ -98,7 +98,7 @@ def test_migrations_are_numbered_in_order() -> None:
     assert sorted(set(numbers)) == numbers
 
 
-def test_every_named_query_is_one_statement() -> None:
+def test_every_named_statement_is_a_single_statement() -> None:
     for name, text in statements().items():
         body = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         assert body.rstrip().endswith(";"), name

@@ -32,7 +32,7 @@ async def urls(
     return [hit.url for hit in await index.find(account_id, query, limit=limit)]
 
 
-async def test_all_words_win_over_any_and_titles_over_text(index: SqliteTextIndex) -> None:
+async def test_matches_of_all_words_and_of_titles_rank_first(index: SqliteTextIndex) -> None:
     await index.add(
         ALICE,
         "j",
@@ -50,7 +50,7 @@ async def test_all_words_win_over_any_and_titles_over_text(index: SqliteTextInde
 
 
 @pytest.mark.parametrize("query", ['"', "AND", "a* NEAR(b)", "col:umn", "-", "();--", "é ü", "…"])
-async def test_query_syntax_is_only_text(index: SqliteTextIndex, query: str) -> None:
+async def test_query_syntax_is_matched_as_text(index: SqliteTextIndex, query: str) -> None:
     await index.add(ALICE, "j", [document(0, "t", "x")], upto=1)
     assert await urls(index, query) == []
 
@@ -63,12 +63,12 @@ async def test_accents_fold_and_snippets_surround_the_match(index: SqliteTextInd
     assert len(hit.snippet) < 400
 
 
-async def test_accounts_do_not_meet(index: SqliteTextIndex) -> None:
+async def test_accounts_do_not_find_each_others_pages(index: SqliteTextIndex) -> None:
     await index.add(ALICE, "j", [document(0, "t", "secret garden")], upto=1)
     assert await urls(index, "garden", BOB) == []
 
 
-async def test_a_job_is_forgotten_whole(index: SqliteTextIndex) -> None:
+async def test_deleted_job_is_not_found(index: SqliteTextIndex) -> None:
     await index.add(ALICE, "j1", [document(0, "t", "garden")], upto=1)
     await index.add(ALICE, "j2", [document(1, "t", "garden")], upto=2)
     await index.delete("j1")
@@ -76,7 +76,7 @@ async def test_a_job_is_forgotten_whole(index: SqliteTextIndex) -> None:
     assert (await index.cursor("j1"), await index.cursor("j2")) == (0, 2)
 
 
-async def test_an_index_of_another_version_is_built_anew(tmp_path: Path) -> None:
+async def test_index_of_another_version_is_rebuilt(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     with sqlite3.connect(path) as other:
         other.executescript("CREATE TABLE cursor (x); PRAGMA user_version = 999;")
@@ -104,7 +104,7 @@ async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[di
     await store.commit(lease, Batch(entries=entries))
 
 
-async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: SqliteTextIndex) -> None:
+async def test_indexer_indexes_visible_rows_once(tmp_path: Path, index: SqliteTextIndex) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
         good = {"url": "http://x/a", "title": "A", "success": True, "markdown": "# Big [fox](/f)"}
@@ -117,7 +117,7 @@ async def test_the_indexer_takes_visible_rows_once(tmp_path: Path, index: Sqlite
         assert (hit.url, hit.snippet) == ("http://x/a", "Big fox")
 
 
-async def test_a_page_whose_extraction_failed_is_a_page_all_the_same(
+async def test_page_with_a_failed_extraction_is_indexed(
     tmp_path: Path, index: SqliteTextIndex
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
@@ -130,7 +130,7 @@ async def test_a_page_whose_extraction_failed_is_a_page_all_the_same(
         assert await urls(index, "fox") == ["http://x/a"]
 
 
-async def test_a_result_is_indexed_once_its_page_has_come(
+async def test_search_result_is_indexed_after_its_page_is_fetched(
     tmp_path: Path, index: SqliteTextIndex
 ) -> None:
     def result(n: int, text: str | None) -> JournalEntry:
@@ -158,9 +158,7 @@ async def test_a_result_is_indexed_once_its_page_has_come(
         assert await index.cursor(job.id) == 4
 
 
-async def test_a_search_that_visits_no_page_is_passed_over(
-    tmp_path: Path, index: SqliteTextIndex
-) -> None:
+async def test_search_without_pages_is_skipped(tmp_path: Path, index: SqliteTextIndex) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
         jobs = [
@@ -181,7 +179,7 @@ async def test_a_search_that_visits_no_page_is_passed_over(
         assert len(await urls(index, "fox")) == 3
 
 
-async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(
+async def test_text_comes_from_the_journal_without_markdown(
     tmp_path: Path, index: SqliteTextIndex
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
@@ -193,7 +191,7 @@ async def test_text_comes_from_the_journal_where_no_markdown_was_asked_for(
 
 
 @pytest.mark.parametrize("secret", [{"headers": {"A": "b"}}, {"cookies": {"a": "b"}}])
-async def test_pages_fetched_with_secrets_stay_out(
+async def test_pages_fetched_with_secrets_are_not_indexed(
     tmp_path: Path, index: SqliteTextIndex, secret: dict[str, object]
 ) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
@@ -204,7 +202,7 @@ async def test_pages_fetched_with_secrets_stay_out(
         assert await urls(index, "fox") == []
 
 
-def test_plain_keeps_words_and_drops_marks() -> None:
+def test_strip_markdown_keeps_words_and_drops_markup() -> None:
     markdown = "# Head\n\n1. ## Item\n\n"
     markdown += "- **bold** `code`\n\n| a | b |\n| --- | --- |\n![alt](/i.png) [x](/y)"
     assert strip_markdown(markdown).split() == [
@@ -221,17 +219,17 @@ def test_plain_keeps_words_and_drops_marks() -> None:
     ]
 
 
-def test_the_words_of_markdown_keep_their_brackets() -> None:
+def test_strip_markdown_keeps_brackets_of_text() -> None:
     assert strip_markdown("see [![alt](s.png)](t) and `a[0]`\n---\n") == "see alt and a[0]\n\n"
 
 
 @pytest.mark.parametrize("hostile", ["[", "](", "![a", "> ", "[x](", "1. ", " \n"])
-def test_marks_without_an_end_take_no_longer(hostile: str) -> None:
+def test_unclosed_markup_is_stripped_in_linear_time(hostile: str) -> None:
     # A pattern that looks far ahead from each of them would not come back within the hour.
     assert len(strip_markdown(hostile * 200_000)) <= len(hostile) * 200_000
 
 
-async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: SqliteTextIndex) -> None:
+async def test_indexing_stops_for_an_active_job(tmp_path: Path, index: SqliteTextIndex) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await accounts(store)
         rows: list[dict[str, object]] = [
@@ -250,7 +248,7 @@ async def test_indexing_makes_way_for_a_job(tmp_path: Path, index: SqliteTextInd
         assert len(await urls(index, "garden", limit=50)) == 30
 
 
-def test_long_texts_lose_their_marks_wherever_they_are_cut() -> None:
+def test_strip_markdown_of_long_texts_is_independent_of_pieces() -> None:
     lines = "".join(f"- **item {n}** of [a list](/{n})\n" for n in range(10_000))
     assert strip_markdown(lines) == "".join(f"item {n} of a list\n" for n in range(10_000))
     line = "**bold** words " * 10_000

@@ -11,7 +11,7 @@ import pytest
 
 from tests.stores.jobs import account_of
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.encryption import KEY_FILE, GivenKeys, KeyFile, Vault, new_key
+from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, new_key
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
@@ -39,7 +39,7 @@ def first(tmp_path: Path) -> Path:
     return path
 
 
-async def test_everything_of_the_first_release_is_still_there(first: Path) -> None:
+async def test_database_of_the_first_release_opens_with_all_data(first: Path) -> None:
     async with SqliteStore(first) as store:
         assert await account_of(store, "the hash", now=10.0) == "a1"
         crawl = await store.job("a1", "j1")
@@ -55,17 +55,20 @@ async def test_everything_of_the_first_release_is_still_there(first: Path) -> No
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def before_webhook_urls_were_sealed(path: Path) -> Vault:
+def before_webhook_urls_were_sealed(path: Path) -> SecretCipher:
     """Write a database of the release before, with jobs of four kinds."""
-    vault = Vault(KeyFile(path.with_name(KEY_FILE)))
-    lost = Vault(GivenKeys((new_key(),)))
+    cipher = SecretCipher(KeyFile(path.with_name(KEY_FILE)))
+    lost = SecretCipher(FixedKeys((new_key(),)))
     url = '"webhook_url": "https://hooks.test/secret-path"'
     request = f'{{"url": "https://x.test/", {url}}}'
     sealed = {
-        "with": (request, vault.seal({"request": {"webhook_secret": "s"}})),
+        "with": (request, cipher.encrypt({"request": {"webhook_secret": "s"}})),
         "alone": (request, ""),
         "without": ('{"url": "https://x.test/"}', ""),
-        "lost": (request.replace("secret-path", "lost-path"), lost.seal({"context": {"a": "b"}})),
+        "lost": (
+            request.replace("secret-path", "lost-path"),
+            lost.encrypt({"context": {"a": "b"}}),
+        ),
     }
     with closing(sqlite3.connect(path)) as database:
         for number, script in migrations():
@@ -79,10 +82,10 @@ def before_webhook_urls_were_sealed(path: Path) -> Vault:
                 (job_id, text, box),
             )
         database.commit()
-    return vault
+    return cipher
 
 
-async def test_webhook_urls_of_earlier_jobs_are_sealed(tmp_path: Path) -> None:
+async def test_webhook_urls_of_older_jobs_are_encrypted(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     before_webhook_urls_were_sealed(path)
     expected = {"url": "https://x.test/", "webhook_url": "https://hooks.test/secret-path"}

@@ -71,7 +71,7 @@ async def together(writer: GroupCommitWriter, *changes: Change) -> list[int | Ba
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_change_that_fails_leaves_its_neighbours_alone(
+async def test_failed_change_does_not_affect_its_group(
     writer: GroupCommitWriter, path: Path
 ) -> None:
     told = await together(writer, add(1), add(2, 1), add(3), add(4, 4), add(5))
@@ -85,7 +85,7 @@ async def test_a_change_that_fails_leaves_its_neighbours_alone(
     assert stored(path) == [0, 1, 3, 5]
 
 
-async def test_a_change_alone_is_whole_or_not_at_all(writer: GroupCommitWriter, path: Path) -> None:
+async def test_single_change_is_atomic(writer: GroupCommitWriter, path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         await writer.run(add(1, 1))
     assert await writer.run(add(2)) == 2
@@ -101,7 +101,7 @@ def failing(code: int) -> Change:
     return broken
 
 
-async def test_a_change_too_large_for_the_disk_does_not_stop_the_others(
+async def test_change_too_large_for_the_disk_does_not_block_others(
     writer: GroupCommitWriter, path: Path
 ) -> None:
     told = await together(writer, add(1), failing(sqlite3.SQLITE_FULL), add(2))
@@ -109,9 +109,7 @@ async def test_a_change_too_large_for_the_disk_does_not_stop_the_others(
     assert stored(path) == [0, 1, 2]
 
 
-async def test_a_group_that_meets_a_lock_is_told_so_once(
-    writer: GroupCommitWriter, path: Path
-) -> None:
+async def test_locked_database_fails_the_whole_group(writer: GroupCommitWriter, path: Path) -> None:
     told = await together(writer, add(1), failing(sqlite3.SQLITE_BUSY), add(2))
     assert [str(each) for each in told] == ["no luck"] * 3
     assert stored(path) == [0]
@@ -126,7 +124,7 @@ class Stubborn(sqlite3.Connection):
         return super().execute(sql, *rest)
 
 
-async def test_the_writer_outlives_connections_that_cannot_be_opened_or_rolled_back(
+async def test_writer_replaces_broken_connections(
     path: Path,
 ) -> None:
     opened = 0
@@ -152,9 +150,7 @@ async def test_the_writer_outlives_connections_that_cannot_be_opened_or_rolled_b
     assert opened == 3
 
 
-async def test_several_loops_are_each_told_of_their_own(
-    writer: GroupCommitWriter, path: Path
-) -> None:
+async def test_each_event_loop_gets_its_own_results(writer: GroupCommitWriter, path: Path) -> None:
     def elsewhere(number: int) -> int:
         return asyncio.run(writer.run(add(number)))
 
@@ -165,7 +161,7 @@ async def test_several_loops_are_each_told_of_their_own(
     assert stored(path) == [1, 2, 3, 4]
 
 
-async def test_a_caller_that_leaves_is_not_missed(
+async def test_change_of_a_cancelled_caller_is_applied(
     writer: GroupCommitWriter, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, go = threading.Event(), threading.Event()

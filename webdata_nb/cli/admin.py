@@ -322,13 +322,13 @@ def _secrets(group: _Group) -> None:
 
 async def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
     from webdata_nb.service.encryption import KEY_FILE, KeyFile
-    from webdata_nb.service.settings import secret_keys, vault_of
+    from webdata_nb.service.settings import secret_cipher_for, secret_keys
     from webdata_nb.service.store.backends import open_store
 
     keys = secret_keys()
     if not keys:
         await asyncio.to_thread(KeyFile(directory / KEY_FILE).rotate)
-    async with open_store(directory, vault_of(directory, keys)) as store:
+    async with open_store(directory, secret_cipher_for(directory, keys)) as store:
         done, lost = await store.secrets.reencrypt()
     _note(f"sealed the secrets of {done} jobs with the first key")
     if lost:

@@ -153,7 +153,7 @@ async def service(
 
 async def _open_store(stack: AsyncExitStack, settings: ServiceSettings) -> Store:
     """Open the store, and take over the work of the process before this one."""
-    store = await stack.enter_async_context(open_store(settings.data_dir, settings.vault))
+    store = await stack.enter_async_context(open_store(settings.data_dir, settings.cipher))
     await store.expire_leases()
     await store.accounts.expire_calls()
     await store.outbox.expire_leases()

@@ -1,7 +1,7 @@
-"""What a job must know and nobody may read: sealed before it is stored.
+"""Encrypts jobs' secrets before they are stored.
 
-The keys come from the setting WEBDATA_SECRET_KEY, or from a file beside the database that is made
-for its owner alone. The first key seals, all of them open.
+The keys come from the setting WEBDATA_SECRET_KEY, or from a key file beside the database. The first
+key encrypts, all of them decrypt.
 """
 
 from __future__ import annotations
@@ -20,73 +20,73 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from webdata_nb.service.errors import SecretsLost
 
 KEY_FILE: Final = "secret.key"
-_NOTHING: Final = ""
-# A job that runs is read several times a second; what was opened last is kept in memory.
-_KEPT: Final = 64
+_EMPTY: Final = ""
+# A running job is read several times a second: the last plaintexts are kept in memory.
+_MAX_CACHED: Final = 64
 
 
 class KeySource(Protocol):
-    """Where the keys come from, newest first."""
+    """A source of keys, newest first."""
 
     def read(self) -> tuple[str, ...]:
-        """Return the present keys; empty where none was made yet."""
+        """Return the keys; empty if none was created yet."""
 
-    def made(self) -> tuple[str, ...]:
-        """Return the present keys, after making the first one if there is none."""
+    def read_or_create(self) -> tuple[str, ...]:
+        """Return the keys, after creating the first one if there is none."""
 
 
-class GivenKeys:
+class FixedKeys(KeySource):
     """Keys from a setting."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = keys
 
     def read(self) -> tuple[str, ...]:
-        """See `KeySource.read`."""
         return self._keys
 
-    made = read
+    def read_or_create(self) -> tuple[str, ...]:
+        return self._keys
 
 
-class KeyFile:
-    """Keys in a file for its owner alone, one a line."""
+class KeyFile(KeySource):
+    """Keys in a file that only its owner can read, one a line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
+        self._cached: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
 
     def read(self) -> tuple[str, ...]:
-        """See `KeySource.read`; another process may rotate them, and then the file is another."""
+        # Another process may rotate the keys, which replaces the file.
         try:
-            found = self._path.stat()
-            mark = (found.st_ino, found.st_mtime_ns, found.st_size)
-            known = self._known  # read once: several threads open secrets
-            if known is None or known[0] != mark:
-                known = self._known = (mark, tuple(self._path.read_text("ascii").split()))
+            status = self._path.stat()
+            version = (status.st_ino, status.st_mtime_ns, status.st_size)
+            cached = self._cached  # read once: several threads decrypt
+            if cached is None or cached[0] != version:
+                keys = tuple(self._path.read_text("ascii").split())
+                cached = self._cached = (version, keys)
         except FileNotFoundError:
             return ()
-        return known[1]
+        return cached[1]
 
-    def made(self) -> tuple[str, ...]:
-        """See `KeySource.made`; of several processes that make it at once, one wins."""
+    def read_or_create(self) -> tuple[str, ...]:
         if not (keys := self.read()):
-            self._publish((new_key(),), os.link)
+            self._publish((new_key(),), os.link)  # of several processes one creates the file
             keys = self.read()
         return keys
 
     def rotate(self) -> None:
-        """Put a new key first; the present one still opens, those before it do not."""
-        self._publish((new_key(), *self.made()[:1]), os.replace)
+        """Add a new first key; the present first key still decrypts, older ones are removed."""
+        self._publish((new_key(), *self.read_or_create()[:1]), os.replace)
 
-    def _publish(self, keys: tuple[str, ...], place: Any) -> None:
-        """Write the whole file under another name, durably, then give it its own."""
+    def _publish(self, keys: tuple[str, ...], move: Any) -> None:
+        """Write the file durably under a temporary name, then `move` it to its own."""
         handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=".secret-")
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 file.write("".join(f"{key}\n" for key in keys))
                 file.flush()
                 os.fsync(file.fileno())
-            place(draft, self._path)
+            move(draft, self._path)
         except FileExistsError:
             pass  # another process was first: its key is as good
         finally:
@@ -94,12 +94,12 @@ class KeyFile:
 
 
 def new_key() -> str:
-    """Return a key that was never there before."""
+    """Return a new random key."""
     return Fernet.generate_key().decode()
 
 
 def check_keys(text: str) -> tuple[str, ...]:
-    """Return the keys that a setting names, separated by commas; raises `ValueError`."""
+    """Return the keys of a setting, which separates them by commas; raises `ValueError`."""
     keys = tuple(key.strip() for key in text.split(",") if key.strip())
     try:
         [Fernet(key) for key in keys]
@@ -111,68 +111,68 @@ def check_keys(text: str) -> tuple[str, ...]:
     return keys
 
 
-class Vault:
-    """Seals and opens; an empty mapping is sealed as an empty text, which needs no key."""
+class SecretCipher:
+    """Encrypts and decrypts mappings; an empty one becomes an empty text, which needs no key."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
 
-    def seal(self, secrets: Mapping[str, Any]) -> str:
-        """Return `secrets` sealed with the newest key."""
+    def encrypt(self, secrets: Mapping[str, Any]) -> str:
+        """Return `secrets` encrypted with the newest key."""
         if not secrets:
-            return _NOTHING
-        keys, told = self._source.made(), orjson.dumps(secrets)
-        sealed = _box(keys).encrypt(told).decode()
-        _OPENED.put((keys, sealed), told)  # its job is about to run
-        return sealed
+            return _EMPTY
+        keys, plaintext = self._source.read_or_create(), orjson.dumps(secrets)
+        token = _fernet(keys).encrypt(plaintext).decode()
+        _CACHE.put((keys, token), plaintext)  # its job is about to run
+        return token
 
-    def open(self, sealed: str) -> dict[str, Any]:
-        """Return what was sealed; raises `SecretsLost` where no key opens it."""
-        if sealed == _NOTHING:
+    def decrypt(self, token: str) -> dict[str, Any]:
+        """Return the secrets of `encrypt`; raises `SecretsLost` if no key decrypts them."""
+        if token == _EMPTY:
             return {}
         try:
-            opened: dict[str, Any] = orjson.loads(_opened(self._source.read(), sealed))
+            secrets: dict[str, Any] = orjson.loads(_decrypt(self._source.read(), token))
         except (InvalidToken, ValueError):
             raise SecretsLost("no key of this service opens the job's secrets") from None
-        return opened
+        return secrets
 
-    def resealed(self, sealed: str) -> str:
-        """Return the same secrets sealed with the newest key; raises `SecretsLost`."""
-        return self.seal(self.open(sealed))
-
-
-_Place = tuple[tuple[str, ...], str]
+    def reencrypt(self, token: str) -> str:
+        """Return the same secrets encrypted with the newest key; raises `SecretsLost`."""
+        return self.encrypt(self.decrypt(token))
 
 
-class _Opened:
-    """What was sealed or opened last, by the keys that do it; for several threads."""
+_CacheKey = tuple[tuple[str, ...], str]
+
+
+class _PlaintextCache:
+    """The last plaintexts, by keys and token; for several threads."""
 
     def __init__(self) -> None:
-        self._kept: dict[_Place, bytes] = {}
+        self._plaintexts: dict[_CacheKey, bytes] = {}
         self._lock = threading.Lock()
 
-    def get(self, place: _Place) -> bytes | None:
+    def get(self, key: _CacheKey) -> bytes | None:
         with self._lock:
-            return self._kept.get(place)
+            return self._plaintexts.get(key)
 
-    def put(self, place: _Place, told: bytes) -> None:
+    def put(self, key: _CacheKey, plaintext: bytes) -> None:
         with self._lock:
-            self._kept[place] = told
-            while len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._plaintexts[key] = plaintext
+            while len(self._plaintexts) > _MAX_CACHED:
+                del self._plaintexts[next(iter(self._plaintexts))]
 
 
-_OPENED: Final = _Opened()
+_CACHE: Final = _PlaintextCache()
 
 
-def _opened(keys: tuple[str, ...], sealed: str) -> bytes:
-    told = _OPENED.get((keys, sealed))
-    if told is None:
-        told = _box(keys).decrypt(sealed)
-        _OPENED.put((keys, sealed), told)
-    return told
+def _decrypt(keys: tuple[str, ...], token: str) -> bytes:
+    plaintext = _CACHE.get((keys, token))
+    if plaintext is None:
+        plaintext = _fernet(keys).decrypt(token)
+        _CACHE.put((keys, token), plaintext)
+    return plaintext
 
 
 @lru_cache(maxsize=8)
-def _box(keys: tuple[str, ...]) -> MultiFernet:
+def _fernet(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])

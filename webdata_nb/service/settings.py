@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from webdata_nb import __version__
 from webdata_nb.contract import fields, limits, variables
 from webdata_nb.contract.local import SOURCES, SessionSettings
-from webdata_nb.service.encryption import KEY_FILE, GivenKeys, KeyFile, Vault, check_keys
+from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, check_keys
 from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
 
 Mode = Literal["local", "team"]
@@ -214,22 +214,22 @@ class ServiceSettings:
         )
 
     @property
-    def vault(self) -> Vault:
-        """What seals the jobs' secrets: the given keys, or a key file in the data directory."""
-        return vault_of(self.data_dir, self.secret_keys)
+    def cipher(self) -> SecretCipher:
+        """The cipher of jobs' secrets, with the given keys or the data directory's key file."""
+        return secret_cipher_for(self.data_dir, self.secret_keys)
 
 
 def secret_keys() -> tuple[str, ...]:
-    """Return the keys that the environment names; raises `BadSetting`."""
+    """Return the keys of the environment; raises `BadSetting`."""
     try:
         return check_keys(os.environ.get(SECRET_KEY, ""))
     except ValueError as error:
         raise BadSetting(str(error)) from None
 
 
-def vault_of(data_dir: Path, keys: tuple[str, ...]) -> Vault:
-    """Return what seals with `keys`, or with the data directory's key file without any."""
-    return Vault(GivenKeys(keys) if keys else KeyFile(data_dir / KEY_FILE))
+def secret_cipher_for(data_dir: Path, keys: tuple[str, ...]) -> SecretCipher:
+    """Return a cipher with `keys`, or with the data directory's key file if there are none."""
+    return SecretCipher(FixedKeys(keys) if keys else KeyFile(data_dir / KEY_FILE))
 
 
 def _user_agent(text: str | None) -> str:

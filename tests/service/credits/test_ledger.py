@@ -31,9 +31,7 @@ def at(text: str) -> float:
 
 
 @given(balances, counts)
-def test_a_reservation_takes_all_of_it_or_nothing_and_the_month_first(
-    balance: Balance, needed: int
-) -> None:
+def test_reservation_takes_everything_or_nothing_month_first(balance: Balance, needed: int) -> None:
     taken = ledger.reserve(balance, LIMITED, needed)
     if taken is None:
         assert needed > balance.left
@@ -46,7 +44,7 @@ def test_a_reservation_takes_all_of_it_or_nothing_and_the_month_first(
 
 
 @given(balances, counts, charges, st.booleans())
-def test_a_settlement_takes_what_was_used_and_never_more_than_was_held(
+def test_settlement_never_exceeds_the_reservation(
     balance: Balance, held: int, used: list[Charge], over: bool
 ) -> None:
     taken = ledger.reserve(balance, LIMITED, held)
@@ -66,7 +64,7 @@ def test_a_settlement_takes_what_was_used_and_never_more_than_was_held(
 
 
 @given(balances, charges)
-def test_without_a_limit_charges_are_written_and_nothing_is_taken(
+def test_unlimited_account_has_charges_without_changes(
     balance: Balance, used: list[Charge]
 ) -> None:
     free = Terms("unlimited", None, None)
@@ -78,7 +76,7 @@ def test_without_a_limit_charges_are_written_and_nothing_is_taken(
 
 
 @given(balances, st.integers(0, 1000), st.integers(0, 1000))
-def test_a_change_of_plan_keeps_what_was_used_used(balance: Balance, old: int, new: int) -> None:
+def test_changed_plan_keeps_used_credits_used(balance: Balance, old: int, new: int) -> None:
     lines = ledger.change_terms(balance, Terms("team", old, 8), Terms("team", new, 8))
     left = ledger.apply(balance, lines)
     assert left.monthly_left == max(0, balance.monthly_left + new - old)
@@ -97,21 +95,21 @@ def test_a_change_of_plan_keeps_what_was_used_used(balance: Balance, old: int, n
         ("2026-06-01T00:00", "2026-05-01T00:00", "2026-06-01T00:00", "2026-07-01T00:00"),
     ],
 )
-def test_periods_are_months_from_the_accounts_beginning(
+def test_billing_periods_are_months_from_the_anchor(
     anchor: str, now: str, start: str, end: str
 ) -> None:
     assert ledger.billing_period(at(anchor), at(now)) == (at(start), at(end))
 
 
 @given(st.integers(940_000_000, 3_800_000_000), st.integers(0, 10 * 366 * 86_400))
-def test_periods_follow_each_other_without_gaps(anchor: int, later: int) -> None:
+def test_billing_periods_have_no_gaps(anchor: int, later: int) -> None:
     start, end = ledger.billing_period(anchor, anchor + later)
     assert start <= anchor + later < end
     assert ledger.billing_period(anchor, end)[0] == end
     assert 27 * 86_400 < end - start < 32 * 86_400
 
 
-def test_a_month_expires_once_and_a_topup_never() -> None:
+def test_month_expires_once_and_topup_never() -> None:
     anchor = at("2026-01-01T00:00")
     old = Balance(20, 7, anchor)
     new, lines = ledger.renew_period(old, LIMITED, anchor, at("2026-03-05T00:00"))
@@ -121,12 +119,12 @@ def test_a_month_expires_once_and_a_topup_never() -> None:
         assert ledger.renew_period(new, LIMITED, anchor, at(now)) == (new, [])
 
 
-def test_prices_are_whole_credits_and_the_catalog_shows_them() -> None:
+def test_weights_are_whole_credits_and_in_the_catalog() -> None:
     assert all(isinstance(price, int) and price > 0 for price in WEIGHTS.values())
     assert {(each.platform, each.operation): each.weight for each in CATALOG} == WEIGHTS
 
 
-def test_a_plan_is_known_and_its_figures_bounded() -> None:
+def test_plans_are_known_and_their_figures_bounded() -> None:
     assert terms_of("trial") == PLANS["trial"]
     assert terms_of("team", 5, 1) == Terms("team", 5, 1)
     for wrong in (("gold", 1, 1), ("team", -1, 1), ("team", 1, 0)):

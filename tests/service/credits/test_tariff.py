@@ -36,7 +36,7 @@ SCHEMA = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
         ),
     ],
 )
-def test_a_reservation_is_what_success_would_cost(
+def test_max_charges_are_those_of_complete_success(
     request_: SearchRequest | CrawlRequest, cost: int
 ) -> None:
     assert sum(charge.credits for charge in tariff.max_charges(request_)) == cost
@@ -59,7 +59,7 @@ def test_a_reservation_is_what_success_would_cost(
         {"formats": ["screenshot"]},
     ],
 )
-def test_rendering_is_reserved_exactly_where_a_page_may_need_it(options: dict[str, Any]) -> None:
+def test_rendering_is_reserved_if_a_page_may_need_it(options: dict[str, Any]) -> None:
     wanted = CrawlRequest.model_validate({"url": "http://x/", "scrape_options": options})
     chosen = wanted.scrape_options
     look = look_of(
@@ -92,7 +92,7 @@ def test_jobs_are_charged_by_their_rows() -> None:
         (JobStatus.FAILED, False, 0),
     ],
 )
-def test_discovery_is_charged_where_it_led_somewhere(
+def test_discovery_is_charged_for_rows_or_completion(
     state: JobStatus, any_row: bool, units: int
 ) -> None:
     spent = tariff.final_charges("search", state, {"": 2} if any_row else {}, any_row=any_row)

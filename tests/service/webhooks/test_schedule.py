@@ -24,7 +24,7 @@ def test_a_redirect_acknowledges_in_profile_a_alone() -> None:
     assert next_delivery(B, 1, DeliveryOutcome(302), NOW).state == "failed"
 
 
-def test_the_waits_are_the_profiles() -> None:
+def test_each_profile_has_its_delays() -> None:
     down = DeliveryOutcome(503)
     assert [next_delivery(A, n, down, NOW).due_at - NOW for n in (1, 2)] == [1, 4]
     assert [next_delivery(B, n, down, NOW).due_at - NOW for n in (1, 2)] == [10, 60]
@@ -36,7 +36,7 @@ def test_the_waits_are_the_profiles() -> None:
     st.integers(1, 3),
     st.integers(200, 599) | st.sampled_from(["dns", "connect", "timeout", "reset", "refused"]),
 )
-def test_three_attempts_for_passing_trouble_one_for_the_rest(
+def test_transient_failures_get_three_attempts_others_one(
     rules: object, attempt: int, met: int | str
 ) -> None:
     outcome = DeliveryOutcome(met) if isinstance(met, int) else DeliveryOutcome(failure=met)

@@ -64,7 +64,7 @@ async def deliveries(api: Api, job_id: str, status: str, count: int = 1) -> list
             await asyncio.sleep(0.02)
 
 
-async def test_a_completed_crawl_is_told_once_and_signed(
+async def test_completed_crawl_is_delivered_once_and_signed(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
@@ -92,7 +92,7 @@ async def test_a_completed_crawl_is_told_once_and_signed(
     assert len(endpoint.got) == 1
 
 
-async def test_a_failed_job_and_a_cancelled_one_are_told(
+async def test_failed_and_cancelled_jobs_are_delivered(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
@@ -110,9 +110,7 @@ async def test_a_failed_job_and_a_cancelled_one_are_told(
     assert len(endpoint.got) == 2
 
 
-async def test_a_job_that_never_ran_is_told_when_it_is_cancelled(
-    api: Api, endpoint: Endpoint
-) -> None:
+async def test_cancelled_pending_job_is_delivered(api: Api, endpoint: Endpoint) -> None:
     job_id = await api.started("search", {"query": "nothing", **hook(endpoint)})
     answer = await api.http.post(f"/v1/jobs/{job_id}/cancel", json={})
     [got] = await endpoint.received(1)
@@ -120,7 +118,7 @@ async def test_a_job_that_never_ran_is_told_when_it_is_cancelled(
     assert got.payload["event"] == told
 
 
-async def test_profile_b_tells_of_searches_and_crawls(
+async def test_profile_b_delivers_searches_and_crawls(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
@@ -141,7 +139,7 @@ async def test_profile_b_tells_of_searches_and_crawls(
     assert search["data"] == {"total_results": 2, "completed_results": 2}
 
 
-async def test_each_page_is_told_once_where_that_is_chosen(
+async def test_each_page_is_delivered_once_if_enabled(
     tmp_path: Path, site: Site, endpoint: Endpoint
 ) -> None:
     magazine(site)
@@ -156,16 +154,14 @@ async def test_each_page_is_told_once_where_that_is_chosen(
     assert len({got.event_id for got in endpoint.got}) == 5
 
 
-async def test_without_a_secret_nothing_is_signed(api: Api, endpoint: Endpoint) -> None:
+async def test_delivery_without_a_secret_is_not_signed(api: Api, endpoint: Endpoint) -> None:
     await api.done("search", query="q", webhook_url=endpoint.url)
     [got] = await endpoint.received(1)
     assert not [name for name in got.headers if "signature" in name.lower()]
 
 
 @pytest.mark.slow
-async def test_a_receiver_that_recovers_gets_the_same_event_again(
-    timed: Api, clock: Clock, endpoint: Endpoint
-) -> None:
+async def test_retry_has_the_same_event_id(timed: Api, clock: Clock, endpoint: Endpoint) -> None:
     endpoint.answers = [500, 503]
     job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
     await endpoint.received(1)
@@ -181,7 +177,7 @@ async def test_a_receiver_that_recovers_gets_the_same_event_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answers", "attempts"), [([500] * 9, 3), ([404], 1), ([410], 1)])
-async def test_a_receiver_that_refuses_is_given_up(
+async def test_refused_delivery_is_not_retried(
     timed: Api, clock: Clock, endpoint: Endpoint, answers: list[int], attempts: int
 ) -> None:
     endpoint.answers = [*answers]
@@ -198,7 +194,7 @@ async def test_a_receiver_that_refuses_is_given_up(
 @pytest.mark.parametrize(
     ("settings", "state"), [(WebhookSettings(loopback=True), "delivered"), (PROFILE_B, "failed")]
 )
-async def test_a_redirect_is_never_followed(
+async def test_redirects_are_not_followed(
     tmp_path: Path, endpoint: Endpoint, settings: WebhookSettings, state: str
 ) -> None:
     endpoint.answers = [302]
@@ -210,7 +206,7 @@ async def test_a_redirect_is_never_followed(
 
 
 @pytest.mark.slow
-async def test_nobody_listening_is_tried_three_times(timed: Api, clock: Clock) -> None:
+async def test_unreachable_endpoint_is_tried_three_times(timed: Api, clock: Clock) -> None:
     async with Endpoint() as gone:
         url = gone.url
     job_id = await timed.started("search", {"query": "q", "webhook_url": url})
@@ -233,7 +229,7 @@ async def timed_deliveries(api: Api, job_id: str) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_dead_receiver_delays_nobody(api: Api, endpoint: Endpoint) -> None:
+async def test_dead_endpoint_does_not_delay_others(api: Api, endpoint: Endpoint) -> None:
     async with Endpoint(answers=[for_ever] * 20) as dead:
         for _ in range(10):
             await api.started("search", {"query": "q", **hook(dead)})
@@ -244,7 +240,7 @@ async def test_a_dead_receiver_delays_nobody(api: Api, endpoint: Endpoint) -> No
         assert len(dead.got) <= 4
 
 
-async def test_of_an_endless_answer_next_to_nothing_is_read(api: Api, endpoint: Endpoint) -> None:
+async def test_endless_reply_is_not_read(api: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [endless]
     job_id = await api.started("search", {"query": "q", **hook(endpoint)})
     [told] = await deliveries(api, job_id, "delivered")
@@ -264,7 +260,7 @@ async def test_of_an_endless_answer_next_to_nothing_is_read(api: Api, endpoint: 
         ("ftp://example.com/", "absolute http"),
     ],
 )
-async def test_an_endpoint_that_may_not_be_reached_is_422_before_anything_is_stored(
+async def test_refused_endpoint_is_422_before_the_job_is_stored(
     api: Api, url: str, words: str
 ) -> None:
     for kind, body in (("search", {"query": "q"}), ("crawl", {"url": "http://127.0.0.1:8009/"})):
@@ -279,22 +275,20 @@ async def test_an_endpoint_that_may_not_be_reached_is_422_before_anything_is_sto
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8009/", "http://localhost:8009/", "https://[::1]/x"]
 )
-async def test_this_machine_is_an_endpoint_only_where_that_is_chosen(
-    tmp_path: Path, url: str
-) -> None:
+async def test_loopback_endpoint_needs_the_setting(tmp_path: Path, url: str) -> None:
     async with opened(tmp_path / "data", webhooks=WebhookSettings()) as api:
         await api.post("/v1/search", {"query": "q", "webhook_url": url}, 422)
     async with opened(tmp_path / "data") as api:
         await api.post("/v1/search", {"query": "q", "webhook_url": url})
 
 
-async def test_a_secret_without_an_endpoint_is_refused(api: Api) -> None:
+async def test_secret_without_endpoint_is_refused(api: Api) -> None:
     body = {"query": "q", "webhook_secret": SECRET}
     [problem] = (await api.post("/v1/search", body, 422))["detail"]
     assert (problem["loc"], problem["msg"]) == (["body", "webhook_secret"], "needs a webhook_url")
 
 
-async def test_a_retried_job_tells_its_own_end_with_the_same_secret(
+async def test_retried_job_delivers_its_end_with_the_same_secret(
     api: Api, site: Site, endpoint: Endpoint
 ) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
@@ -306,9 +300,7 @@ async def test_a_retried_job_tells_its_own_end_with_the_same_secret(
     assert all(verify_signature(got.body, got.headers, SECRET) for got in endpoint.got)
 
 
-async def test_deliveries_are_listed_by_job_newest_first_and_page_by_page(
-    api: Api, endpoint: Endpoint
-) -> None:
+async def test_deliveries_are_listed_newest_first_in_pages(api: Api, endpoint: Endpoint) -> None:
     jobs = [await api.started("search", {"query": "q", **hook(endpoint)}) for _ in range(5)]
     await endpoint.received(5)
     listed: list[dict[str, Any]] = []
@@ -328,7 +320,7 @@ async def test_deliveries_are_listed_by_job_newest_first_and_page_by_page(
     await api.get("/v1/webhooks/deliveries", 422, params={"limit": "0"})
 
 
-async def test_a_replay_sends_the_same_event_anew(api: Api, endpoint: Endpoint) -> None:
+async def test_replay_sends_the_same_event_again(api: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [404]
     job_id = await api.started("search", {"query": "q", **hook(endpoint)})
     [failed] = await deliveries(api, job_id, "failed")
@@ -342,7 +334,7 @@ async def test_a_replay_sends_the_same_event_anew(api: Api, endpoint: Endpoint) 
     await api.post("/v1/webhooks/deliveries/nowhere/replay", status=404)
 
 
-async def test_what_is_on_its_way_is_not_replayed(timed: Api, endpoint: Endpoint) -> None:
+async def test_pending_delivery_is_not_replayed(timed: Api, endpoint: Endpoint) -> None:
     endpoint.answers = [for_ever]
     job_id = await timed.started("search", {"query": "q", **hook(endpoint)})
     await endpoint.received(1)
@@ -369,7 +361,9 @@ async def test_stats_count_by_state_and_event(api: Api, endpoint: Endpoint) -> N
     }
 
 
-async def test_a_test_says_what_the_endpoint_answered(api: Api, endpoint: Endpoint) -> None:
+async def test_trial_delivery_returns_the_reply_of_the_endpoint(
+    api: Api, endpoint: Endpoint
+) -> None:
     endpoint.answers = [204, 500]
     good = await api.post("/v1/webhooks/test", hook(endpoint))
     assert (good["success"], good["status_code"], good["error"]) == (True, 204, None)
@@ -381,7 +375,9 @@ async def test_a_test_says_what_the_endpoint_answered(api: Api, endpoint: Endpoi
     await api.post("/v1/webhooks/test", {}, 422)
 
 
-async def test_a_restart_sends_what_was_left(tmp_path: Path, endpoint: Endpoint) -> None:
+async def test_pending_deliveries_are_sent_after_a_restart(
+    tmp_path: Path, endpoint: Endpoint
+) -> None:
     endpoint.answers = [500]
     async with opened(tmp_path / "data") as api:
         await api.done("search", query="q", **hook(endpoint))
@@ -391,7 +387,7 @@ async def test_a_restart_sends_what_was_left(tmp_path: Path, endpoint: Endpoint)
     assert first.event_id == second.event_id
 
 
-async def test_no_reply_shows_the_secret_or_the_token(api: Api, endpoint: Endpoint) -> None:
+async def test_replies_contain_no_secret_or_token(api: Api, endpoint: Endpoint) -> None:
     job = await api.done("search", query="q", **hook(endpoint))
     await deliveries(api, job["job_id"], "delivered")
     for path in (
@@ -410,6 +406,6 @@ async def test_no_reply_shows_the_secret_or_the_token(api: Api, endpoint: Endpoi
     ("given", "words"),
     [({"profile": "C"}, "takes A or B"), ({"profile": "A", "pages": True}, "needs")],
 )
-def test_settings_that_disagree_are_refused(given: dict[str, Any], words: str) -> None:
+def test_contradictory_settings_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(BadSetting, match=words):
         WebhookSettings.checked("local", **{"pages": False, "loopback": None, **given})

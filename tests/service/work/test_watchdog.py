@@ -51,7 +51,7 @@ def reading_that_hangs(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 5])
-async def test_a_job_without_progress_is_taken_up_again_and_then_fails(
+async def test_stalled_job_is_requeued_and_then_fails(
     tmp_path: Path,
     site: Site,
     monkeypatch: pytest.MonkeyPatch,
@@ -84,14 +84,14 @@ async def test_a_job_without_progress_is_taken_up_again_and_then_fails(
 
 
 @pytest.mark.slow
-async def test_a_slow_site_is_no_job_without_progress(tmp_path: Path, site: Site) -> None:
+async def test_slow_site_does_not_stall_a_job(tmp_path: Path, site: Site) -> None:
     start = site.page("/", document("Slow"), delay=4.0)
     async with opened(tmp_path / "data", stall_s=1.0) as api:
         reply = await api.done("crawl", url=start)
     assert [row["success"] for row in reply["data"]] == [True]
 
 
-def test_operations_of_a_job_are_recorded_for_it_alone() -> None:
+def test_operations_are_recorded_per_job() -> None:
     with operations.waiting_for("nothing that counts", 1.0), operations.recorded() as recorded:
         assert (recorded.oldest, recorded.longest_limit_s) == ("nothing that is known", 0.0)
         with operations.waiting_for("a turn", 10.0):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from tests.stores.faults.simulated import SimulatedLoop
-from webdata_nb.service.encryption import KEY_FILE, KeyFile, Vault
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.store.sql.connection import Transaction
 from webdata_nb.service.store.sql.named_statements import statements
 from webdata_nb.service.store.sql.store import SqlStore
@@ -132,5 +132,5 @@ class FaultyStore(SqlStore):
     """A store on a `FaultyDatabase`."""
 
     def __init__(self, path: Path, faults: Faults) -> None:
-        vault = Vault(KeyFile(path.with_name(KEY_FILE)))
-        super().__init__(FaultyDatabase(path, faults), vault)
+        cipher = SecretCipher(KeyFile(path.with_name(KEY_FILE)))
+        super().__init__(FaultyDatabase(path, faults), cipher)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.service.encryption import Vault
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.interface import AccountStore, Store, TextIndex
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
 from webdata_nb.service.store.sql.consistency import CheckResult
@@ -33,12 +33,12 @@ DATABASE_FILE: Final = "jobs.sqlite"
 INDEX_FILE: Final = "index.sqlite"
 
 
-def open_store(data_dir: Path, vault: Vault | None = None) -> Store:
+def open_store(data_dir: Path, cipher: SecretCipher | None = None) -> Store:
     """Return the store of a data directory, to be used by `async with`.
 
-    `vault` encrypts jobs' secrets; by default with the key file of the directory.
+    `cipher` encrypts jobs' secrets; by default with the key file of the directory.
     """
-    return SqliteStore(data_dir / DATABASE_FILE, vault)
+    return SqliteStore(data_dir / DATABASE_FILE, cipher)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.encryption import Vault
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.interface import IndexSource, JobQueue
 from webdata_nb.service.store.records import (
@@ -34,9 +34,9 @@ SUSPECT_ATTEMPTS: Final = 2
 class SqlJobQueue(JobQueue, IndexSource):
     """A `JobQueue` and `IndexSource` on a database."""
 
-    def __init__(self, database: Database, vault: Vault) -> None:
+    def __init__(self, database: Database, cipher: SecretCipher) -> None:
         self.database = database
-        self.vault = vault
+        self.cipher = cipher
 
     async def claim(
         self,
@@ -61,7 +61,7 @@ class SqlJobQueue(JobQueue, IndexSource):
             )
         )
         jobs = sorted(
-            (job_of_row(row, self.vault) for row in rows), key=lambda job: (job.created_at, job.id)
+            (job_of_row(row, self.cipher) for row in rows), key=lambda job: (job.created_at, job.id)
         )
         return [(job, Lease(job.id, worker, job.attempt)) for job in jobs]
 
@@ -77,7 +77,7 @@ class SqlJobQueue(JobQueue, IndexSource):
 
     async def commit(self, lease: Lease, batch: Batch) -> None:
         await self.database.change(
-            lambda transaction: _commit(transaction, lease, batch, self.vault)
+            lambda transaction: _commit(transaction, lease, batch, self.cipher)
         )
 
     async def finish(
@@ -90,13 +90,13 @@ class SqlJobQueue(JobQueue, IndexSource):
         now: float,
     ) -> JobSnapshot:
         def change(transaction: Transaction) -> JobSnapshot:
-            new_entries = _commit(transaction, lease, batch, self.vault)
+            new_entries = _commit(transaction, lease, batch, self.cipher)
             ended = transaction.row(
                 "finish", **lease_values(lease), state=state.value, error=error, now=now
             )
             if ended is None:
                 raise LeaseLost(lease.job_id)
-            job = settle_end(transaction, ended, self.vault, now)
+            job = settle_end(transaction, ended, self.cipher, now)
             rows = _all_rows(job, batch) if new_entries == len(batch.entries) else ()
             return JobSnapshot(job, rows, read_receipt(transaction, job.id, examples=0))
 
@@ -117,7 +117,7 @@ class SqlJobQueue(JobQueue, IndexSource):
             counts = transaction.rows("published_counts", account_id=account_id)
             ids = [row["id"] for row in counts if row["published"] > cursors.get(row["id"], 0)]
             rows = (transaction.row("job_by_id", id=job_id) for job_id in ids)
-            return [job_of_row(row, self.vault) for row in rows if row is not None]
+            return [job_of_row(row, self.cipher) for row in rows if row is not None]
 
         return await self.database.query(query)
 
@@ -131,20 +131,20 @@ class SqlJobQueue(JobQueue, IndexSource):
         ]
 
 
-def settle_end(transaction: Transaction, row: Row, vault: Vault, now: float) -> Job:
+def settle_end(transaction: Transaction, row: Row, cipher: SecretCipher, now: float) -> Job:
     """Settle the credits of a job that has just ended, and write its webhook delivery."""
-    job = job_of_row(row, vault)
+    job = job_of_row(row, cipher)
     cost = settle_job(transaction, row, now)
     add_end_delivery(transaction, job, now)
     return replace(job, credits=cost)
 
 
-def _commit(transaction: Transaction, lease: Lease, batch: Batch, vault: Vault) -> int:
+def _commit(transaction: Transaction, lease: Lease, batch: Batch, cipher: SecretCipher) -> int:
     """Write a batch and the deliveries of its published rows; return its number of new entries."""
     new_entries = write_batch(transaction, lease, batch)
     if batch.published and (row := transaction.row("job_by_id", id=lease.job_id)) is not None:
         first = min(position for _, position in batch.published)
-        add_page_deliveries(transaction, job_of_row(row, vault), first, time.time())
+        add_page_deliveries(transaction, job_of_row(row, cipher), first, time.time())
     return new_entries
 
 

@@ -8,14 +8,14 @@ import orjson
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.encryption import Vault
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import NoSuchJob, SecretsLost
 from webdata_nb.service.store.records import Job, Lease, NewJob
 from webdata_nb.service.store.sql.connection import Row, Transaction
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 
 
-def new_job_values(job: NewJob, vault: Vault, now: float) -> dict[str, Any]:
+def new_job_values(job: NewJob, cipher: SecretCipher, now: float) -> dict[str, Any]:
     """Return the values of the statement `add_job`."""
     request, secrets = split_secrets(job.request, job.context)
     return {
@@ -25,7 +25,7 @@ def new_job_values(job: NewJob, vault: Vault, now: float) -> dict[str, Any]:
         "kind": job.kind,
         "subject": job.subject,
         "request": orjson.dumps(request).decode(),
-        "sealed": vault.seal(secrets),
+        "sealed": cipher.encrypt(secrets),
         "now": now,
     }
 
@@ -53,13 +53,13 @@ def accepted_job(job: NewJob, now: float) -> Job:
     )
 
 
-def job_of_row(row: Row, vault: Vault) -> Job:
+def job_of_row(row: Row, cipher: SecretCipher) -> Job:
     """Return a stored job with its secrets; `locked` without them if no key decrypts them."""
     request: dict[str, Any] = orjson.loads(row["request"])
     context: dict[str, Any] = {}
     locked = False
     try:
-        request, context = merge_secrets(request, vault.open(row["sealed"]))
+        request, context = merge_secrets(request, cipher.decrypt(row["sealed"]))
     except SecretsLost:
         locked = True
     return Job(
@@ -89,12 +89,12 @@ def job_of_row(row: Row, vault: Vault) -> Job:
     )
 
 
-def load_job(transaction: Transaction, account_id: str, job_id: str, vault: Vault) -> Job:
+def load_job(transaction: Transaction, account_id: str, job_id: str, cipher: SecretCipher) -> Job:
     """Return an account's job; raises `NoSuchJob`."""
     row = transaction.row("job", id=job_id, account_id=account_id)
     if row is None:
         raise NoSuchJob("no such job")
-    return job_of_row(row, vault)
+    return job_of_row(row, cipher)
 
 
 def read_receipt(transaction: Transaction, job_id: str, examples: int) -> Receipt:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.encryption import Vault
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import Conflict, NoSuchJob, WrongState
 from webdata_nb.service.store.interface import JobStore
 from webdata_nb.service.store.records import (
@@ -38,18 +38,18 @@ NEWEST: Final = (float("inf"), "\U0010ffff")
 class SqlJobStore(JobStore):
     """A `JobStore` on a database."""
 
-    def __init__(self, database: Database, vault: Vault) -> None:
+    def __init__(self, database: Database, cipher: SecretCipher) -> None:
         self.database = database
-        self.vault = vault
+        self.cipher = cipher
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
     ) -> tuple[Job, bool]:
-        values, accepted = new_job_values(job, self.vault, now), accepted_job(job, now)
+        values, accepted = new_job_values(job, self.cipher, now), accepted_job(job, now)
 
         def change(transaction: Transaction) -> tuple[Job, bool]:
             if key is not None and (earlier := _replayed_job_id(transaction, job, key, now)):
-                return load_job(transaction, job.account_id, earlier, self.vault), False
+                return load_job(transaction, job.account_id, earlier, self.cipher), False
             credits_ = LockedCredits(transaction, job.account_id, now)
             reserved = credits_.reserve(job.id, job.max_charges)
             reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
@@ -64,7 +64,7 @@ class SqlJobStore(JobStore):
         rows = await self.database.read("job", id=job_id, account_id=account_id)
         if not rows:
             raise NoSuchJob("no such job")
-        return job_of_row(rows[0], self.vault)
+        return job_of_row(rows[0], self.cipher)
 
     async def jobs(
         self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
@@ -73,7 +73,7 @@ class SqlJobStore(JobStore):
         rows = await self.database.read(
             "jobs", account_id=account_id, before=created_at, before_id=job_id, limit=limit
         )
-        return [job_of_row(row, self.vault) for row in rows]
+        return [job_of_row(row, self.cipher) for row in rows]
 
     async def rows(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
         rows = await self.database.read(
@@ -99,7 +99,7 @@ class SqlJobStore(JobStore):
         examples: int,
     ) -> JobSnapshot:
         def query(transaction: Transaction) -> JobSnapshot:
-            job = load_job(transaction, account_id, job_id, self.vault)
+            job = load_job(transaction, account_id, job_id, self.cipher)
             rows = _rows_in_range(transaction, job, row_range(job))
             return JobSnapshot(job, rows, read_receipt(transaction, job_id, examples))
 
@@ -128,7 +128,7 @@ class SqlJobStore(JobStore):
         def change(transaction: Transaction) -> None:
             ended = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
             if ended is not None:
-                settle_end(transaction, ended, self.vault, now)
+                settle_end(transaction, ended, self.cipher, now)
 
         await self.database.change(change)
         job = await self.job(account_id, job_id)

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from webdata_nb.service.encryption import Vault
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import SecretsLost
 from webdata_nb.service.store.interface import SecretStore
 from webdata_nb.service.store.sql.connection import Database, Row, Transaction
@@ -20,15 +20,15 @@ _SLICE: Final = 200
 class SqlSecretStore(SecretStore):
     """A `SecretStore` on a database."""
 
-    def __init__(self, database: Database, vault: Vault) -> None:
-        self._database, self._vault = database, vault
+    def __init__(self, database: Database, cipher: SecretCipher) -> None:
+        self._database, self._cipher = database, cipher
 
     async def encrypt_plaintext(self) -> None:
         after = ""
         if await self._plaintext_jobs(after):
             await self._database.change(_prepare)
         while rows := await self._plaintext_jobs(after):
-            await self._database.change(partial(_encrypt, rows, self._vault))
+            await self._database.change(partial(_encrypt, rows, self._cipher))
             after = rows[-1]["id"]
 
     async def _plaintext_jobs(self, after: str) -> Sequence[Row]:
@@ -39,7 +39,7 @@ class SqlSecretStore(SecretStore):
         while rows := await self._database.read("encrypted_jobs", after=after, limit=_SLICE):
             for row in rows:
                 try:
-                    sealed = self._vault.resealed(row["sealed"])
+                    sealed = self._cipher.reencrypt(row["sealed"])
                 except SecretsLost:
                     lost += 1
                     continue
@@ -55,13 +55,13 @@ def _prepare(transaction: Transaction) -> None:
     transaction.execute("mark_jobs_without_plaintext")
 
 
-def _encrypt(rows: Sequence[Row], vault: Vault, transaction: Transaction) -> None:
+def _encrypt(rows: Sequence[Row], cipher: SecretCipher, transaction: Transaction) -> None:
     for row in rows:
         try:
-            secrets = vault.open(row["sealed"] or "")
+            secrets = cipher.decrypt(row["sealed"] or "")
         except SecretsLost:
             continue
         whole, context = merge_secrets(orjson.loads(row["request"]), secrets)
         request, secrets = split_secrets(whole, context or orjson.loads(row["context"]))
-        text, sealed = orjson.dumps(request).decode(), vault.seal(secrets)
+        text, sealed = orjson.dumps(request).decode(), cipher.encrypt(secrets)
         transaction.execute("encrypt_job", id=row["id"], request=text, sealed=sealed)

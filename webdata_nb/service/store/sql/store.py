@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from webdata_nb.service.encryption import Vault
+from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.interface import (
     AccountStore,
     Outbox,
@@ -26,15 +26,15 @@ from webdata_nb.service.store.sql.secrets import SqlSecretStore
 class SqlStore(SqlJobStore, SqlJobQueue, Store):
     """A `Store` on a database, which it opens and closes.
 
-    `vault` encrypts jobs' secrets. Opening encrypts what older releases stored in the clear.
+    `cipher` encrypts jobs' secrets. Opening encrypts what older releases stored in the clear.
     """
 
-    def __init__(self, database: Database, vault: Vault) -> None:
-        super().__init__(database, vault)
+    def __init__(self, database: Database, cipher: SecretCipher) -> None:
+        super().__init__(database, cipher)
         self.accounts: AccountStore = SqlAccountStore(database)
         self.outbox: Outbox = SqlOutbox(database)
         self.retention: RetentionStore = SqlRetentionStore(database)
-        self.secrets: SecretStore = SqlSecretStore(database, vault)
+        self.secrets: SecretStore = SqlSecretStore(database, cipher)
 
     async def __aenter__(self) -> Self:
         await self.database.__aenter__()

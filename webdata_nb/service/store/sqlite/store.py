@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webdata_nb.service.encryption import KEY_FILE, KeyFile, Vault
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.store.sql.store import SqlStore
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 
@@ -12,8 +12,10 @@ from webdata_nb.service.store.sqlite.database import SqliteDatabase
 class SqliteStore(SqlStore):
     """A `Store` in one SQLite file, for one service process at a time.
 
-    `vault` encrypts jobs' secrets; by default it uses the key file beside the database.
+    `cipher` encrypts jobs' secrets; by default it uses the key file beside the database.
     """
 
-    def __init__(self, path: Path, vault: Vault | None = None) -> None:
-        super().__init__(SqliteDatabase(path), vault or Vault(KeyFile(path.with_name(KEY_FILE))))
+    def __init__(self, path: Path, cipher: SecretCipher | None = None) -> None:
+        super().__init__(
+            SqliteDatabase(path), cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE)))
+        )

@@ -20,7 +20,7 @@ from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
 from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.encryption import GivenKeys, KeyFile, Vault, check_keys, new_key
+from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, check_keys, new_key
 from webdata_nb.service.errors import SecretsLost
 from webdata_nb.service.settings import BadSetting, secret_keys
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
@@ -55,7 +55,7 @@ def files_with(directory: Path, *canaries: str) -> list[tuple[str, str]]:
 
 
 @given(requests, pairs)
-def test_parts_are_joined_as_they_were_and_secrets_stand_apart(
+def test_split_and_merged_secrets_round_trip(
     request: dict[str, Any], context: dict[str, Any]
 ) -> None:
     shown, secrets = split_secrets(request, context)
@@ -66,22 +66,26 @@ def test_parts_are_joined_as_they_were_and_secrets_stand_apart(
 
 
 @given(st.dictionaries(texts, texts))
-def test_what_is_sealed_opens_with_its_key_alone(secrets: dict[str, str]) -> None:
+def test_only_its_key_decrypts_a_token(secrets: dict[str, str]) -> None:
     first, second = new_key(), new_key()
-    old, new = Vault(GivenKeys((first,))), Vault(GivenKeys((second, first)))
-    sealed = old.seal(secrets)
-    assert new.open(sealed) == old.open(sealed) == secrets
+    old, new = SecretCipher(FixedKeys((first,))), SecretCipher(FixedKeys((second, first)))
+    sealed = old.encrypt(secrets)
+    assert new.decrypt(sealed) == old.decrypt(sealed) == secrets
     if secrets:
-        again = new.resealed(sealed)
-        for vault, text in ((old, again), (Vault(GivenKeys(())), sealed), (old, sealed[:-9])):
+        again = new.reencrypt(sealed)
+        for cipher, text in (
+            (old, again),
+            (SecretCipher(FixedKeys(())), sealed),
+            (old, sealed[:-9]),
+        ):
             with pytest.raises(SecretsLost):
-                vault.open(text)
+                cipher.decrypt(text)
 
 
-def test_the_key_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+def test_key_file_is_created_once_with_owner_permissions(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     with ThreadPoolExecutor(8) as pool:
-        keys = list(pool.map(lambda _: KeyFile(path).made(), range(40)))
+        keys = list(pool.map(lambda _: KeyFile(path).read_or_create(), range(40)))
     assert len(set(keys)) == 1
     assert len(keys[0]) == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -93,7 +97,7 @@ def test_the_key_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_wrong_setting_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_key_setting_is_reported_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     good = new_key()
     assert check_keys(f" {good} , ") == (good,)
     monkeypatch.setenv("WEBDATA_SECRET_KEY", f"{good},swordfish")
@@ -131,11 +135,11 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
     assert files_with(tmp_path, *CANARIES) == []
     said = f"{replies} {caplog.text}"
     assert [canary for canary in CANARIES if canary in said] == []
-    # The site was sent what the vault kept.
+    # The site received the decrypted headers.
     assert any(CANARIES[0] in str(asked.headers) for asked in site.requests)
 
 
-async def test_a_retry_has_the_secrets_of_the_first_start(tmp_path: Path, site: Site) -> None:
+async def test_retry_keeps_the_secrets_of_the_first_start(tmp_path: Path, site: Site) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /")
     async with opened(tmp_path) as api:
         body = {"url": site.url, "scrape_options": {"headers": HEADERS}}
@@ -148,7 +152,7 @@ async def test_a_retry_has_the_secrets_of_the_first_start(tmp_path: Path, site: 
         assert jobs[0].request == jobs[1].request == body
 
 
-async def test_a_rotation_seals_everything_anew_while_the_service_runs(tmp_path: Path) -> None:
+async def test_rotation_reencrypts_all_jobs_while_the_service_runs(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     secret = {"url": "http://x/", "webhook_secret": CANARIES[2]}
     async with SqliteStore(path) as store, SqliteStore(path) as other:
@@ -163,13 +167,13 @@ async def test_a_rotation_seals_everything_anew_while_the_service_runs(tmp_path:
         jobs = await store.jobs(ALICE, limit=9)
     assert sum(job.request == secret for job in jobs) == 4
     # The old key opens nothing any more.
-    async with SqliteStore(path, Vault(GivenKeys(old))) as store:
+    async with SqliteStore(path, SecretCipher(FixedKeys(old))) as store:
         assert sum(job.locked for job in await store.jobs(ALICE, limit=9)) == 4
         assert await store.secrets.reencrypt() == (0, 4)
         assert (await store.job(ALICE, late.id)).request == {"url": "http://x/"}
 
 
-async def test_a_job_whose_key_is_lost_fails_and_says_so(tmp_path: Path, site: Site) -> None:
+async def test_job_with_a_lost_key_fails_with_a_clear_error(tmp_path: Path, site: Site) -> None:
     site.page("/", "text")
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         await store.accounts.ensure("local", "me", now=NOW)
@@ -184,7 +188,7 @@ async def test_a_job_whose_key_is_lost_fails_and_says_so(tmp_path: Path, site: S
     assert site.paths == ()
 
 
-async def test_what_was_stored_in_the_clear_is_sealed_when_it_is_opened(tmp_path: Path) -> None:
+async def test_opening_the_store_encrypts_plaintext(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with SqliteStore(path) as store:
         await accounts(store)

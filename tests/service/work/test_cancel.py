@@ -90,7 +90,7 @@ def keep(_job_id: str) -> None:
     pass
 
 
-async def test_a_job_cancelled_while_it_is_claimed_never_begins(store: Slow) -> None:
+async def test_job_cancelled_during_its_claim_never_begins(store: Slow) -> None:
     engine = Engine()
     runner = LocalRunner(store, JobEvents(), engine, on_end=nothing, delete_spooled=keep)
     job, _ = await store.accept(new_job(), now=time.time())
@@ -106,7 +106,7 @@ async def test_a_job_cancelled_while_it_is_claimed_never_begins(store: Slow) -> 
     await runner.close()
 
 
-async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
+async def test_cancelled_jobs_free_their_slots(
     store: Slow,
 ) -> None:
     engine = Engine()
@@ -129,7 +129,7 @@ async def test_slots_come_free_when_jobs_are_cancelled_before_their_first_step(
     await runner.close()
 
 
-async def test_a_running_job_is_over_once_its_cancellation_is_answered(store: Slow) -> None:
+async def test_cancel_returns_after_the_job_has_ended(store: Slow) -> None:
     store.held.set()
     engine = Engine()
     forgotten: list[str] = []

@@ -46,7 +46,7 @@ class Endless:
         self.ended.put_nowait(ended.job.account_id)
 
 
-async def test_an_account_with_every_slot_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+async def test_account_with_all_slots_does_not_block_others(tmp_path: Path) -> None:
     engine = Endless()
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         for name in engine.go:

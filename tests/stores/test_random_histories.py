@@ -1,6 +1,6 @@
 """Random lives of two accounts' jobs, with kills and restarts: what must hold, holds throughout.
 
-A run has 15 lives of 40 events; `STORE_LIVES=300 python -m pytest tests/stores/test_lives.py` has
+A run has 15 lives of 40 events; `STORE_LIVES=300 python -m pytest tests/stores/test_random_histories.py` has
 300 of 50.
 """
 
