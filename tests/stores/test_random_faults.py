@@ -1,7 +1,6 @@
-"""Random histories of jobs under faults, kills and clocks that jump: each job keeps an owner.
+"""Random histories of jobs under faults, kills and clocks that jump: no job is lost.
 
-A run has 20 histories of 25 events; with `STORE_LIVES=300` in the environment it
-has 300 of 50.
+A run has 20 histories of 25 events. With `STORE_LIVES=300` in the environment it has 300 of 50.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Random lives of two accounts' jobs, with kills and restarts: what must hold, holds throughout.
+"""Random histories of two accounts' jobs, with kills and restarts, keep all invariants.
 
-A run has 15 lives of 40 events; `STORE_LIVES=300 python -m pytest tests/stores/test_random_histories.py` has
-300 of 50.
+A run has 15 histories of 40 events. With `STORE_LIVES=300` in the environment it has 300 of 50.
 """
 
 from __future__ import annotations
