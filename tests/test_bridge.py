@@ -45,7 +45,7 @@ class Result:
     """Something large that a call returns."""
 
 
-def test_what_outlives_a_call_does_not_keep_its_result(portal: Portal) -> None:
+def test_result_is_released_while_context_lives(portal: Portal) -> None:
     async def call() -> Result:
         # As a pooled connection does, or the timer that closes it.
         asyncio.get_running_loop().call_later(3600, print)
@@ -86,7 +86,7 @@ def run_script(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 # ------------------------------------------------------------------------------------ the twin
 
 
-def test_the_twin_keeps_signature_docstring_and_module() -> None:
+def test_twin_keeps_signature_docstring_and_module() -> None:
     assert inspect.signature(double) == inspect.signature(adouble)
     assert double.__doc__ == adouble.__doc__
     assert (double.__name__, double.__qualname__) == ("double", "double")
@@ -94,7 +94,7 @@ def test_the_twin_keeps_signature_docstring_and_module() -> None:
     assert not inspect.iscoroutinefunction(double)
 
 
-def test_importing_the_bridge_loads_nothing_heavy() -> None:
+def test_import_of_bridge_is_light() -> None:
     heavy = ("pandas", "pyarrow", "pydantic", "httpx", "nest_asyncio2", "platformdirs", "IPython")
     script = f"""
         import sys, webdata_nb.bridge
@@ -106,11 +106,11 @@ def test_importing_the_bridge_loads_nothing_heavy() -> None:
 # ------------------------------------------------------------------------- where calls come from
 
 
-def test_from_a_script() -> None:
+def test_call_from_script() -> None:
     assert double(21) == 42
 
 
-async def test_inside_a_running_loop_whose_tasks_live_on() -> None:
+async def test_call_inside_running_loop_keeps_its_tasks_alive() -> None:
     beats: list[int] = []
 
     async def beat(times: int) -> None:
@@ -125,7 +125,7 @@ async def test_inside_a_running_loop_whose_tasks_live_on() -> None:
     assert len(beats) == 100
 
 
-def test_inside_uvloop() -> None:
+def test_call_inside_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def main() -> int:
@@ -135,7 +135,7 @@ def test_inside_uvloop() -> None:
         assert runner.run(main()) == 42
 
 
-def test_inside_trio() -> None:
+def test_call_inside_trio() -> None:
     trio = pytest.importorskip("trio")
 
     async def main() -> int:
@@ -145,12 +145,12 @@ def test_inside_trio() -> None:
     assert trio.run(main) == 42
 
 
-def test_from_many_threads_at_once() -> None:
+def test_calls_from_many_threads() -> None:
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         assert list(pool.map(double, range(64))) == [2 * number for number in range(64)]
 
 
-def test_from_a_thread_of_a_call_on_the_portal() -> None:
+def test_call_from_thread_of_portal_call() -> None:
     async def aouter() -> int:
         return await asyncio.to_thread(double, 21)
 
@@ -158,7 +158,7 @@ def test_from_a_thread_of_a_call_on_the_portal() -> None:
 
 
 @pytest.mark.skipif(not HAS_FORK, reason="no fork on this system")
-def test_after_a_fork() -> None:
+def test_call_after_fork() -> None:
     script = """
         import asyncio, os, signal, sys
         from webdata_nb.bridge import PORTAL, synced
@@ -179,13 +179,13 @@ def test_after_a_fork() -> None:
     assert done.stdout.split() == ["42", "4"], done.stderr
 
 
-def test_in_a_spawned_process() -> None:
+def test_call_in_spawned_process() -> None:
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         assert pool.submit(double, 21).result(60) == 42
 
 
-def test_its_own_loop_is_refused(portal: Portal) -> None:
+def test_portal_thread_is_rejected(portal: Portal) -> None:
     async def inner() -> None:
         """Never awaited to its end, and must not warn that it was not."""
 
@@ -196,7 +196,7 @@ def test_its_own_loop_is_refused(portal: Portal) -> None:
         portal.run(outer())
 
 
-def test_closing_cancels_what_runs_and_the_next_call_starts_anew(portal: Portal) -> None:
+def test_close_cancels_running_calls_and_next_call_restarts_loop(portal: Portal) -> None:
     sleeper = Sleeper()
     call = portal.submit(sleeper.run())
     assert sleeper.began.wait(60)
@@ -210,7 +210,7 @@ def test_closing_cancels_what_runs_and_the_next_call_starts_anew(portal: Portal)
 # ---------------------------------------------------------------------------- results and errors
 
 
-def test_an_error_reaches_the_caller_as_it_is(portal: Portal) -> None:
+def test_error_reaches_caller_unchanged(portal: Portal) -> None:
     async def fails() -> None:
         raise KeyError("rank")
 
@@ -218,7 +218,7 @@ def test_an_error_reaches_the_caller_as_it_is(portal: Portal) -> None:
         portal.run(fails())
 
 
-def test_the_jobs_own_timeout_is_not_taken_for_a_tick(portal: Portal) -> None:
+def test_timeout_error_of_job_is_no_tick(portal: Portal) -> None:
     async def fails() -> None:
         raise TimeoutError("the job's own")
 
@@ -229,7 +229,7 @@ def test_the_jobs_own_timeout_is_not_taken_for_a_tick(portal: Portal) -> None:
 # ------------------------------------------------------------------------------ cancel, interrupt
 
 
-def test_cancel_from_the_tick_waits_for_the_clean_up(portal: Portal) -> None:
+def test_cancel_from_tick_waits_for_clean_up(portal: Portal) -> None:
     sleeper = Sleeper()
 
     def tick(future: concurrent.futures.Future[str]) -> None:
@@ -241,7 +241,7 @@ def test_cancel_from_the_tick_waits_for_the_clean_up(portal: Portal) -> None:
     assert sleeper.cleaned.is_set()
 
 
-def test_a_call_may_turn_its_cancellation_into_an_answer(portal: Portal) -> None:
+def test_cancelled_call_may_return_result(portal: Portal) -> None:
     began = threading.Event()
 
     async def partial() -> list[int]:
@@ -259,7 +259,7 @@ def test_a_call_may_turn_its_cancellation_into_an_answer(portal: Portal) -> None
     assert portal.run(partial(), tick=tick) == [1, 2]
 
 
-def test_cancelling_a_finished_call_does_nothing(portal: Portal) -> None:
+def test_cancel_of_finished_call_does_nothing(portal: Portal) -> None:
     call = portal.submit(adouble(2))
     assert call.result(10) == 4
     assert not call.cancel()
@@ -292,13 +292,13 @@ INTERRUPTED = """
 
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
 @pytest.mark.parametrize("call", ["sync_main()", "asyncio.run(async_main())"])
-def test_an_interrupt_cancels_waits_for_the_clean_up_and_is_raised(call: str) -> None:
+def test_interrupt_cancels_waits_for_clean_up_and_is_raised(call: str) -> None:
     done = run_script(INTERRUPTED.replace("{call}", call))
     assert done.stdout.strip() == "['cleaned', 'interrupt', 42]", done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
-def test_a_second_interrupt_stops_the_waiting() -> None:
+def test_second_interrupt_ends_wait() -> None:
     script = """
         import asyncio, os, signal, threading
         from webdata_nb import bridge
@@ -319,7 +319,7 @@ def test_a_second_interrupt_stops_the_waiting() -> None:
     assert run_script(script).stdout.strip() == "interrupt"
 
 
-async def test_cancelling_the_callers_task_ends_the_call() -> None:
+async def test_cancelled_caller_task_ends_call() -> None:
     sleeper = Sleeper()
     loop = asyncio.get_running_loop()
     job = synced(sleeper.run)
@@ -349,7 +349,7 @@ def ticking(ticks: list[int], enough: threading.Event) -> Callable[[], None]:
     return tick
 
 
-def test_ticks_run_on_the_waiting_thread_and_once_after_the_end(portal: Portal) -> None:
+def test_ticks_run_on_waiting_thread_and_once_after_end(portal: Portal) -> None:
     ticks: list[int] = []
     enough = threading.Event()
     seen_at_end: list[int] = []
@@ -364,7 +364,7 @@ def test_ticks_run_on_the_waiting_thread_and_once_after_the_end(portal: Portal) 
     assert len(ticks) > seen_at_end[0]
 
 
-async def test_ticks_of_an_awaited_coroutine_run_on_its_own_loop() -> None:
+async def test_ticks_of_awaited_coroutine_run_on_its_loop() -> None:
     ticks: list[int] = []
     enough = threading.Event()
     with on_tick(ticking(ticks, enough)):
@@ -372,7 +372,7 @@ async def test_ticks_of_an_awaited_coroutine_run_on_its_own_loop() -> None:
     assert set(ticks) == {threading.get_ident()}
 
 
-def test_a_listener_that_fails_is_dropped_and_the_call_goes_on(
+def test_failing_listener_is_removed_and_call_continues(
     portal: Portal, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[int] = []
@@ -440,14 +440,14 @@ UVLOOP = "import uvloop; factory = uvloop.new_event_loop"
         ),
     ],
 )
-def test_nest_keeps_the_callers_loop_alive(loop: str, option: str, answer: str) -> None:
+def test_nest_keeps_caller_loop_alive(loop: str, option: str, answer: str) -> None:
     timeout_s = "60" if answer == "alive" else "2"
     script = NESTED.replace("{loop}", loop).replace("{timeout_s}", timeout_s)
     done = run_script(script, option)
     assert done.stdout.strip() == answer, done.stderr
 
 
-def test_under_nest_a_timeout_of_the_caller_ends_the_call() -> None:
+def test_nest_timeout_of_caller_ends_call() -> None:
     script = """
         import asyncio, sys
         from webdata_nb.bridge import PORTAL, synced
@@ -476,7 +476,7 @@ def test_under_nest_a_timeout_of_the_caller_ends_the_call() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process on Windows")
-def test_under_nest_an_interrupt_leaves_no_zombie() -> None:
+def test_nest_interrupt_leaves_no_task() -> None:
     script = INTERRUPTED.replace("{call}", "asyncio.run(async_main())").replace(
         "log = []", "log = []; from webdata_nb.bridge import PORTAL; PORTAL.nest = lambda: True"
     )
@@ -484,7 +484,7 @@ def test_under_nest_an_interrupt_leaves_no_zombie() -> None:
     assert done.stdout.strip() == "['cleaned', 'interrupt', 42]", done.stderr
 
 
-def test_leaving_the_interpreter_lets_running_calls_clean_up() -> None:
+def test_interpreter_exit_waits_for_clean_up() -> None:
     script = """
         import asyncio, threading
         from webdata_nb.bridge import PORTAL

@@ -31,18 +31,18 @@ class Counter:
             self.closed.set()
 
 
-def test_a_plain_loop_gets_everything_in_order_each_time() -> None:
+def test_plain_loop_yields_all_items_each_time() -> None:
     stream = Stream(Counter().count)
     assert list(stream) == list(stream) == [0, 1, 2, 3, 4]
 
 
-async def test_an_async_loop_and_a_plain_one_inside_a_running_loop() -> None:
+async def test_async_and_plain_loop_inside_running_loop() -> None:
     stream = Stream(Counter().count)
     assert [number async for number in stream] == [0, 1, 2, 3, 4]
     assert list(stream) == [0, 1, 2, 3, 4]
 
 
-def test_leaving_the_loop_cleans_up_before_it_goes_on() -> None:
+def test_leaving_loop_waits_for_clean_up() -> None:
     counter = Counter()
     for number in Stream(counter.count):
         if number == 1:
@@ -50,7 +50,7 @@ def test_leaving_the_loop_cleans_up_before_it_goes_on() -> None:
     assert counter.closed.is_set()
 
 
-def test_at_most_one_item_is_made_ahead() -> None:
+def test_source_runs_at_most_one_item_ahead() -> None:
     counter = Counter()
     for number in Stream(counter.count):
         PORTAL.run(asyncio.sleep(0))  # let the portal run as far as it wants to
@@ -59,7 +59,7 @@ def test_at_most_one_item_is_made_ahead() -> None:
             break
 
 
-async def test_an_async_loop_that_is_closed_cleans_up() -> None:
+async def test_closed_async_loop_cleans_up() -> None:
     counter = Counter()
     async with aclosing(aiter(Stream(counter.count))) as numbers:
         async for _ in numbers:
@@ -67,7 +67,7 @@ async def test_an_async_loop_that_is_closed_cleans_up() -> None:
     assert counter.closed.is_set()
 
 
-def test_an_error_comes_where_it_happened() -> None:
+def test_error_is_raised_at_its_item() -> None:
     async def fails() -> AsyncGenerator[int, None]:
         yield 1
         raise KeyError("two")
@@ -78,7 +78,7 @@ def test_an_error_comes_where_it_happened() -> None:
     assert got == [1]
 
 
-def test_the_portals_own_thread_is_refused() -> None:
+def test_portal_thread_cannot_iterate() -> None:
     async def inner() -> list[int]:
         return list(Stream(Counter().count))
 

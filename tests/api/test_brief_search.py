@@ -59,9 +59,7 @@ def answer(request: web.BaseRequest) -> web.Response:
     return web.json_response({"results": rows})
 
 
-def test_a_search_that_is_answered_in_time_is_one_exchange(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brief_search_needs_one_request(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.under("/search", answer)
     # As long as a machine under load may take: how long is not the matter here.
     monkeypatch.setattr(runner, "START_WAIT_S", 30)
@@ -77,9 +75,7 @@ def test_a_search_that_is_answered_in_time_is_one_exchange(
     assert len(site.requests) == 4
 
 
-def test_a_search_that_takes_longer_is_asked_for_once_more(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_longer_search_needs_second_request(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire(monkeypatch)
 
     async def slow(request: web.BaseRequest) -> web.StreamResponse:

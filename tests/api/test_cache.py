@@ -29,9 +29,7 @@ from webdata_nb.errors import (
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
 @pytest.mark.usefixtures("connected")
-def test_the_second_call_is_answered_by_the_file_and_equal(
-    service: WireService, backend: Any
-) -> None:
+def test_second_call_comes_from_cache_and_is_equal(service: WireService, backend: Any) -> None:
     calls: list[Callable[[], pd.DataFrame]] = [
         lambda: search_df("q", dtype_backend=backend),
         lambda: crawl_df(SITE, scrape_options={"formats": ["links"]}, dtype_backend=backend),
@@ -48,7 +46,7 @@ def test_the_second_call_is_answered_by_the_file_and_equal(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_default_that_the_contract_states_is_the_same_question(service: WireService) -> None:
+def test_explicit_contract_default_shares_cache_entry(service: WireService) -> None:
     search_df("q")
     search_df("q", num_results=10, formats=["markdown"])
     assert len(service.posted(paths.SEARCH)) == 1
@@ -58,7 +56,7 @@ def test_a_default_that_the_contract_states_is_the_same_question(service: WireSe
     assert len(service.posted(paths.CRAWL)) == 2
 
 
-def test_each_service_and_key_has_answers_of_its_own(service: WireService) -> None:
+def test_each_service_and_key_has_its_own_cache(service: WireService) -> None:
     with WireService() as other, connect(base_url=other.url, api_key=KEY) as second:
         with connect(base_url=service.url, api_key=KEY) as first:
             first.crawl_df(SITE)
@@ -72,7 +70,7 @@ def test_each_service_and_key_has_answers_of_its_own(service: WireService) -> No
 
 
 @pytest.mark.usefixtures("connected")
-def test_refresh_asks_again_and_keeps_the_new_answer(service: WireService) -> None:
+def test_refresh_fetches_and_caches_new_result(service: WireService) -> None:
     crawl_df(SITE)
     service.crawl = JobScript(crawl_rows(2))
     assert len(crawl_df(SITE)) == 5
@@ -82,7 +80,7 @@ def test_refresh_asks_again_and_keeps_the_new_answer(service: WireService) -> No
 
 
 @pytest.mark.usefixtures("connected")
-def test_without_cache_nothing_is_read_or_written(service: WireService, cached: Path) -> None:
+def test_cache_false_reads_and_writes_nothing(service: WireService, cached: Path) -> None:
     df = crawl_df(SITE, cache=False)
     crawl_df(SITE, cache=False)
     assert len(service.jobs) == 2
@@ -91,7 +89,7 @@ def test_without_cache_nothing_is_read_or_written(service: WireService, cached: 
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_answer_older_than_ttl_is_asked_for_again(
+def test_result_older_than_ttl_is_fetched_again(
     service: WireService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawl_df(SITE)
@@ -105,7 +103,7 @@ def test_an_answer_older_than_ttl_is_asked_for_again(
 
 
 @pytest.mark.usefixtures("connected")
-def test_offline_only_the_cache_answers_whatever_its_age(service: WireService) -> None:
+def test_offline_uses_cache_of_any_age(service: WireService) -> None:
     with pytest.raises(OfflineError, match="no answer for this call"):
         crawl_df(SITE, offline=True)
     fresh = crawl_df(SITE)
@@ -119,7 +117,7 @@ def test_offline_only_the_cache_answers_whatever_its_age(service: WireService) -
 
 
 @pytest.mark.usefixtures("connected")
-def test_offline_by_the_environment_holds_for_listings(
+def test_offline_from_environment_applies_to_listings(
     service: WireService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
@@ -130,7 +128,7 @@ def test_offline_by_the_environment_holds_for_listings(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_damaged_file_is_asked_for_again(service: WireService) -> None:
+def test_damaged_file_is_fetched_again(service: WireService) -> None:
     path = Path(receipt_of(crawl_df(SITE))["file"])
     path.write_bytes(path.read_bytes()[:-10])
     assert receipt_of(crawl_df(SITE))["cache"] == "miss"
@@ -138,7 +136,7 @@ def test_a_damaged_file_is_asked_for_again(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_headers_and_cookies_are_part_of_the_question_and_in_no_file(
+def test_headers_and_cookies_change_cache_key_and_are_not_stored(
     service: WireService, cached: Path
 ) -> None:
     private: dict[str, Any] = {"headers": {"X-Key": SECRET}, "cookies": {"session": SECRET}}
@@ -157,7 +155,7 @@ def test_headers_and_cookies_are_part_of_the_question_and_in_no_file(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_cache_that_cannot_be_written_costs_one_warning(
+def test_unwritable_cache_warns_once(
     service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     occupied = tmp_path / "file"

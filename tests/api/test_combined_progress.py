@@ -100,7 +100,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     return kept
 
 
-def test_a_list_shows_its_pages(service: WireService, connected: Session, kept: Kept) -> None:
+def test_list_shows_progress_of_its_pages(
+    service: WireService, connected: Session, kept: Kept
+) -> None:
     service.crawl = JobScript(
         crawl_rows(4), reply_fields={"credits": 4, "credits_reserved": "unlimited"}
     )
@@ -113,7 +115,7 @@ def test_a_list_shows_its_pages(service: WireService, connected: Session, kept: 
     assert (kept.view.completed, kept.view.inputs) == (12, Inputs(3, 3, 0))  # from the cache
 
 
-def test_an_input_that_fails_is_told(service: WireService, connected: Session, kept: Kept) -> None:
+def test_failed_input_is_counted(service: WireService, connected: Session, kept: Kept) -> None:
     service.search = JobScript([], status="failed", error="no provider answered")
     connected.search_df(["a", "b"], progress="kept", cache=False)
     assert kept.view is not None

@@ -53,7 +53,7 @@ async def session(faulty: Service) -> AsyncIterator[Session]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_passing_fault_on_a_page_of_rows_loses_none(
+async def test_transient_error_on_page_of_rows_loses_no_row(
     faulty: Service, session: Session, fault: str
 ) -> None:
     async def sometimes(request: Any, handler: Any) -> Any:
@@ -67,7 +67,7 @@ async def test_a_passing_fault_on_a_page_of_rows_loses_none(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "reset", "truncated"])
-async def test_a_fault_that_stays_is_never_a_short_frame(
+async def test_permanent_error_never_gives_short_frame(
     faulty: Service, session: Session, fault: str
 ) -> None:
     async def well(request: Any, handler: Any) -> Any:
@@ -85,9 +85,7 @@ async def test_a_fault_that_stays_is_never_a_short_frame(
     assert len(raised.value.frame) == 50
 
 
-async def test_polling_a_thousand_rows_downloads_them_once(
-    faulty: Service, session: Session
-) -> None:
+async def test_polling_downloads_each_row_once(faulty: Service, session: Session) -> None:
     df = await session.acrawl_df(SITE, max_pages=1000)
     assert len(df) == 1000
     asked = [each.query for each in faulty.requests("GET crawl")]
@@ -113,7 +111,7 @@ while True:
 """
 
 
-def test_a_writer_that_is_killed_leaves_whole_files(tmp_path: Path) -> None:
+def test_killed_writer_leaves_complete_files(tmp_path: Path) -> None:
     # The short form; benchmarks/cache_kills.py does it a hundred times.
     for run in range(3):
         process = subprocess.Popen(
@@ -187,7 +185,7 @@ print("same", len(got))
 
 
 @pytest.mark.slow
-async def test_the_same_frame_wherever_it_is_called(faulty: Service) -> None:
+async def test_same_frame_from_every_calling_context(faulty: Service) -> None:
     command = [sys.executable, "-W", "ignore", "-c", PLACES, faulty.base_url, KEY]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

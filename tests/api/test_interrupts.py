@@ -33,7 +33,7 @@ def interrupt_when_running(service: WireService) -> threading.Thread:
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_interrupt_cancels_the_job_at_the_service(service: WireService) -> None:
+def test_interrupt_cancels_job_at_service(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
     thread = interrupt_when_running(service)
     with pytest.raises(KeyboardInterrupt):
@@ -45,7 +45,7 @@ def test_an_interrupt_cancels_the_job_at_the_service(service: WireService) -> No
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_interrupt_can_give_the_rows_so_far(service: WireService, tmp_path: Path) -> None:
+def test_interrupt_can_return_partial_rows(service: WireService, tmp_path: Path) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
     thread = interrupt_when_running(service)
     df = crawl_df(SITE, on_cancel="partial", out=tmp_path / "part.parquet")
@@ -57,7 +57,7 @@ def test_an_interrupt_can_give_the_rows_so_far(service: WireService, tmp_path: P
 
 
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])
-async def test_a_cancelled_task_cancels_the_job(
+async def test_cancelled_task_cancels_job(
     service: WireService, connected: Session, on_cancel: Any
 ) -> None:
     service.search = JobScript(search_rows(2), running=True)

@@ -25,9 +25,7 @@ from webdata_nb.jobs import incremental_reader
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_failed_job_raises_its_reason_with_the_rows_so_far(
-    service: WireService, cached: Path
-) -> None:
+def test_failed_job_raises_reason_and_partial_rows(service: WireService, cached: Path) -> None:
     service.crawl = JobScript(crawl_rows(2), status="failed", error="the site is gone")
     with pytest.raises(JobFailed, match="the site is gone") as failed:
         crawl_df(SITE)
@@ -42,7 +40,7 @@ def test_a_failed_job_raises_its_reason_with_the_rows_so_far(
 
 @pytest.mark.parametrize("function", [search_df, crawl_df])
 @pytest.mark.usefixtures("connected")
-def test_missing_rows_are_an_error_that_carries_what_came(
+def test_missing_rows_raise_error_with_partial_frame(
     service: WireService, function: Callable[..., pd.DataFrame], cached: Path
 ) -> None:
     service.search = JobScript(search_rows(3), total=5)
@@ -60,7 +58,7 @@ def test_missing_rows_are_an_error_that_carries_what_came(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_service_that_ignores_paging_is_noticed(service: WireService) -> None:
+def test_service_that_ignores_paging_is_detected(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(150), ignores_page=True)
     with pytest.raises(IncompleteResult, match="ignores `page`") as raised:
         crawl_df(SITE)
@@ -68,7 +66,7 @@ def test_a_service_that_ignores_paging_is_noticed(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_page_of_rows_that_cannot_be_read_costs_only_the_rest(service: WireService) -> None:
+def test_unreadable_page_of_rows_costs_only_later_rows(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(250))
 
     def gone(path: str, query: dict[str, str]) -> Response | None:
@@ -84,7 +82,7 @@ def test_a_page_of_rows_that_cannot_be_read_costs_only_the_rest(service: WireSer
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_cursor_that_repeats_ends_as_missing_rows(service: WireService) -> None:
+def test_repeated_cursor_counts_as_missing_rows(service: WireService) -> None:
     service.creatives_cursor = "0"
     with pytest.raises(IncompleteResult, match="repeats a cursor") as raised:
         creatives_df("AR1")
@@ -93,7 +91,7 @@ def test_a_cursor_that_repeats_ends_as_missing_rows(service: WireService) -> Non
 
 
 @pytest.mark.usefixtures("connected")
-def test_no_rows_are_a_typed_frame_and_a_word_about_why(service: WireService, cached: Path) -> None:
+def test_empty_result_is_typed_frame_with_warning(service: WireService, cached: Path) -> None:
     full = search_df("q", cache=False), crawl_df(SITE, cache=False)
     service.search, service.crawl, service.creatives = JobScript([]), JobScript([]), []
     with pytest.warns(UserWarning, match="gave no rows; asked: stand-in: ok, 0 rows"):
@@ -109,7 +107,7 @@ def test_no_rows_are_a_typed_frame_and_a_word_about_why(service: WireService, ca
 
 
 @pytest.mark.usefixtures("connected")
-def test_pages_that_failed_are_rows_and_a_site_that_is_down_is_not_kept(
+def test_failed_pages_are_rows_and_failed_crawl_is_not_cached(
     service: WireService, cached: Path
 ) -> None:
     rows = [row | {"success": False, "status": "failed", "error": "dns"} for row in crawl_rows(2)]
@@ -123,7 +121,7 @@ def test_pages_that_failed_are_rows_and_a_site_that_is_down_is_not_kept(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_that_somebody_else_cancels(service: WireService) -> None:
+def test_job_cancelled_by_another_client(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), status="cancelled")
     with pytest.raises(JobCancelled) as raised:
         crawl_df(SITE)
@@ -134,7 +132,7 @@ def test_a_job_that_somebody_else_cancels(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_deadline_ends_the_wait_and_not_the_job(service: WireService) -> None:
+def test_timeout_ends_wait_but_not_job(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
     with pytest.raises(JobTimeout, match=r"within 0\.2 s") as raised:
         crawl_df(SITE, timeout=0.2)
@@ -147,7 +145,7 @@ def test_a_deadline_ends_the_wait_and_not_the_job(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_service_that_does_not_answer_is_given_up_in_time(service: WireService) -> None:
+def test_unresponsive_service_times_out(service: WireService) -> None:
     service.silent = True
     for call in (weights_df, jobs_df):
         with pytest.raises(ConnectionFailed, match=r"timeout=0\.2 s"):

@@ -51,7 +51,7 @@ from webdata_nb.service.routes.exports import FORMATS
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_gives_the_frame_of_the_call_and_answers_it_later(service: WireService) -> None:
+def test_job_gives_frame_of_call_and_fills_its_cache(service: WireService) -> None:
     begun = crawl_job(SITE, max_pages=5, scrape_options={"formats": ["links"]})
     assert begun.wait() == begun.status == "completed"
     assert (begun.kind, begun.subject, begun.progress.completed) == ("crawl", SITE, 5)
@@ -65,7 +65,7 @@ def test_a_job_gives_the_frame_of_the_call_and_answers_it_later(service: WireSer
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_webhook_is_sent_and_kept_nowhere(service: WireService, cached: Path) -> None:
+def test_webhook_is_sent_but_not_stored(service: WireService, cached: Path) -> None:
     hook: Any = {"webhook_url": "https://hooks.test/t0ken", "webhook_secret": SECRET}
     starts: list[tuple[Any, Any, str]] = [
         (crawl_job, crawl_df, SITE),
@@ -95,7 +95,7 @@ def test_a_webhook_is_sent_and_kept_nowhere(service: WireService, cached: Path) 
 
 
 @pytest.mark.usefixtures("connected")
-def test_starting_returns_at_once_and_cancelling_ends_it(service: WireService) -> None:
+def test_start_returns_at_once_and_cancel_ends_job(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
     begun = crawl_job(SITE)
     assert begun.status == "running"
@@ -111,7 +111,7 @@ def test_starting_returns_at_once_and_cancelling_ends_it(service: WireService) -
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_that_has_ended_is_not_cancelled_and_only_a_failed_one_is_retried(
+def test_ended_job_cannot_be_cancelled_and_only_failed_job_retried(
     service: WireService,
 ) -> None:
     done = search_job("q")
@@ -129,7 +129,7 @@ def test_a_job_that_has_ended_is_not_cancelled_and_only_a_failed_one_is_retried(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_is_found_again_after_the_kernel_is_gone(service: WireService, cached: Path) -> None:
+def test_job_is_found_after_kernel_restart(service: WireService, cached: Path) -> None:
     begun = search_job("q", formats=["links"], headers={"X-Key": SECRET})
     found = job(begun.job_id)
     assert (found.kind, found.subject, found.status) == ("search", "q", "completed")
@@ -146,7 +146,7 @@ def test_a_job_is_found_again_after_the_kernel_is_gone(service: WireService, cac
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_of_elsewhere_shows_every_column(service: WireService, cached: Path) -> None:
+def test_foreign_job_shows_every_column(service: WireService, cached: Path) -> None:
     begun = crawl_job(SITE)
     for ticket in cached.rglob("*.json"):
         ticket.unlink()
@@ -159,7 +159,7 @@ def test_a_job_of_elsewhere_shows_every_column(service: WireService, cached: Pat
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_damaged_ticket_is_as_good_as_none(cached: Path) -> None:
+def test_damaged_job_reference_is_ignored(cached: Path) -> None:
     begun = crawl_job(SITE)
     for ticket in cached.rglob("*.json"):
         ticket.write_text("{")
@@ -167,7 +167,7 @@ def test_a_damaged_ticket_is_as_good_as_none(cached: Path) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_jobs_that_are_not_there(service: WireService) -> None:
+def test_unknown_jobs_raise_not_found(service: WireService) -> None:
     with pytest.raises(NotFound):
         job("5c8d4a48-9d33-4d52-8c1c-3a5d1f0b0a11")
     with pytest.raises(NotFound):
@@ -204,7 +204,7 @@ def test_without_polars_the_message_names_the_extra(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_export_is_a_file_that_is_whole(service: WireService, tmp_path: Path) -> None:
+def test_export_writes_complete_file(service: WireService, tmp_path: Path) -> None:
     begun = crawl_job(SITE)
     file = begun.export("json", tmp_path / "pages.json")
     assert file.read_bytes() == b'{"format": "json"}'
@@ -228,7 +228,7 @@ def test_an_export_is_a_file_that_is_whole(service: WireService, tmp_path: Path)
 
 @pytest.mark.parametrize("form", ["json", "csv", "zip"])
 @pytest.mark.usefixtures("connected")
-def test_a_partial_export_is_warned_of(
+def test_partial_export_warns(
     service: WireService, tmp_path: Path, form: Literal["json", "csv", "zip"]
 ) -> None:
     begun, path = crawl_job(SITE), tmp_path / f"pages.{form}"
@@ -245,7 +245,7 @@ def test_a_partial_export_is_warned_of(
 
 
 @pytest.mark.usefixtures("connected")
-def test_events_come_to_a_plain_loop_and_end_with_done(service: WireService) -> None:
+def test_events_in_plain_loop_end_with_done(service: WireService) -> None:
     begun = crawl_job(SITE)
     events = list(begun.events())
     assert isinstance(events[0], Progress)
@@ -257,7 +257,7 @@ def test_events_come_to_a_plain_loop_and_end_with_done(service: WireService) -> 
     assert service.jobs[running.job_id].status == "running"
 
 
-async def test_in_async_code_everything_can_be_awaited(connected: Session) -> None:
+async def test_every_method_has_async_twin(connected: Session) -> None:
     begun = await connected.acrawl_job(SITE)
     assert [event async for event in begun.events()]
     assert await begun.await_() == (await begun.apoll()).status == "completed"
@@ -271,7 +271,7 @@ async def test_in_async_code_everything_can_be_awaited(connected: Session) -> No
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_look_sends_nothing_and_shows_no_markup(service: WireService) -> None:
+def test_display_sends_no_request_and_escapes_markup(service: WireService) -> None:
     begun = search_job("<script>alert(1)</script>")
     before = len(service.requests)
     bundle: dict[str, Any] = begun._repr_mimebundle_()
@@ -283,7 +283,7 @@ def test_a_look_sends_nothing_and_shows_no_markup(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_pickles_and_its_copy_is_the_same_job() -> None:
+def test_pickled_job_is_same_job() -> None:
     begun = crawl_job(SITE)
     before = set(session._OPEN)
     copy: Job = pickle.loads(pickle.dumps(begun))
@@ -301,7 +301,7 @@ def test_a_job_pickles_and_its_copy_is_the_same_job() -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_interrupted_wait_leaves_the_job_running(service: WireService) -> None:
+def test_interrupted_wait_leaves_job_running(service: WireService) -> None:
     import _thread  # noqa: PLC0415 - the one test that needs it
 
     service.crawl = JobScript(crawl_rows(2), running=True)
@@ -320,7 +320,7 @@ def test_an_interrupted_wait_leaves_the_job_running(service: WireService) -> Non
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_service_that_refuses_a_start_says_so(service: WireService) -> None:
+def test_rejected_start_raises_service_message(service: WireService) -> None:
     def full(path: str, _query: dict[str, str]) -> Response | None:
         return JSONResponse({"detail": "no"}, 422) if path == paths.CRAWL else None
 

@@ -27,7 +27,7 @@ from webdata_nb.errors import AuthError, InvalidArgument, JobFailed, ServiceFaul
 
 
 @pytest.mark.usefixtures("connected")
-def test_lists_multiply_in_order_and_become_columns(service: WireService) -> None:
+def test_lists_become_combinations_in_order_with_label_columns(service: WireService) -> None:
     df = search_df(["a", "b"], country=["us", "de"], engine=["engine_one", "engine_two"])
     asked = list(df[["query", "engine", "country"]].drop_duplicates().itertuples(index=False))
     assert [tuple(row) for row in asked] == [
@@ -47,7 +47,7 @@ def test_lists_multiply_in_order_and_become_columns(service: WireService) -> Non
 
 
 @pytest.mark.usefixtures("connected")
-def test_each_input_has_an_answer_of_its_own_in_the_cache(service: WireService) -> None:
+def test_each_input_is_cached_separately(service: WireService) -> None:
     search_df("b")
     first = search_df(["a", "b"])
     assert receipt_of(first)["inputs"]["cached"] == 1
@@ -61,7 +61,7 @@ def test_each_input_has_an_answer_of_its_own_in_the_cache(service: WireService) 
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_input_twice_is_asked_once_and_shown_twice(service: WireService) -> None:
+def test_repeated_input_runs_once_and_is_shown_twice(service: WireService) -> None:
     df = search_df(["a", "a", "b"])
     assert df["query"].tolist() == ["a"] * 6 + ["b"] * 3
     assert len(service.posted(paths.SEARCH)) == 2
@@ -92,7 +92,7 @@ def test_an_input_that_fails_is_a_row_with_its_error(service: WireService) -> No
 
 
 @pytest.mark.usefixtures("connected")
-def test_rows_before_a_failure_are_kept_beside_it(service: WireService) -> None:
+def test_partial_rows_precede_error_row(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(2), status="failed", error="gone")
     df = crawl_df([SITE, SITE + "b"])
     assert df["start_url"].tolist() == [SITE] * 3 + [SITE + "b"] * 3
@@ -107,7 +107,7 @@ def test_rows_before_a_failure_are_kept_beside_it(service: WireService) -> None:
         assert len(crawl_df([SITE, SITE + "b"], on_incomplete="warn")) == 4
 
 
-def test_a_wrong_key_ends_the_call(service: WireService) -> None:
+def test_wrong_key_ends_call(service: WireService) -> None:
     with connect(base_url=service.url, api_key="wrong") as stranger, pytest.raises(AuthError):
         stranger.search_df(["a", "b"])
 
@@ -129,7 +129,7 @@ def test_creatives_of_several_advertisers_and_regions(service: WireService) -> N
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_input_that_is_wrong_is_refused_before_anything_is_sent(service: WireService) -> None:
+def test_invalid_input_is_rejected_before_any_request(service: WireService) -> None:
     for wrong in ([], ["a", ""], {"a", "b"}, ["a", 5]):
         with pytest.raises(InvalidArgument, match="query"):
             search_df(wrong)  # type: ignore[arg-type]
@@ -143,14 +143,14 @@ def test_an_input_that_is_wrong_is_refused_before_anything_is_sent(service: Wire
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_column_of_a_frame_is_a_list() -> None:
+def test_frame_column_counts_as_list() -> None:
     table = pd.DataFrame({"q": ["x", "y"]})
     df = search_df(table["q"])  # type: ignore[call-overload]
     assert df["query"].unique().tolist() == ["x", "y"]
 
 
 @pytest.mark.usefixtures("connected")
-def test_nothing_found_is_said_once_and_typed(service: WireService) -> None:
+def test_empty_inputs_warn_once_and_give_typed_frame(service: WireService) -> None:
     full = search_df(["a", "b"], cache=False)
     service.search = JobScript([])
     with pytest.warns(UserWarning, match="2 of 2 inputs gave no rows") as caught:
@@ -160,12 +160,12 @@ def test_nothing_found_is_said_once_and_typed(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_the_rows_go_to_a_file_as_well(tmp_path: Path) -> None:
+def test_out_writes_rows_of_all_inputs(tmp_path: Path) -> None:
     df = search_df(["a", "b"], out=tmp_path / "all.parquet", dtype_backend="pyarrow")
     assert pd.read_parquet(tmp_path / "all.parquet")["query"].tolist() == df["query"].tolist()
 
 
-def test_a_full_plan_makes_inputs_queue(service: WireService, connected: Session) -> None:
+def test_inputs_queue_at_concurrency_limit(service: WireService, connected: Session) -> None:
     turned_away = threading.Event()
 
     def full(path: str, _query: dict[str, str]) -> Response | None:
@@ -203,7 +203,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
 
 
 @pytest.mark.slow
-def test_an_executor_gives_the_same_frame(
+def test_executor_gives_same_frame(
     service: WireService, connected: Session, executor: Executor
 ) -> None:
     plain = connected.search_df(["a", "b", "c"], cache=False)
@@ -251,7 +251,7 @@ class Cluster(Executor):
 @pytest.mark.slow
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])
 @pytest.mark.parametrize("kind", ["threads", "processes", "cluster"])
-async def test_an_executor_hears_of_a_cancellation(
+async def test_cancellation_reaches_executor_workers(
     service: WireService, connected: Session, kind: str, on_cancel: Any
 ) -> None:
     with Cluster() if kind == "cluster" else pool(kind) as executor:
@@ -277,7 +277,7 @@ async def test_an_executor_hears_of_a_cancellation(
 
 
 @pytest.mark.slow
-def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) -> None:
+def test_ctrl_c_reaches_executor_workers(service: WireService, connected: Session) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
     with pool("processes") as executor:
         thread = interrupt_when_running(service)
@@ -290,7 +290,7 @@ def test_ctrl_c_reaches_an_executor(service: WireService, connected: Session) ->
 
 
 @pytest.mark.slow
-def test_one_input_that_ends_the_call_ends_the_others(
+def test_fatal_error_of_one_input_cancels_the_others(
     service: WireService, connected: Session, executor: Executor
 ) -> None:
     service.crawl = JobScript(crawl_rows(2), running=True)
@@ -309,7 +309,7 @@ def test_one_input_that_ends_the_call_ends_the_others(
 
 
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])
-async def test_cancelling_cancels_every_job(
+async def test_cancellation_cancels_every_job(
     service: WireService, connected: Session, on_cancel: Any
 ) -> None:
     service.search = JobScript(search_rows(2), running=True)
@@ -326,7 +326,7 @@ async def test_cancelling_cancels_every_job(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_fault_of_the_service_for_one_input_is_a_row(service: WireService) -> None:
+def test_service_error_of_one_input_is_a_row(service: WireService) -> None:
     def down(path: str, _query: dict[str, str]) -> Response | None:
         return JSONResponse({"detail": "down"}, 501) if path == paths.CRAWL else None
 

@@ -39,7 +39,7 @@ from webdata_nb.settings import options
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_recording_replays_without_a_service(
+def test_recording_replays_without_service(
     service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "tape"
@@ -151,7 +151,7 @@ def test_jobs_replay(service: WireService, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("connected")
-def test_recording_again_replaces_and_what_failed_is_left_out(
+def test_new_recording_replaces_old_and_omits_failures(
     service: WireService, tmp_path: Path
 ) -> None:
     for count in (3, 2):
@@ -179,7 +179,7 @@ def test_recording_again_replaces_and_what_failed_is_left_out(
 
 
 @pytest.mark.usefixtures("connected")
-def test_the_environment_can_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_RECORD", str(tmp_path))
     recorded = search_df("q")
     monkeypatch.delenv("WEBDATA_RECORD")
@@ -188,7 +188,7 @@ def test_the_environment_can_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_frame_goes_to_any_url_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frame_round_trip_through_any_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     df = crawl_df(SITE, scrape_options={"formats": ["markdown", "links"]})
     df["mine"] = range(len(df))
     for target in (str(tmp_path / "x.parquet"), "memory://x.parquet"):
@@ -236,7 +236,7 @@ def test_frames_reach_polars_duckdb_and_arrow() -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_the_oldest_results_make_room_and_the_newest_stays(
+def test_eviction_removes_oldest_results_first(
     service: WireService, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [Path(receipt_of(crawl_df(f"{SITE}{n}"))["file"]) for n in range(3)]

@@ -27,7 +27,7 @@ BROKEN = {"success": False, "status": "failed", "error": "timeout", "markdown": 
 
 
 @pytest.mark.usefixtures("connected")
-def test_known_pages_have_a_row_each_in_their_order(service: WireService) -> None:
+def test_scrape_gives_one_row_per_url_in_order(service: WireService) -> None:
     urls = [SITE + "b", SITE + "a", SITE + "b"]
     service.crawl = JobScript(crawl_rows(1))
     df = scrape_df(urls, scrape_options={"formats": ["html"]})
@@ -53,7 +53,7 @@ def test_known_pages_have_a_row_each_in_their_order(service: WireService) -> Non
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_page_without_a_row_says_why(service: WireService) -> None:
+def test_page_without_row_has_reason(service: WireService) -> None:
     service.crawl = JobScript(
         [], reply_fields={"receipt": {"counts": {"robots": 1}, "examples": {}}}
     )
@@ -63,7 +63,7 @@ def test_a_page_without_a_row_says_why(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_failed_pages_of_a_crawl_are_read_again_and_merged(service: WireService) -> None:
+def test_retry_merges_failed_pages_of_crawl(service: WireService) -> None:
     rows = crawl_rows(4)
     rows[1] |= BROKEN
     rows[3] |= BROKEN
@@ -97,9 +97,7 @@ def test_failed_pages_of_a_crawl_are_read_again_and_merged(service: WireService)
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
 @pytest.mark.usefixtures("connected")
-def test_failed_pages_of_a_search_are_read_again_by_rank(
-    service: WireService, backend: Any
-) -> None:
+def test_retry_merges_failed_pages_of_search_by_rank(service: WireService, backend: Any) -> None:
     rows = search_rows(3)
     rows[1] |= {"success": False, "scraped": False, "error": "dns", "markdown": None}
     service.search = JobScript(rows)
@@ -123,7 +121,7 @@ def test_failed_pages_of_a_search_are_read_again_by_rank(
 
 
 @pytest.mark.usefixtures("connected")
-def test_inputs_that_failed_are_run_again(service: WireService) -> None:
+def test_retry_reruns_failed_inputs(service: WireService) -> None:
     def broken(path: str, _query: dict[str, str]) -> Response | None:
         body = service.requests[-1].body or {}
         wrong = body.get("query") == "b" or body.get("advertiser_id") == "AR2"
@@ -143,7 +141,7 @@ def test_inputs_that_failed_are_run_again(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_only_frames_with_a_receipt_and_within_the_budget(service: WireService) -> None:
+def test_retry_needs_receipt_and_obeys_budget(service: WireService) -> None:
     rows = crawl_rows(2)
     rows[1] |= BROKEN
     service.crawl = JobScript(rows)
@@ -158,7 +156,7 @@ def test_only_frames_with_a_receipt_and_within_the_budget(service: WireService) 
 
 
 @pytest.mark.usefixtures("connected")
-def test_the_history_of_a_call_is_one_frame(service: WireService) -> None:
+def test_history_of_call_is_one_frame(service: WireService) -> None:
     for count in (3, 2):
         service.search = JobScript(search_rows(count))
         search_df("q", refresh=True)
@@ -180,7 +178,7 @@ def test_the_history_of_a_call_is_one_frame(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_what_a_call_may_cost(service: WireService) -> None:
+def test_estimate_of_call(service: WireService) -> None:
     service.weights = [
         {"platform": "crawl", "operation": "page", "weight": 2},
         {"platform": "crawl", "operation": "render", "weight": 3},

@@ -30,7 +30,7 @@ print(len(df), df.attrs["webdata"]["cache"])
 
 
 @pytest.mark.usefixtures("connected")
-def test_threads_that_ask_the_same_share_one_job(service: WireService) -> None:
+def test_identical_calls_in_threads_share_one_job(service: WireService) -> None:
     together = threading.Barrier(4)
 
     def ask(refresh: bool) -> str:
@@ -46,7 +46,7 @@ def test_threads_that_ask_the_same_share_one_job(service: WireService) -> None:
 
 
 @pytest.mark.slow
-def test_processes_that_ask_the_same_share_one_job(service: WireService) -> None:
+def test_identical_calls_in_processes_share_one_job(service: WireService) -> None:
     command = [sys.executable, "-c", ASK, service.url, KEY]
     asked = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -58,7 +58,7 @@ def test_processes_that_ask_the_same_share_one_job(service: WireService) -> None
     assert len(service.jobs) == 1
 
 
-async def test_who_waits_for_another_ones_answer_waits_no_longer_than_he_may(
+async def test_wait_for_identical_call_obeys_timeout(
     service: WireService, connected: Session
 ) -> None:
     service.crawl = JobScript(crawl_rows(1), running=True)
@@ -73,7 +73,7 @@ async def test_who_waits_for_another_ones_answer_waits_no_longer_than_he_may(
 
 
 @pytest.mark.usefixtures("connected")
-def test_who_waited_for_a_failure_asks_himself(service: WireService) -> None:
+def test_waiting_call_runs_its_own_job_after_failure(service: WireService) -> None:
     together = threading.Barrier(2)
     service.crawl = JobScript([], status="failed", error="down")
 
@@ -93,7 +93,7 @@ def test_who_waited_for_a_failure_asks_himself(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_older_answer_may_stand_in_for_an_error(service: WireService) -> None:
+def test_stale_result_replaces_error(service: WireService) -> None:
     fresh = crawl_df(SITE)
     service.fault = lambda path, _query: (
         JSONResponse({"detail": "down"}, 501) if path == paths.CRAWL else None
@@ -118,9 +118,7 @@ def test_an_older_answer_may_stand_in_for_an_error(service: WireService) -> None
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_budget_stops_a_call_before_anything_is_started(
-    service: WireService, tmp_path: Path
-) -> None:
+def test_budget_stops_call_before_start(service: WireService, tmp_path: Path) -> None:
     service.weights = [
         {"platform": "search", "operation": "discovery", "weight": 1},
         {"platform": "search", "operation": "scrape", "weight": 0.5},
@@ -146,7 +144,7 @@ def test_a_budget_stops_a_call_before_anything_is_started(
 
 
 @pytest.mark.usefixtures("connected")
-def test_no_answer_of_a_service_that_recovers_is_stale(service: WireService) -> None:
+def test_recovered_service_gives_fresh_results(service: WireService) -> None:
     crawl_df(SITE)
     service.crawl = JobScript(crawl_rows(2))
     with warnings.catch_warnings():
@@ -155,7 +153,7 @@ def test_no_answer_of_a_service_that_recovers_is_stale(service: WireService) -> 
 
 
 @pytest.mark.slow
-def test_four_processes_on_one_question_fail_at_nothing_and_download_once() -> None:
+def test_four_processes_download_once() -> None:
     told, jobs, _ = cache_together.measure(0.5, 4)
     assert told.failed == ()
     assert (told.frames, jobs) == (1, 1)
@@ -163,7 +161,7 @@ def test_four_processes_on_one_question_fail_at_nothing_and_download_once() -> N
 
 
 @pytest.mark.slow
-def test_nobody_fails_at_what_another_process_replaces() -> None:
+def test_concurrent_replacement_of_files_is_tolerated() -> None:
     told, jobs = cache_together.measure_refreshed(0.5, 4)
     assert told.failed == ()
     assert told.frames == 1

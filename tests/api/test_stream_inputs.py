@@ -57,7 +57,7 @@ def ranks(batch: pd.DataFrame) -> list[int]:
 
 
 @pytest.mark.usefixtures("connected")
-def test_results_come_as_their_pages_are_read(service: WireService) -> None:
+def test_results_arrive_as_pages_are_read(service: WireService) -> None:
     rows = search_rows(3)
     script = JobScript([unread(rows[0]), rows[1], unread(rows[2])], running=True)
     script.reply_fields = {"completed_results": 1}
@@ -83,7 +83,7 @@ def test_results_come_as_their_pages_are_read(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_batches_of_a_search_are_no_larger_than_asked(service: WireService) -> None:
+def test_search_batches_obey_batch_rows(service: WireService) -> None:
     service.search = JobScript(search_rows(5))
     batches = list(search_df("q", num_results=5, stream=True, batch_rows=2))
     assert [ranks(batch) for batch in batches] == [[1, 2], [3, 4], [5]]
@@ -91,7 +91,7 @@ def test_batches_of_a_search_are_no_larger_than_asked(service: WireService) -> N
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_list_of_queries_runs_side_by_side(service: WireService) -> None:
+def test_queries_of_list_run_concurrently(service: WireService) -> None:
     rows = search_rows(2)
     script = JobScript(
         [rows[0], unread(rows[1])], running=True, reply_fields={"completed_results": 1}
@@ -117,7 +117,7 @@ def test_a_list_of_queries_runs_side_by_side(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_an_input_that_fails_is_a_row_or_ends_the_loop(service: WireService) -> None:
+def test_failed_input_is_row_or_ends_loop(service: WireService) -> None:
     def broken(path: str, _query: dict[str, str]) -> Response | None:
         failing = service.requests[-1].body or {}
         wrong = path == paths.SEARCH and failing.get("query") == "b"
@@ -135,7 +135,7 @@ def test_an_input_that_fails_is_a_row_or_ends_the_loop(service: WireService) -> 
 
 
 @pytest.mark.usefixtures("connected")
-def test_how_a_search_ended_comes_after_its_rows(service: WireService) -> None:
+def test_search_error_follows_rows(service: WireService) -> None:
     service.search = JobScript(search_rows(2), status="failed", error="gone")
     got: list[pd.DataFrame] = []
     stream = search_df("q", stream=True)
@@ -165,7 +165,7 @@ def test_how_a_search_ended_comes_after_its_rows(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_pages_of_creatives_come_one_by_one(service: WireService) -> None:
+def test_creatives_arrive_page_by_page(service: WireService) -> None:
     service.creatives = creative_rows(100)
     stream = creatives_df("AR1", stream=True)
     sizes = []
@@ -183,7 +183,7 @@ def test_pages_of_creatives_come_one_by_one(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_listing_that_was_left_goes_on_where_it_was(service: WireService) -> None:
+def test_interrupted_listing_resumes(service: WireService) -> None:
     service.creatives = creative_rows(100)
     for _ in creatives_df("AR1", stream=True):
         break
@@ -197,7 +197,7 @@ def test_a_listing_that_was_left_goes_on_where_it_was(service: WireService) -> N
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_page_that_cannot_be_read_comes_after_those_before_it(service: WireService) -> None:
+def test_page_error_follows_earlier_pages(service: WireService) -> None:
     service.creatives = creative_rows(100)
 
     def broken(path: str, _query: dict[str, str]) -> Response | None:
@@ -215,7 +215,7 @@ def test_a_page_that_cannot_be_read_comes_after_those_before_it(service: WireSer
 
 
 @pytest.mark.usefixtures("connected")
-def test_only_new_creatives_come(service: WireService) -> None:
+def test_only_new_yields_new_creatives(service: WireService) -> None:
     service.creatives = creative_rows(50)
     creatives_df("AR1")
     service.creatives = creative_rows(55)
@@ -282,7 +282,7 @@ def closed(start: Start) -> None:
 
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize("leave", [broken_off, raised, closed])
-def test_leaving_early_cancels_what_runs(
+def test_leaving_loop_cancels_running_jobs(
     service: WireService, endless: tuple[Start, int], leave: Callable[[Start], None]
 ) -> None:
     start, count = endless
@@ -293,7 +293,7 @@ def test_leaving_early_cancels_what_runs(
 
 
 @pytest.mark.usefixtures("connected")
-def test_ctrl_c_cancels_what_runs(service: WireService, endless: tuple[Start, int]) -> None:
+def test_ctrl_c_cancels_running_jobs(service: WireService, endless: tuple[Start, int]) -> None:
     start, count = endless
     thread = interrupt_when_running(service)
     stream = start()
@@ -308,7 +308,7 @@ def test_ctrl_c_cancels_what_runs(service: WireService, endless: tuple[Start, in
 
 
 @pytest.mark.usefixtures("connected")
-async def test_an_async_loop_that_is_closed_or_cancelled(
+async def test_async_loop_closed_or_cancelled(
     service: WireService, endless: tuple[Start, int]
 ) -> None:
     start, count = endless
@@ -331,7 +331,7 @@ async def test_an_async_loop_that_is_closed_or_cancelled(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_job_that_others_cancel(service: WireService) -> None:
+def test_job_cancelled_elsewhere_ends_stream(service: WireService) -> None:
     rows = search_rows(2)
     one = {"completed_results": 1}
     service.search = JobScript([rows[0], unread(rows[1])], running=True, reply_fields=one)
@@ -368,7 +368,7 @@ def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_click_on_cancel_ends_every_job(
+def test_cancel_button_ends_every_job(
     service: WireService, endless: tuple[Start, int], clicks: list[Callable[[], object]]
 ) -> None:
     start, count = endless
@@ -388,7 +388,7 @@ def test_a_click_on_cancel_ends_every_job(
 
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize("how", ["raise", "partial"])
-def test_a_click_ends_a_listing_between_two_pages(
+def test_cancel_button_ends_listing_between_pages(
     service: WireService, clicks: list[Callable[[], object]], how: Any
 ) -> None:
     service.creatives = creative_rows(400)
@@ -409,7 +409,7 @@ def test_a_click_ends_a_listing_between_two_pages(
 
 
 @pytest.mark.usefixtures("connected")
-def test_little_is_read_ahead_of_a_slow_reader(service: WireService) -> None:
+def test_slow_reader_limits_read_ahead(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(400))
     pages = []
     for number, _ in enumerate(crawl_df(SITE, stream=True, batch_rows=10)):
@@ -421,7 +421,7 @@ def test_little_is_read_ahead_of_a_slow_reader(service: WireService) -> None:
 
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_out_is_a_dataset_of_all_three(
+def test_out_writes_dataset_for_every_kind(
     service: WireService, tmp_path: Path, *, elsewhere: bool
 ) -> None:
     service.creatives = creative_rows(50)
@@ -444,7 +444,7 @@ def test_out_is_a_dataset_of_all_three(
 
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_the_same_job_is_never_twice_in_a_dataset(tmp_path: Path, *, elsewhere: bool) -> None:
+def test_dataset_holds_each_job_once(tmp_path: Path, *, elsewhere: bool) -> None:
     crawl_df(SITE)
     out = f"memory://twice-{tmp_path.name}" if elsewhere else tmp_path / "twice"
     for size in (2, 5):
@@ -456,7 +456,7 @@ def test_the_same_job_is_never_twice_in_a_dataset(tmp_path: Path, *, elsewhere: 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("connected")
-def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path: Path) -> None:
+def test_stream_from_cache_recording_and_stale_result(service: WireService, tmp_path: Path) -> None:
     whole = search_df(SEVERAL)
     before = len(service.requests)
     stream = search_df(SEVERAL, stream=True)
@@ -489,7 +489,7 @@ def test_the_cache_a_recording_and_a_stale_answer(service: WireService, tmp_path
 
 
 @pytest.mark.usefixtures("connected")
-def test_arguments_without_a_meaning_are_refused(service: WireService, tmp_path: Path) -> None:
+def test_meaningless_arguments_are_rejected(service: WireService, tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - for this line alone
 
     wrong: list[tuple[Any, dict[str, Any], str]] = [

@@ -26,7 +26,7 @@ stop = synced(local.stop)
 
 
 @pytest.mark.usefixtures("connected")
-def test_batches_are_the_frame_in_pieces(service: WireService) -> None:
+def test_batches_add_up_to_whole_frame(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45))
     batches = list(crawl_df(SITE, stream=True, batch_rows=20))
     assert [len(batch) for batch in batches] == [20, 20, 5]
@@ -44,7 +44,7 @@ def test_batches_are_the_frame_in_pieces(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_the_first_batch_comes_while_the_crawl_still_runs(service: WireService) -> None:
+def test_first_batch_arrives_while_crawl_runs(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45), running=True)
     got = []
     for batch in crawl_df(SITE, stream=True, batch_rows=20):
@@ -58,7 +58,7 @@ def test_the_first_batch_comes_while_the_crawl_still_runs(service: WireService) 
 
 
 @pytest.mark.usefixtures("connected")
-def test_leaving_the_loop_cancels_the_crawl(service: WireService) -> None:
+def test_leaving_loop_cancels_crawl(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(45), running=True)
     for _ in crawl_df(SITE, stream=True):
         break
@@ -68,7 +68,7 @@ def test_leaving_the_loop_cancels_the_crawl(service: WireService) -> None:
     assert len(service.jobs) == 1
 
 
-async def test_an_async_loop_and_a_cancelled_task(service: WireService, connected: Session) -> None:
+async def test_async_loop_and_cancelled_task(service: WireService, connected: Session) -> None:
     service.crawl = JobScript(crawl_rows(25))
     stream = await acrawl_df(SITE, stream=True, session=connected)
     assert [len(batch) async for batch in stream] == [20, 5]
@@ -89,7 +89,7 @@ async def test_an_async_loop_and_a_cancelled_task(service: WireService, connecte
 
 
 @pytest.mark.usefixtures("connected")
-def test_how_it_ended_comes_after_the_last_batch(service: WireService) -> None:
+def test_job_error_follows_last_batch(service: WireService) -> None:
     service.crawl = JobScript(crawl_rows(25), status="failed", error="gone")
     got: list[pd.DataFrame] = []
     with pytest.raises(JobFailed, match="gone"):
@@ -106,7 +106,7 @@ def test_how_it_ended_comes_after_the_last_batch(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_several_sites_one_after_the_other(service: WireService) -> None:
+def test_several_sites_run_one_after_another(service: WireService) -> None:
     batches = list(crawl_df([SITE, SITE + "b"], stream=True))
     joined = pd.concat(batches, ignore_index=True)
     assert joined["start_url"].tolist() == [SITE] * 5 + [SITE + "b"] * 5
@@ -118,7 +118,7 @@ def test_several_sites_one_after_the_other(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-def test_out_is_a_dataset_that_every_reader_knows(service: WireService, tmp_path: Path) -> None:
+def test_out_writes_dataset_for_any_reader(service: WireService, tmp_path: Path) -> None:
     service.crawl = JobScript(crawl_rows(45))
     folder = tmp_path / "pages"
     rows = sum(len(batch) for batch in crawl_df(SITE, stream=True, out=folder))
@@ -134,7 +134,7 @@ def test_out_is_a_dataset_that_every_reader_knows(service: WireService, tmp_path
 
 
 @pytest.mark.usefixtures("connected")
-def test_arguments_that_do_not_go_together(service: WireService, tmp_path: Path) -> None:
+def test_incompatible_arguments_are_rejected(service: WireService, tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"batch_rows": 5}, "stream=True"),
         ({"stream": True, "batch_rows": 0}, "batch_rows"),

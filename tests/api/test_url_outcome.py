@@ -43,7 +43,7 @@ def crawled(site: Site) -> Site:
 
 
 @pytest.mark.usefixtures("at_home")
-async def test_each_url_has_its_reason_also_offline(
+async def test_each_url_has_outcome_also_offline(
     crawled: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = crawl_df(crawled.url)
@@ -74,7 +74,7 @@ async def test_each_url_has_its_reason_also_offline(
 
 
 @pytest.mark.slow
-def test_without_a_file_the_service_is_asked(
+def test_service_is_asked_without_receipt_file(
     crawled: Site, at_home: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = crawl_df(crawled.url, cache=False)
@@ -94,9 +94,7 @@ def test_without_a_file_the_service_is_asked(
         why(job, crawled.url)
 
 
-def test_a_frame_of_several_crawls_is_asked_through_all_of_them(
-    crawled: Site, at_home: Session
-) -> None:
+def test_frame_of_several_crawls_searches_all_receipts(crawled: Site, at_home: Session) -> None:
     crawled.page("/other", "<title>Other</title><a href='/gone'>x</a><a href='/a'>y</a>")
     df = at_home.crawl_df([crawled.at("/other"), crawled.url], max_pages=9)
     assert at_home.why(df, crawled.at("/other")).outcome == "fetched"
@@ -105,7 +103,7 @@ def test_a_frame_of_several_crawls_is_asked_through_all_of_them(
     assert at_home.why(df, crawled.at("/never")).outcome is None
 
 
-def test_the_receipt_goes_with_its_rows(crawled: Site, at_home: Session) -> None:
+def test_receipt_is_removed_with_its_rows(crawled: Site, at_home: Session) -> None:
     df = at_home.crawl_df(crawled.url)
     file = Path(receipt_of(df)["file"])
     assert cache.size() == file.stat().st_size + receipt_files.receipt_path(file).stat().st_size
@@ -116,9 +114,7 @@ def test_the_receipt_goes_with_its_rows(crawled: Site, at_home: Session) -> None
     assert not receipt_files.receipt_path(file).exists()
 
 
-def test_a_service_without_receipts_is_no_obstacle(
-    service: WireService, connected: Session
-) -> None:
+def test_service_without_receipts_is_supported(service: WireService, connected: Session) -> None:
     df = connected.crawl_df("https://site.test/", max_pages=2)
     assert not receipt_files.receipt_path(Path(receipt_of(df)["file"])).exists()
     with pytest.raises(NotFound):
@@ -130,7 +126,7 @@ def test_a_service_without_receipts_is_no_obstacle(
 
 
 @pytest.mark.usefixtures("connected")
-def test_what_is_no_crawl_is_refused() -> None:
+def test_frames_of_other_kinds_are_rejected() -> None:
     with pytest.raises(InvalidArgument, match="crawl must be"):
         why(search_df("x"), "https://site.test/")
     for wrong in (pd.DataFrame(), 3):
@@ -140,7 +136,7 @@ def test_what_is_no_crawl_is_refused() -> None:
         why("job", "site.test")
 
 
-def test_spellings() -> None:
+def test_url_variants() -> None:
     seen = [
         "http://a.test/x",
         "https://www.a.test/X/",

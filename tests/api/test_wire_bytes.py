@@ -72,7 +72,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("home")
-def test_rows_come_over_the_wire_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_row_is_transferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with Site(latency=0.02) as site:
         for n in range(PAGES):
             links = [f"/{each}" for each in range(4 * n + 1, min(4 * n + 5, PAGES))]

@@ -27,7 +27,7 @@ def keep(root: Path, op: TableName, age: timedelta) -> Path:
     return snapshots.put(root, asked, table, TOLD, now=datetime.now(UTC) - age).path
 
 
-def test_an_unused_cache_is_empty_and_need_not_exist(root: Path) -> None:
+def test_unused_cache_is_empty_and_may_not_exist(root: Path) -> None:
     assert management.path() == root
     assert management.size() == 0
     assert management.clear() == 0
@@ -44,7 +44,7 @@ def test_an_unused_cache_is_empty_and_need_not_exist(root: Path) -> None:
     assert not root.exists()
 
 
-def test_the_listing_shows_the_newest_first(root: Path) -> None:
+def test_listing_is_newest_first(root: Path) -> None:
     old = keep(root, "search", timedelta(hours=2))
     new = keep(root, "crawl", timedelta(hours=1))
     listing = management.ls()
@@ -55,7 +55,7 @@ def test_the_listing_shows_the_newest_first(root: Path) -> None:
     assert listing["bytes"].sum() == management.size() == sum(p.stat().st_size for p in (old, new))
 
 
-def test_a_damaged_file_is_listed_without_what_it_cannot_tell(root: Path) -> None:
+def test_damaged_file_is_listed_without_its_metadata(root: Path) -> None:
     path = keep(root, "crawl", timedelta(0))
     path.write_bytes(b"broken")
     listing = management.ls()
@@ -63,7 +63,7 @@ def test_a_damaged_file_is_listed_without_what_it_cannot_tell(root: Path) -> Non
     assert listing["bytes"].tolist() == [6]
 
 
-def test_clearing_by_kind_and_age_leaves_the_rest(root: Path) -> None:
+def test_clear_by_kind_and_age(root: Path) -> None:
     keep(root, "search", timedelta(hours=2))
     kept = keep(root, "search", timedelta(minutes=1))
     crawled = keep(root, "crawl", timedelta(hours=2))
@@ -77,7 +77,7 @@ def test_clearing_by_kind_and_age_leaves_the_rest(root: Path) -> None:
     assert not crawled.parent.exists()
 
 
-def test_what_cannot_be_cleared_is_refused(root: Path) -> None:
+def test_clear_rejects_invalid_arguments(root: Path) -> None:
     path = keep(root, "crawl", timedelta(0))
     with pytest.raises(InvalidArgument, match="search, crawl, creatives"):
         management.clear("jobs")

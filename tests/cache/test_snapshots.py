@@ -42,7 +42,7 @@ def newest(
     return snapshots.newest(root, asked, now=now, ttl_s=ttl_s)
 
 
-def test_what_is_put_is_found_whole(tmp_path: Path) -> None:
+def test_snapshot_round_trip(tmp_path: Path) -> None:
     written = put(tmp_path)
     found = newest(tmp_path)
     assert found is not None
@@ -54,7 +54,7 @@ def test_what_is_put_is_found_whole(tmp_path: Path) -> None:
     assert fresh.attrs == cached.attrs
 
 
-def test_the_place_is_that_of_the_design(tmp_path: Path) -> None:
+def test_file_layout(tmp_path: Path) -> None:
     path = put(tmp_path).path
     assert path.parent == tmp_path / "v1" / "crawl" / ASKED.digest
     assert len(ASKED.digest) == 32
@@ -66,14 +66,14 @@ def test_the_place_is_that_of_the_design(tmp_path: Path) -> None:
     assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
 
 
-def test_a_directory_that_holds_other_things_is_not_claimed(tmp_path: Path) -> None:
+def test_shared_directory_is_not_tagged(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n")
     put(tmp_path)
     assert (tmp_path / ".gitignore").read_text() == "mine\n"
     assert {path.name for path in tmp_path.iterdir()} == {".gitignore", "v1"}
 
 
-def test_other_programs_read_the_file_and_its_receipt(tmp_path: Path) -> None:
+def test_other_programs_read_file_and_receipt(tmp_path: Path) -> None:
     path = put(tmp_path).path
     df = pd.read_parquet(path)
     assert df.attrs == {"webdata": TOLD}
@@ -82,7 +82,7 @@ def test_other_programs_read_the_file_and_its_receipt(tmp_path: Path) -> None:
     assert pq.read_schema(path).field("metadata").metadata == {b"webdata.type": b"json"}
 
 
-def test_every_part_of_the_question_matters() -> None:
+def test_every_part_changes_the_key() -> None:
     def digest(**changed: Any) -> str:
         parts: dict[str, Any] = {
             "base_url": "http://s.test",
@@ -105,7 +105,7 @@ def test_every_part_of_the_question_matters() -> None:
     assert digest() == digest(params={"headers": {"X-Key": "1"}, "url": "u"})
 
 
-def test_the_newest_answer_within_its_time_wins(tmp_path: Path) -> None:
+def test_newest_snapshot_within_ttl_wins(tmp_path: Path) -> None:
     put(tmp_path, NOW - timedelta(hours=30))
     young = put(tmp_path, NOW - timedelta(hours=2))
     old = put(tmp_path, NOW - timedelta(hours=20))
@@ -119,21 +119,21 @@ def test_the_newest_answer_within_its_time_wins(tmp_path: Path) -> None:
     assert newest(tmp_path, ttl_s=None) is not None
 
 
-def test_a_file_from_the_future_is_doubtful(tmp_path: Path) -> None:
+def test_file_from_future_is_a_miss(tmp_path: Path) -> None:
     put(tmp_path, NOW + timedelta(hours=1))
     assert newest(tmp_path) is None
     put(tmp_path, NOW + timedelta(seconds=5))
     assert newest(tmp_path) is not None
 
 
-def test_another_question_finds_nothing(tmp_path: Path) -> None:
+def test_other_key_is_a_miss(tmp_path: Path) -> None:
     put(tmp_path)
     assert newest(tmp_path, asked=question(url="https://other.test/")) is None
     assert newest(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize("position", [0, 4, 100, -1, -5, -200, -1000])
-def test_one_altered_byte_is_a_miss(tmp_path: Path, position: int) -> None:
+def test_altered_byte_is_a_miss(tmp_path: Path, position: int) -> None:
     path = put(tmp_path).path
     data = bytearray(path.read_bytes())
     data[position] ^= 0x01
@@ -142,14 +142,14 @@ def test_one_altered_byte_is_a_miss(tmp_path: Path, position: int) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, -1])
-def test_a_cut_file_is_a_miss_and_an_older_one_answers(tmp_path: Path, kept: int) -> None:
+def test_truncated_file_falls_back_to_older_one(tmp_path: Path, kept: int) -> None:
     older = put(tmp_path, NOW - timedelta(hours=1))
     path = put(tmp_path).path
     path.write_bytes(path.read_bytes()[:kept])
     assert newest(tmp_path) == older
 
 
-def test_a_sound_file_in_the_wrong_place_is_a_miss(tmp_path: Path) -> None:
+def test_misplaced_file_is_a_miss(tmp_path: Path) -> None:
     path = put(tmp_path).path
     other = question(url="https://other.test/")
     other.folder(tmp_path).mkdir(parents=True)
@@ -157,7 +157,7 @@ def test_a_sound_file_in_the_wrong_place_is_a_miss(tmp_path: Path) -> None:
     assert newest(tmp_path, asked=other) is None
 
 
-def test_a_file_of_other_columns_is_a_miss(tmp_path: Path) -> None:
+def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:
     own = {"schema": "crawl/1", "digest": ASKED.digest}
     data = parquet.encode(TABLE.drop_columns(["quality"]), own=own, attrs=TOLD)
     folder = ASKED.folder(tmp_path)
@@ -167,7 +167,7 @@ def test_a_file_of_other_columns_is_a_miss(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
 
 
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_are_ignored(tmp_path: Path) -> None:
     path = put(tmp_path).path
     (path.parent / "notes.parquet").write_bytes(b"mine")
     (path.parent / "99990101T000000000000Z-zzzzzz.parquet").mkdir()
@@ -175,7 +175,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     assert next(found for found, _ in snapshots.all_files(tmp_path)) == path
 
 
-def test_a_failed_write_leaves_no_trace(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     target = tmp_path / "there"
     target.mkdir()
     with pytest.raises(OSError, match="there"):
@@ -183,7 +183,7 @@ def test_a_failed_write_leaves_no_trace(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
-def test_orphans_of_killed_writers_are_swept(tmp_path: Path) -> None:
+def test_orphaned_temporary_files_are_removed(tmp_path: Path) -> None:
     folder = put(tmp_path).path.parent
     old, young = folder / ".a.parquet.1.tmp", folder / ".b.parquet.2.tmp"
     for path in (old, young):
@@ -194,7 +194,7 @@ def test_orphans_of_killed_writers_are_swept(tmp_path: Path) -> None:
     assert newest(tmp_path) is not None
 
 
-def test_a_mark_says_when_it_was_made_last(tmp_path: Path) -> None:
+def test_marker_time(tmp_path: Path) -> None:
     assert snapshots.marker_time(tmp_path, "crawled") is None
     before = datetime.now(UTC) - timedelta(seconds=2)
     snapshots.touch_marker(tmp_path, "crawled")
@@ -204,7 +204,7 @@ def test_a_mark_says_when_it_was_made_last(tmp_path: Path) -> None:
     assert list(snapshots.all_files(tmp_path)) == []
 
 
-def test_readers_and_writers_at_once_never_meet_half_a_file(tmp_path: Path) -> None:
+def test_concurrent_readers_never_see_partial_file(tmp_path: Path) -> None:
     put(tmp_path)
 
     def write(number: int) -> int:
@@ -230,7 +230,7 @@ def _write_for_ever(root: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kill -9 is POSIX")
-def test_a_killed_writer_leaves_only_sound_files(tmp_path: Path) -> None:
+def test_killed_writer_leaves_valid_files(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     for _ in range(2):
         writer = spawn.Process(target=_write_for_ever, args=(str(tmp_path),), daemon=True)

@@ -50,7 +50,7 @@ class Listener(list[Progress]):
 # ------------------------------------------------------------------------------------------ stream
 
 
-async def test_the_stream_tells_progress_and_the_end(service: Service, client: Client) -> None:
+async def test_stream_reports_progress_and_end(service: Service, client: Client) -> None:
     job_id, heard = service.job(), Listener()
     page = event("page", 1, job_id=job_id, position=0, url="u", success=True)
     service.events.extend([progress(job_id, 1), page, b": idle\n\n", progress(job_id, 2)])
@@ -60,7 +60,7 @@ async def test_the_stream_tells_progress_and_the_end(service: Service, client: C
     assert [each.route for each in service.seen] == ["GET events"]
 
 
-async def test_a_broken_stream_goes_on_where_it_was(service: Service, client: Client) -> None:
+async def test_broken_stream_resumes(service: Service, client: Client) -> None:
     job_id, heard = service.job(), Listener()
     service.events.extend([progress(job_id, 1), BREAK, progress(job_id, 2), BREAK, done(job_id)])
     assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
@@ -69,9 +69,7 @@ async def test_a_broken_stream_goes_on_where_it_was(service: Service, client: Cl
     assert opened == [None, "1", "2"]
 
 
-async def test_a_stream_that_keeps_breaking_gives_way_to_polling(
-    service: Service, client: Client
-) -> None:
+async def test_unstable_stream_falls_back_to_polling(service: Service, client: Client) -> None:
     job_id, heard = service.job(3), Listener()
     assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
     assert len(service.requests("GET events")) == event_stream.REOPENED + 1
@@ -79,7 +77,7 @@ async def test_a_stream_that_keeps_breaking_gives_way_to_polling(
 
 
 @pytest.mark.parametrize("code", [404, 405, 406, 501])
-async def test_a_service_without_a_stream_is_polled_and_not_asked_again(
+async def test_service_without_stream_is_polled_from_then_on(
     service: Service, client: Client, code: int
 ) -> None:
     service.on("GET events", *[status(code)] * 2)
@@ -99,7 +97,7 @@ async def test_a_service_without_a_stream_is_polled_and_not_asked_again(
     ],
     ids=["no stream", "breaks the contract", "fails"],
 )
-async def test_a_useless_stream_gives_way_to_polling(
+async def test_invalid_stream_falls_back_to_polling(
     service: Service, client: Client, answer: fake.Fault
 ) -> None:
     service.on("GET events", answer)
@@ -108,7 +106,7 @@ async def test_a_useless_stream_gives_way_to_polling(
     ).status == "completed"
 
 
-async def test_a_job_that_does_not_exist(client: Client) -> None:
+async def test_wait_for_unknown_job_raises_not_found(client: Client) -> None:
     with pytest.raises(errors.NotFound) as caught:
         await wait(client, "crawl", "nobody", report=Listener())
     assert "attach" in caught.value.__notes__[0]
@@ -119,7 +117,7 @@ async def test_a_job_that_does_not_exist(client: Client) -> None:
 
 
 @pytest.mark.quirks("no events")
-async def test_polls_ask_for_no_rows(service: Service, client: Client) -> None:
+async def test_polls_request_no_rows(service: Service, client: Client) -> None:
     job_id = service.job(1000, "started", "pending", "running", "completed")
     heard = Listener()
     assert (await wait(client, "crawl", job_id, report=heard)).status is JobStatus.COMPLETED
@@ -131,7 +129,7 @@ async def test_polls_ask_for_no_rows(service: Service, client: Client) -> None:
 
 
 @pytest.mark.quirks("no events")
-async def test_search_is_polled_without_rows_too(service: Service, client: Client) -> None:
+async def test_search_polls_request_no_rows(service: Service, client: Client) -> None:
     job_id = service.job(5, "running", "completed", kind="search")
     heard = Listener()
     await wait(client, "search", job_id, report=heard)
@@ -140,7 +138,7 @@ async def test_search_is_polled_without_rows_too(service: Service, client: Clien
 
 
 @pytest.mark.quirks("no events")
-async def test_errors_by_kind_come_from_the_receipt(service: Service, client: Client) -> None:
+async def test_failures_by_kind_come_from_receipt(service: Service, client: Client) -> None:
     receipt = {"counts": {"fetched": 5, "failed:timeout": 2, "robots": 1}}
     job_id, heard = service.job(), Listener()
     body = {"job_id": job_id, "status": "completed", "receipt": receipt, "time_taken": 7.5}
@@ -151,7 +149,7 @@ async def test_errors_by_kind_come_from_the_receipt(service: Service, client: Cl
 
 @pytest.mark.slow
 @pytest.mark.quirks("no events")
-async def test_an_outage_is_waited_out(
+async def test_outage_is_waited_out(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = service.job(1, "running", "completed")
@@ -166,7 +164,7 @@ async def test_an_outage_is_waited_out(
     assert job_id in caught.value.__notes__[0]
 
 
-def test_polling_adapts_to_the_length_of_the_job() -> None:
+def test_poll_interval_adapts_to_job_length() -> None:
     assert [poll_after(s) for s in (0, 0.5, 1, 10, 49, 50, 3600)] == [0.1, 0.1, 0.1, 1, 4.9, 5, 5]
     assert [poll_after(s, heavy=True) for s in (0, 1, 10, 3600)] == pytest.approx([0.1, 0.3, 3, 15])
     elapsed, polls = 0.0, 0
@@ -180,7 +178,7 @@ def test_polling_adapts_to_the_length_of_the_job() -> None:
 
 
 @pytest.mark.quirks("no events")
-async def test_a_deadline_leaves_the_job_running(service: Service, client: Client) -> None:
+async def test_deadline_leaves_job_running(service: Service, client: Client) -> None:
     job_id = service.job(1, *["running"] * 1000)
     with pytest.raises(errors.JobTimeout) as caught:
         await wait(client, "crawl", job_id, report=Listener(), deadline_s=0.2)
@@ -190,7 +188,7 @@ async def test_a_deadline_leaves_the_job_running(service: Service, client: Clien
 
 
 @pytest.mark.parametrize("quirk", ["no events", ""])
-async def test_cancelling_the_wait_cancels_the_job(quirk: str) -> None:
+async def test_cancelled_wait_cancels_job(quirk: str) -> None:
     async with Service(quirk).running() as service, Client(service.base_url, KEY) as client:
         job_id, heard = service.job(1, *["running"] * 1000), Listener()
         gate = fake.Gate()
@@ -206,7 +204,7 @@ async def test_cancelling_the_wait_cancels_the_job(quirk: str) -> None:
 
 
 @pytest.mark.quirks("no events")
-async def test_a_wait_may_be_given_up_without_the_job(service: Service, client: Client) -> None:
+async def test_wait_may_be_cancelled_without_job(service: Service, client: Client) -> None:
     job_id, heard = service.job(1, *["running"] * 1000), Listener()
     task = asyncio.create_task(wait(client, "crawl", job_id, report=heard, cancel_remote=False))
     await heard.heard.wait()
@@ -216,7 +214,7 @@ async def test_a_wait_may_be_given_up_without_the_job(service: Service, client: 
     assert service.jobs[job_id].status == "running"
 
 
-async def test_a_clean_up_is_bounded_and_never_raises(
+async def test_clean_up_is_bounded_and_never_raises(
     service: Service, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     running, ended, gate = service.job(1, "running"), service.job(), fake.Gate()

@@ -57,7 +57,7 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
     assert wrong == {}
 
 
-def test_what_is_there_is_tightened_but_not_what_is_anothers(tmp_path: Path) -> None:
+def test_existing_files_of_owner_are_restricted(tmp_path: Path) -> None:
     root = tmp_path / "shared"
     fill(root)
     (root / "notes.txt").write_text("somebody's own")
@@ -75,12 +75,12 @@ def test_what_is_there_is_tightened_but_not_what_is_anothers(tmp_path: Path) -> 
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
 
-def test_a_file_that_a_user_asked_for_has_the_usual_mode(tmp_path: Path) -> None:
+def test_user_file_has_default_mode(tmp_path: Path) -> None:
     parquet.write_atomically(tmp_path / "mine.parquet", pa.py_buffer(b"data"))
     assert modes(tmp_path) == {"mine.parquet": 0o644}
 
 
-def test_a_cache_below_a_folder_of_others_leaves_that_as_it_is(tmp_path: Path) -> None:
+def test_parent_folder_of_cache_is_unchanged(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     private_files.make_folder(tmp_path / "a" / "b" / "c", tmp_path / "a")
     assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/c": 0o700}
