@@ -18,7 +18,7 @@ from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.google import urls_in
 from webdata_nb.service.creatives.regions import region
 from webdata_nb.service.creatives.source import DETAILS, Ask, Creative, Source
-from webdata_nb.service.creatives.source_client import Deadline, Outlets
+from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import (
     BadInput,
@@ -43,31 +43,31 @@ class Setting:
 
 
 @pytest.fixture
-async def outlets() -> AsyncIterator[Outlets]:
+async def fetchers() -> AsyncIterator[SourceFetchers]:
     async with Fetcher(EgressPolicy("local"), user_agent="test/1") as opened:
-        yield Outlets(opened, opened)
+        yield SourceFetchers(opened, opened)
 
 
 Make = Callable[..., Setting]
 
 
 @pytest.fixture
-def make(site: Site, outlets: Outlets) -> Make:
+def make(site: Site, fetchers: SourceFetchers) -> Make:
     """Give a maker of each source; seconds are those that the call may take."""
 
     def made(name: SourceName, seconds: float = 30.0, **options: Any) -> Setting:
-        sources = Sources(HostThrottle(), pace_s=0.0, pause_s=0.01, **options)
-        deadline = Deadline.after(seconds)
+        sources = Sources(HostThrottle(), delay_s=0.0, overload_pause_s=0.01, **options)
+        deadline = CallDeadline.after(seconds)
         if name == "sample":
             chosen = Creatives(source="sample")
-            return Setting(sources.of(chosen, outlets, deadline), sample.advertiser_ids()[0])
+            return Setting(sources.of(chosen, fetchers, deadline), sample.advertiser_ids()[0])
         if name == "meta_ad_library":
             stub: GoogleStub | MetaStub = MetaStub(site)
             chosen = Creatives(source="meta_ad_library", key=TOKEN, url=stub.home)
         else:
             stub = GoogleStub(site)
             chosen = Creatives(source=name, terms=google.TERMS, url=stub.home)
-        return Setting(sources.of(chosen, outlets, deadline), stub.advertiser, stub)
+        return Setting(sources.of(chosen, fetchers, deadline), stub.advertiser, stub)
 
     return made
 
@@ -244,14 +244,14 @@ async def test_an_unknown_form_is_an_error_not_an_empty_list(outside: Setting, b
 # ------------------------------------------------------------------------------------ Google alone
 
 
-async def test_google_wants_its_terms_accepted(outlets: Outlets) -> None:
+async def test_google_wants_its_terms_accepted(fetchers: SourceFetchers) -> None:
     chosen = Creatives(source="google_ads_transparency")
     with pytest.raises(NotSetUp, match=r"adstransparency\.google\.com/terms"):
-        Sources().of(chosen, outlets, Deadline.after(5))
+        Sources().of(chosen, fetchers, CallDeadline.after(5))
 
 
 async def test_google_is_asked_once_a_second_at_most() -> None:
-    assert Sources().pace_s == 1.0
+    assert Sources().delay_s == 1.0
 
 
 async def test_googles_details(make: Make) -> None:
@@ -301,9 +301,9 @@ async def test_the_ids_are_those_of_the_source(make: Make) -> None:
 # -------------------------------------------------------------------------------------- Meta alone
 
 
-async def test_meta_wants_a_token(outlets: Outlets) -> None:
+async def test_meta_wants_a_token(fetchers: SourceFetchers) -> None:
     with pytest.raises(NotSetUp, match="WEBDATA_META_AD_LIBRARY_KEY"):
-        Sources().of(Creatives(source="meta_ad_library"), outlets, Deadline.after(5))
+        Sources().of(Creatives(source="meta_ad_library"), fetchers, CallDeadline.after(5))
 
 
 async def test_the_token_is_never_shown(make: Make, site: Site) -> None:

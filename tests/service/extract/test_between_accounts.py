@@ -9,7 +9,7 @@ import pytest
 from tests.service.extract.stub_model import StubModel, fails
 from tests.site.server import Site
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.model_endpoint import Bounds, Endpoint, Lines
+from webdata_nb.service.extract.model_endpoint import ModelClient, ModelLimits, ModelQueues
 from webdata_nb.service.extract.model_providers import Model
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -26,7 +26,11 @@ class Shared:
     """One stub, asked by several accounts through one set of queues."""
 
     def __init__(self, stub: StubModel, fetcher: Fetcher) -> None:
-        self.stub, self.fetcher, self.lines = stub, fetcher, Lines(Bounds(at_once=1))
+        self.stub, self.fetcher, self.queues = (
+            stub,
+            fetcher,
+            ModelQueues(ModelLimits(max_concurrent=1)),
+        )
 
     def model(self, name: str = "m") -> Model:
         return Model("vllm", name, self.stub.url, "k", 8192, 30.0, "json_schema")
@@ -34,7 +38,7 @@ class Shared:
     async def asks(self, account: str, model: str = "m") -> str:
         chosen = self.model(model)
         with on_behalf_of(account):
-            _, rung = await Endpoint(chosen, self.fetcher, self.lines).ask(ASKED, SCHEMA)
+            _, rung = await ModelClient(chosen, self.fetcher, self.queues).ask(ASKED, SCHEMA)
         return rung
 
 
@@ -65,7 +69,7 @@ async def test_a_model_that_the_key_does_not_open_closes_no_other(shared: Shared
 async def test_failures_of_one_accounts_questions_delay_no_other(shared: Shared) -> None:
     shared.stub.then(fails(500), fails(503, **{"Retry-After": "1"}))
     assert await shared.asks("alice") == "json_schema"
-    line = shared.lines.of(shared.model())
-    assert line.pauses.keys() == {"alice"}
-    # The second answer named a pause, which is the provider's own wish.
-    assert 0 < line.opens_at("bob") == line.open_at < line.opens_at("alice") + 1
+    queue = shared.queues.queue(shared.model())
+    assert queue.account_pauses.keys() == {"alice"}
+    # The second reply asked for a pause, which applies to all accounts.
+    assert 0 < queue.opens_at("bob") == queue.paused_until < queue.opens_at("alice") + 1

@@ -25,7 +25,7 @@ from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.extract.extraction import Extractions
-from webdata_nb.service.extract.model_endpoint import Bounds, Lines
+from webdata_nb.service.extract.model_endpoint import ModelLimits, ModelQueues
 from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
@@ -347,7 +347,7 @@ async def test_a_model_that_hangs_is_given_up(bench: Bench) -> None:
 
 
 async def test_all_that_a_page_asks_has_one_deadline(bench: Bench) -> None:
-    bench.extractions = Extractions(Lines(Bounds(page_s=0.3)))
+    bench.extractions = Extractions(ModelQueues(ModelLimits(page_timeout_s=0.3)))
     bench.model.then(_silent)
     assert await bench.failure() == ("timeout", "not done in 0.3 seconds")
 
@@ -358,7 +358,7 @@ async def test_a_server_that_is_not_there(bench: Bench) -> None:
 
 
 async def test_questions_at_once_are_bounded(bench: Bench) -> None:
-    bench.extractions = Extractions(Lines(Bounds(at_once=2)))
+    bench.extractions = Extractions(ModelQueues(ModelLimits(max_concurrent=2)))
     under_way = most = 0
 
     async def slow(asked: Question) -> web.StreamResponse:
@@ -496,7 +496,7 @@ async def test_a_long_page_is_read_in_pieces_and_put_together(bench: Bench) -> N
 
 async def test_what_of_a_page_is_not_read_is_said(bench: Bench) -> None:
     bench.settings["context"] = 2000
-    bench.extractions = Extractions(Lines(Bounds(pieces=2)))
+    bench.extractions = Extractions(ModelQueues(ModelLimits(max_chunks=2)))
     told = (await bench.item(long_page(8)))["metadata"]["extract"]
     assert (told["pieces"], len(bench.model.requests)) == (2, 2)
     assert told["unread_tokens"] > 500

@@ -12,7 +12,7 @@ from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.source import Creative, Source
-from webdata_nb.service.creatives.source_client import Deadline
+from webdata_nb.service.creatives.source_client import CallDeadline
 from webdata_nb.service.errors import BadInput, PageError, ServiceError, SourceProblem
 
 AT_ONCE: Final = 4
@@ -71,7 +71,7 @@ class Enricher:
     files: FileStore
     readers: Readers
     account_id: str
-    deadline: Deadline
+    deadline: CallDeadline
     engine: str = ""
     done: Done = field(default_factory=Done)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -84,7 +84,7 @@ class Enricher:
         tasks = [asyncio.create_task(work.run()) for work in works if not work.creative.error]
         try:
             if tasks:
-                await asyncio.wait(tasks, timeout=max(0.0, self.deadline.left_s - RESERVE_S))
+                await asyncio.wait(tasks, timeout=max(0.0, self.deadline.remaining_s - RESERVE_S))
         finally:
             for task in tasks:
                 task.cancel()

@@ -20,7 +20,7 @@ import orjson
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.regions import of_google
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
-from webdata_nb.service.creatives.source_client import Exchange, host_of, mapping
+from webdata_nb.service.creatives.source_client import SourceClient, as_mapping, host_of
 from webdata_nb.service.errors import BadInput, SourceProblem
 from webdata_nb.service.web.fetch import FetchRequest
 
@@ -47,7 +47,7 @@ _DOMAIN: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}", 
 class Google:
     """See the module; `home` is another address for tests, and a file host with it."""
 
-    exchange: Exchange
+    client: SourceClient
     home: str = HOME
     name: str = NAME
 
@@ -69,7 +69,7 @@ class Google:
         """See `Source.detailed`."""
         asked = {"1": creative.advertiser_id, "2": creative.creative_id, "5": {"1": 1}}
         body = await self._call("LookupService/GetCreativeById", asked)
-        told = mapping(body.get("1"))
+        told = as_mapping(body.get("1"))
         if not told:
             raise SourceProblem("the source knows no details of this creative")
         return _with_details(creative, told)
@@ -91,7 +91,7 @@ class Google:
         """See `Source.file`."""
         if not self._allowed(url):
             raise SourceProblem(f"files are not taken from {host_of(url)}")
-        return await replace(self.exchange, pace_s=0.0).file(url)
+        return await replace(self.client, delay_s=0.0).file(url)
 
     async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
         """See `Source.advertisers`."""
@@ -107,7 +107,7 @@ class Google:
         asked = {"2": 40, "3": {"12": {"1": domain, "2": True}}, "7": {"1": 1}}
         body = await self._call("SearchService/SearchCreatives", asked)
         seen: dict[str, list[str]] = {}
-        for row in map(mapping, body.get("1") or []):
+        for row in map(as_mapping, body.get("1") or []):
             if advertiser_id := _text(row.get("1")):
                 seen.setdefault(advertiser_id, []).append(_text(row.get("12")) or "")
         ordered = sorted(seen.items(), key=lambda entry: -len(entry[1]))
@@ -132,7 +132,7 @@ class Google:
             method="POST",
             body=form,
         )
-        status, body = await self.exchange.json(request)
+        status, body = await self.client.json(request)
         if status == HTTPStatus.OK and isinstance(body, dict):
             return body
         if status == HTTPStatus.BAD_REQUEST and cursor is not None:
@@ -170,7 +170,7 @@ def _creative(row: Any, ask: Ask) -> Creative:
     try:
         return _read(row)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        known = mapping(row)
+        known = as_mapping(row)
         return Creative(
             _text(known.get("1")) or ask.advertiser_id,
             _text(known.get("2")) or "",
@@ -186,7 +186,7 @@ def _read(row: Mapping[str, Any]) -> Creative:
     return Creative(
         advertiser_id,
         creative_id,
-        preview_url=_preview(mapping(row.get("3"))),
+        preview_url=_preview(as_mapping(row.get("3"))),
         advertiser_name=_text(row.get("12")),
         format=FORMATS.get(row.get("4", 0)),
         first_shown=_moment(row.get("6")),
@@ -210,18 +210,18 @@ def _listed_details(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _preview(content: Mapping[str, Any]) -> str | None:
     """Return the address of the picture, or of the script that shows it."""
-    markup = _text(mapping(content.get("3")).get("2"))
+    markup = _text(as_mapping(content.get("3")).get("2"))
     if markup and (image := _IMAGE.search(markup)):
         return html.unescape(image[1])
-    return _text(mapping(content.get("1")).get("4"))
+    return _text(as_mapping(content.get("1")).get("4"))
 
 
 def _with_details(creative: Creative, told: Mapping[str, Any]) -> Creative:
-    regions = [mapping(each) for each in told.get("17") or []]
+    regions = [as_mapping(each) for each in told.get("17") or []]
     codes = [of_google(int(each["1"])) for each in regions if str(each.get("1", "")).isdecimal()]
-    assets = [url for each in told.get("5") or [] if (url := _preview(mapping(each)))]
+    assets = [url for each in told.get("5") or [] if (url := _preview(as_mapping(each)))]
     found = {**creative.details, "regions": codes, "asset_urls": list(dict.fromkeys(assets))}
-    name = _text(mapping(told.get("22")).get("1"))
+    name = _text(as_mapping(told.get("22")).get("1"))
     return replace(
         creative,
         advertiser_name=creative.advertiser_name or name,
@@ -237,11 +237,11 @@ def _moment(told: Any) -> str | None:
 
 
 def _suggested(entry: Any) -> Advertiser | None:
-    told = mapping(mapping(entry).get("1"))
+    told = as_mapping(as_mapping(entry).get("1"))
     name, advertiser_id = _text(told.get("1")), _text(told.get("2"))
     if not name or not advertiser_id:
         return None
-    counts = mapping(mapping(told.get("4")).get("2"))
+    counts = as_mapping(as_mapping(told.get("4")).get("2"))
     return Advertiser(
         advertiser_id,
         name,

@@ -18,7 +18,7 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.filters import Filters, days_of, filters_of
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.source import Advertiser, Ask, Page, Source
-from webdata_nb.service.creatives.source_client import Deadline, Outlets
+from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import SourceProblem
 
@@ -55,7 +55,12 @@ class Listing:
     readers: Readers
 
     async def page(
-        self, request: CreativesRequest, *, account_id: str, chosen: Creatives, outlets: Outlets
+        self,
+        request: CreativesRequest,
+        *,
+        account_id: str,
+        chosen: Creatives,
+        fetchers: SourceFetchers,
     ) -> Answer:
         """Answer one call.
 
@@ -68,10 +73,10 @@ class Listing:
         SourceProblem
             The source gave no page; its subclasses say why.
         """
-        deadline = Deadline.after(request.timeout_ms / 1000)
+        deadline = CallDeadline.after(request.timeout_ms / 1000)
         filters = filters_of(request)
         engine = ocr.engine() if request.ocr else ""
-        source = self._source(filters.advertiser_id, chosen, outlets, deadline)
+        source = self._source(filters.advertiser_id, chosen, fetchers, deadline)
         owner = _Owner(account_id, filters.bound(source.name))
         place = self._place(request.cursor, owner)
         first_day, last_day = _days(place, filters)
@@ -111,24 +116,34 @@ class Listing:
         )
 
     async def advertisers(
-        self, query: str, *, limit: int, chosen: Creatives, outlets: Outlets, timeout_ms: int
+        self,
+        query: str,
+        *,
+        limit: int,
+        chosen: Creatives,
+        fetchers: SourceFetchers,
+        timeout_ms: int,
     ) -> tuple[str, list[Advertiser]]:
         """Return the source asked, and who a name or domain may mean there."""
-        deadline = Deadline.after(timeout_ms / 1000)
+        deadline = CallDeadline.after(timeout_ms / 1000)
         if chosen.source is None and (
             invented := await sample.Sample(_today()).advertisers(query.strip(), limit=limit)
         ):
             return sample.NAME, invented
-        source = self.sources.of(chosen, outlets, deadline)
+        source = self.sources.of(chosen, fetchers, deadline)
         return source.name, await source.advertisers(query.strip(), limit=limit)
 
     def _source(
-        self, advertiser_id: str, chosen: Creatives, outlets: Outlets, deadline: Deadline
+        self,
+        advertiser_id: str,
+        chosen: Creatives,
+        fetchers: SourceFetchers,
+        deadline: CallDeadline,
     ) -> Source:
         # The invented advertisers are found whatever is set, and by nobody else's id.
         if chosen.source is None and advertiser_id in sample.advertiser_ids():
             return sample.Sample(_today())
-        return self.sources.of(chosen, outlets, deadline)
+        return self.sources.of(chosen, fetchers, deadline)
 
     def _place(self, cursor: str | None, owner: _Owner) -> Place | None:
         if cursor is None:

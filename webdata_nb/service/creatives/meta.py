@@ -16,7 +16,7 @@ import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
-from webdata_nb.service.creatives.source_client import Exchange, host_of, mapping
+from webdata_nb.service.creatives.source_client import SourceClient, as_mapping, host_of
 from webdata_nb.service.errors import BadInput, SourceBusy, SourceProblem, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
 
@@ -49,7 +49,7 @@ _PAUSE_S: Final = 15.0
 class Meta:
     """See the module. The token goes in a header, so that no address ever holds it."""
 
-    exchange: Exchange
+    client: SourceClient
     token: str = field(repr=False)
     home: str = HOME
     name: str = NAME
@@ -89,7 +89,7 @@ class Meta:
         }
         body = await self._archive(asked, 100, None)
         seen: dict[str, list[Mapping[str, Any]]] = {}
-        for row in map(mapping, body.get("data") or []):
+        for row in map(as_mapping, body.get("data") or []):
             seen.setdefault(str(row.get("page_id", "")), []).append(row)
         seen.pop("", None)
         ordered = sorted(seen.items(), key=lambda entry: -len(entry[1]))
@@ -109,10 +109,10 @@ class Meta:
             headers={"Authorization": f"Bearer {self.token}"},
             accept="application/json",
         )
-        _, body = await self.exchange.json(request)
-        answer = mapping(body)
+        _, body = await self.client.json(request)
+        answer = as_mapping(body)
         if "error" in answer:
-            raise _problem(mapping(answer["error"]), continued=cursor is not None)
+            raise _problem(as_mapping(answer["error"]), continued=cursor is not None)
         return answer
 
 
@@ -127,8 +127,8 @@ def _filters(ask: Ask) -> dict[str, str]:
 
 def _next(body: Mapping[str, Any]) -> str | None:
     """Return the cursor of the next page; `next` itself would hold the token."""
-    paging = mapping(body.get("paging"))
-    after = mapping(paging.get("cursors")).get("after")
+    paging = as_mapping(body.get("paging"))
+    after = as_mapping(paging.get("cursors")).get("after")
     return after if paging.get("next") and isinstance(after, str) else None
 
 
@@ -152,7 +152,7 @@ def _creative(row: Any, ask: Ask) -> Creative:
     try:
         return _read(row)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        known = mapping(row)
+        known = as_mapping(row)
         return Creative(
             str(known.get("page_id") or ask.advertiser_id),
             str(known.get("id") or ""),
@@ -180,7 +180,7 @@ def _read(row: Mapping[str, Any]) -> Creative:
 
 
 def _details(row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = mapping(row.get("impressions"))
+    shown = as_mapping(row.get("impressions"))
     found = {
         "regions": _regions(row),
         "impressions_min": _number(shown.get("lower_bound")),
@@ -197,8 +197,8 @@ def _details(row: Mapping[str, Any]) -> dict[str, Any]:
 def _regions(row: Mapping[str, Any]) -> list[str]:
     """Return the countries of a European ad, else the parts of the country it was shown in."""
     reached = row.get("age_country_gender_reach_breakdown") or []
-    places = [mapping(each).get("country") for each in reached]
-    places += [mapping(each).get("region") for each in row.get("delivery_by_region") or []]
+    places = [as_mapping(each).get("country") for each in reached]
+    places += [as_mapping(each).get("region") for each in row.get("delivery_by_region") or []]
     return list(dict.fromkeys(place for place in places if isinstance(place, str)))
 
 

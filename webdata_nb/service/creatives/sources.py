@@ -9,7 +9,12 @@ from typing import Final
 from webdata_nb.contract.local import SOURCES, Creatives
 from webdata_nb.service.creatives import google, meta, sample
 from webdata_nb.service.creatives.source import Source
-from webdata_nb.service.creatives.source_client import PAUSE_S, Deadline, Exchange, Outlets
+from webdata_nb.service.creatives.source_client import (
+    OVERLOAD_PAUSE_S,
+    CallDeadline,
+    SourceClient,
+    SourceFetchers,
+)
 from webdata_nb.service.errors import NotSetUp
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 
@@ -31,33 +36,37 @@ _TOKEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Makes the source of a call. `pace_s` is the least time between two requests to Google."""
+    """Makes the source of a call. `delay_s` is the least time between two requests to Google."""
 
     throttle: Throttle = field(default_factory=HostThrottle)
-    pace_s: float = google.PACE_S
-    pause_s: float = PAUSE_S
+    delay_s: float = google.PACE_S
+    overload_pause_s: float = OVERLOAD_PAUSE_S
 
-    def of(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
+    def of(self, chosen: Creatives, fetchers: SourceFetchers, deadline: CallDeadline) -> Source:
         """Return the chosen source; raises `NotSetUp` where something is missing."""
         match chosen.source:
             case sample.NAME:
                 return sample.Sample(datetime.now(UTC).date())
             case google.NAME:
-                return self._google(chosen, outlets, deadline)
+                return self._google(chosen, fetchers, deadline)
             case meta.NAME:
-                return self._meta(chosen, outlets, deadline)
+                return self._meta(chosen, fetchers, deadline)
         raise NotSetUp(_CHOICE)
 
-    def _google(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
+    def _google(
+        self, chosen: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
+    ) -> Source:
         if (chosen.terms or "").rstrip("/") != google.TERMS:
             raise NotSetUp(_TERMS)
-        exchange = Exchange(
-            google.NAME, outlets, self.throttle, deadline, self.pace_s, self.pause_s
+        client = SourceClient(
+            google.NAME, fetchers, self.throttle, deadline, self.delay_s, self.overload_pause_s
         )
-        return google.Google(exchange, (chosen.url or google.HOME).rstrip("/"))
+        return google.Google(client, (chosen.url or google.HOME).rstrip("/"))
 
-    def _meta(self, chosen: Creatives, outlets: Outlets, deadline: Deadline) -> Source:
+    def _meta(self, chosen: Creatives, fetchers: SourceFetchers, deadline: CallDeadline) -> Source:
         if not chosen.key:
             raise NotSetUp(_TOKEN)
-        exchange = Exchange(meta.NAME, outlets, self.throttle, deadline, 0.0, self.pause_s)
-        return meta.Meta(exchange, chosen.key, (chosen.url or meta.HOME).rstrip("/"))
+        client = SourceClient(
+            meta.NAME, fetchers, self.throttle, deadline, 0.0, self.overload_pause_s
+        )
+        return meta.Meta(client, chosen.key, (chosen.url or meta.HOME).rstrip("/"))

@@ -13,7 +13,7 @@ from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.llm import NOTHING, Page, Reader
-from webdata_nb.service.extract.model_endpoint import Endpoint, Lines
+from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
 from webdata_nb.service.extract.model_providers import STRUCTURED, Model, choose
 from webdata_nb.service.extract.schema import Loc, Shape, read_schema
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
@@ -49,7 +49,7 @@ def model_access(operator: SessionSettings, session: Mapping[str, Any]) -> dict[
 class Extractions:
     """What extraction shares in a process: the queues at providers, and what a page may cost."""
 
-    lines: Lines = field(default_factory=Lines)
+    queues: ModelQueues = field(default_factory=ModelQueues)
 
     def check(self, wanted: Extract | None, access: Mapping[str, ModelAccess], *, loc: Loc) -> None:
         """Refuse what cannot be carried out.
@@ -82,8 +82,8 @@ class Extractions:
         model, shape = _parts(wanted, access, ("extract",))
         schema = None if shape is None else json.dumps(wanted.schema_)
         if model is not None:
-            endpoint = Endpoint(model, towards(model.url), self.lines)
-            reader = Reader(wanted.prompt, shape, model, endpoint, self.lines.bounds)
+            client = ModelClient(model, towards(model.url), self.queues)
+            reader = Reader(wanted.prompt, shape, model, client, self.queues.limits)
             return ByModel(reader, schema)
         return ByDeclaration(schema, why=NO_MODEL if wanted.provider is None else None)
 
@@ -159,7 +159,7 @@ class ByModel:
             title=str(metadata.get("title") or ""),
             declared=declared,
         )
-        limit_s = self.reader.bounds.page_s
+        limit_s = self.reader.limits.page_timeout_s
         with waiting_for("the extraction from a page", limit_s):
             reading = await self.reader.read(page)
         told = reading.told()

@@ -18,7 +18,7 @@ from webdata_nb.service.extract.chat import Answer, Message, Rung
 from webdata_nb.service.extract.chunking import split, tokens
 from webdata_nb.service.extract.merging import Merged, merged, over
 from webdata_nb.service.extract.model_answers import filled, found, gaps, misfits
-from webdata_nb.service.extract.model_endpoint import Bounds, Endpoint
+from webdata_nb.service.extract.model_endpoint import ModelClient, ModelLimits
 from webdata_nb.service.extract.model_providers import Model
 from webdata_nb.service.extract.prompts import Task, again, as_schema, can_be_strict
 from webdata_nb.service.extract.schema import Shape
@@ -115,21 +115,23 @@ class Reader:
     prompt: str | None
     shape: Shape | None
     model: Model
-    endpoint: Endpoint
-    bounds: Bounds
+    client: ModelClient
+    limits: ModelLimits
 
     async def read(self, page: Page) -> Reading:
         """Extract from one page; a failure is in the result, not raised."""
         reading = Reading(self.model)
         try:
-            async with asyncio.timeout(self.bounds.page_s) as deadline:
+            async with asyncio.timeout(self.limits.page_timeout_s) as deadline:
                 await self._fill(reading, page)
         except ExtractError as error:
             reading.error = error
         except TimeoutError:
             if not deadline.expired():
                 raise
-            reading.error = ExtractError("timeout", f"not done in {self.bounds.page_s:g} seconds")
+            reading.error = ExtractError(
+                "timeout", f"not done in {self.limits.page_timeout_s:g} seconds"
+            )
         if reading.error is not None:
             reading.data, reading.provenance, reading.missing = None, {}, []
         return reading
@@ -160,8 +162,8 @@ class Reader:
                 "too_long", f"prompt and schema leave no room for a page in {context} tokens"
             )
         whole = split(text, room) if text.strip() else [""] * bool(task.declared)
-        pieces = whole[: self.bounds.pieces]
-        reading.unread_tokens = sum(map(tokens, whole[self.bounds.pieces :]))
+        pieces = whole[: self.limits.max_chunks]
+        reading.unread_tokens = sum(map(tokens, whole[self.limits.max_chunks :]))
         return [task.messages(each, at, len(pieces)) for at, each in enumerate(pieces, 1)]
 
     async def _one(
@@ -173,7 +175,7 @@ class Reader:
             schema = as_schema(shape, strict=True)
         wrong: tuple[str, ...] = ()
         for _ in range(2):
-            answer, rung = await self.endpoint.ask(messages, schema)
+            answer, rung = await self.client.ask(messages, schema)
             reading.tally.add(messages, answer, rung)
             if answer.declined:
                 raise ExtractError("refused", "the model declined to answer")

@@ -1,4 +1,4 @@
-"""A language model over HTTP: waits for a place, sends, and asks again where that may help."""
+"""Sends requests to a language model over HTTP, with queues, pauses and retries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_acc
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits
 
-LIMITS: Final = FetchLimits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
-_REMEMBERED: Final = 1000
+FETCH_LIMITS: Final = FetchLimits(
+    wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0
+)
+_MAX_STORED: Final = 1000
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _UNREACHABLE: Final = ("unreachable", "the provider cannot be reached")
@@ -36,105 +38,107 @@ _LASTING: Final = frozenset({"auth", "quota"})
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What one page may cost, in seconds and in questions.
+class ModelLimits:
+    """Limits of the requests to a model.
 
     Attributes
     ----------
-    page_s
-        For all questions about a page, its places in the queue included.
-    patience_s
-        The longest rest that a provider may ask for; beyond it the page fails at once.
-    rest_s
-        How long a provider is left alone that does not accept the key, or has no quota left.
-    at_once
-        Questions to one provider at once.
-    pieces
-        The most pieces of a long page that are read.
+    page_timeout_s
+        Seconds for all requests about a page, including their time in the queue.
+    max_pause_s
+        Longest pause that a provider may ask for; a longer one fails the page at once.
+    refusal_pause_s
+        Seconds without requests after a provider rejected the key or the quota was used up.
+    max_concurrent
+        Concurrent requests to one provider.
+    max_chunks
+        Chunks of a long page that are read.
     """
 
-    page_s: float = 600.0
-    patience_s: float = 90.0
-    rest_s: float = 30.0
-    at_once: int = 4
-    pieces: int = 12
+    page_timeout_s: float = 600.0
+    max_pause_s: float = 90.0
+    refusal_pause_s: float = 30.0
+    max_concurrent: int = 4
+    max_chunks: int = 12
 
 
 @dataclass(slots=True)
-class Line:
-    """The queue at one provider with one key, and what was learnt of it.
+class ModelQueue:
+    """The queue for one provider with one key, and what its replies revealed.
 
-    Accounts share it, so what the schema, the text or the model of one may have caused is kept for
-    that account or model alone: how to ask (`rungs`), a pause after a failure (`pauses`), a model
-    that the key does not open (`closed`). A pause that the provider asks for is everybody's.
+    Accounts share it. What one account's schema, text or model may have caused is stored for that
+    account or model alone: the response format (`rungs`), a pause after a failure
+    (`account_pauses`), a model that the key does not permit (`refusals`). A pause that the
+    provider asks for applies to all accounts.
     """
 
-    places: FairSemaphore
+    slots: FairSemaphore
     rungs: dict[tuple[str, str], Rung] = field(default_factory=dict)
-    open_at: float = 0.0
-    pauses: dict[str, float] = field(default_factory=dict)
-    closed: dict[str, tuple[float, str, str]] = field(default_factory=dict)
+    paused_until: float = 0.0
+    account_pauses: dict[str, float] = field(default_factory=dict)
+    refusals: dict[str, tuple[float, str, str]] = field(default_factory=dict)
 
     def opens_at(self, account_id: str) -> float:
-        """Return when an account may ask again, on the monotonic clock."""
-        return max(self.open_at, self.pauses.get(account_id, 0.0))
+        """Return when an account may send requests again, on the monotonic clock."""
+        return max(self.paused_until, self.account_pauses.get(account_id, 0.0))
 
     def pause(self, account_id: str, until: float, *, for_all: bool) -> None:
-        """Let nobody ask before `until`, or this account alone."""
+        """Stop requests until a time, for all accounts or for one."""
         if for_all:
-            self.open_at = max(self.open_at, until)
+            self.paused_until = max(self.paused_until, until)
         else:
-            _put(self.pauses, account_id, max(until, self.pauses.get(account_id, 0.0)))
+            until = max(until, self.account_pauses.get(account_id, 0.0))
+            _put(self.account_pauses, account_id, until)
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class ModelQueues:
     """The queues of a process, by `Model.identity`."""
 
-    bounds: Bounds = field(default_factory=Bounds)
-    _lines: dict[str, Line] = field(default_factory=dict)
+    limits: ModelLimits = field(default_factory=ModelLimits)
+    _queues: dict[str, ModelQueue] = field(default_factory=dict)
 
-    def of(self, model: Model) -> Line:
-        """Return the queue at a model's provider."""
-        if model.identity not in self._lines:
-            while len(self._lines) >= _REMEMBERED:
-                del self._lines[next(iter(self._lines))]
-            self._lines[model.identity] = Line(FairSemaphore(self.bounds.at_once))
-        return self._lines[model.identity]
+    def queue(self, model: Model) -> ModelQueue:
+        """Return the queue of a model's provider."""
+        if model.identity not in self._queues:
+            while len(self._queues) >= _MAX_STORED:
+                del self._queues[next(iter(self._queues))]
+            self._queues[model.identity] = ModelQueue(FairSemaphore(self.limits.max_concurrent))
+        return self._queues[model.identity]
 
 
-class Endpoint:
-    """One model of one provider."""
+class ModelClient:
+    """A client for one model of one provider."""
 
-    def __init__(self, model: Model, fetcher: Fetcher, lines: Lines) -> None:
-        self._model, self._fetcher, self._bounds = model, fetcher, lines.bounds
-        self._line = lines.of(model)
+    def __init__(self, model: Model, fetcher: Fetcher, queues: ModelQueues) -> None:
+        self._model, self._fetcher, self._limits = model, fetcher, queues.limits
+        self._queue = queues.queue(model)
 
     async def ask(
         self, messages: Sequence[Message], schema: Mapping[str, Any] | None
     ) -> tuple[Answer, Rung]:
-        """Ask one question, in the strictest way that the endpoint understands.
+        """Send a conversation with the strictest response format that the endpoint supports.
 
         Parameters
         ----------
         messages
             The conversation so far.
         schema
-            What the answer must look like; None where that cannot be said in a schema.
+            The JSON schema of the answer; None if no schema can describe it.
 
         Returns
         -------
         tuple of Answer and Rung
-            The answer, and how it was asked for.
+            The answer, and the response format in use.
 
         Raises
         ------
         ExtractError
-            No answer came.
+            There is no answer.
         """
         name = self._model.name
-        place = (current_account(), name)
-        rung = self._line.rungs.get(place, self._model.first)
+        key = (current_account(), name)
+        rung = self._queue.rungs.get(key, self._model.first)
         if schema is None:
             rung = RUNGS[max(RUNGS.index(rung), RUNGS.index("json_object"))]
         stepped = False
@@ -145,33 +149,32 @@ class Endpoint:
                 break
             rung, stepped = lower, True
         if (failure := chat.problem(reply.status, reply.body)) is not None:
-            raise self._noted(failure)
+            self._store_refusal(failure)
+            raise failure
         answer = chat.read(reply.body)
-        if stepped:  # a format that works is worth knowing; one that failed may have had its reason
-            _put(self._line.rungs, place, rung)
+        if stepped:  # store a format that works; the failure of another may have had its own reason
+            _put(self._queue.rungs, key, rung)
         return answer, rung
 
     async def _send(self, body: bytes) -> FetchedResponse:
         for attempt in count(1):
-            await self._rest()
-            async with self._line.places:
-                reply, failure = await self._fetched(body)
+            await self._wait_for_pause()
+            async with self._queue.slots:
+                reply, failure = await self._fetch(body)
             after_s = None if reply is None else reply.retry_after_s
             status = reply.status if reply is not None else failure
-            body_of_reply = b"" if reply is None else reply.body
-            wait_s = chat.retry_delay_s(
-                status, body_of_reply, attempt=attempt, retry_after_s=after_s
-            )
+            reply_body = b"" if reply is None else reply.body
+            wait_s = chat.retry_delay_s(status, reply_body, attempt=attempt, retry_after_s=after_s)
             if wait_s is None:
                 break
             limited = after_s is not None or status == HTTPStatus.TOO_MANY_REQUESTS
             until = time.monotonic() + wait_s
-            self._line.pause(current_account(), until, for_all=limited)
+            self._queue.pause(current_account(), until, for_all=limited)
         if reply is None:
             raise ExtractError(*_FAILURES.get(failure, _UNREACHABLE))
         return reply
 
-    async def _fetched(self, body: bytes) -> tuple[FetchedResponse | None, str]:
+    async def _fetch(self, body: bytes) -> tuple[FetchedResponse | None, str]:
         headers = {"Content-Type": "application/json"}
         if self._model.key:
             headers["Authorization"] = f"Bearer {self._model.key}"
@@ -179,40 +182,39 @@ class Endpoint:
             f"{self._model.url}/chat/completions",
             headers=headers,
             timeout_s=self._model.timeout_s,
-            limits=LIMITS,
+            limits=FETCH_LIMITS,
             accept="application/json",
             method="POST",
             body=body,
-            follow_redirects=False,  # a key goes to the address that the settings name alone
+            follow_redirects=False,  # the key is only sent to the address in the settings
         )
         try:
             return await self._fetcher.fetch(request), ""
         except FetchError as failure:
-            # Its own words may show the address.
+            # The message of the failure may contain the address.
             return None, failure.kind
 
-    async def _rest(self) -> None:
-        """Wait until the provider may be asked again, or say at once that it may not be."""
+    async def _wait_for_pause(self) -> None:
+        """Wait for the end of a pause; raises `ExtractError` at once if it is too long."""
         now = time.monotonic()
-        until, *why = self._line.closed.get(self._model.name, (0.0, "", ""))
+        until, *reason = self._queue.refusals.get(self._model.name, (0.0, "", ""))
         if now < until:
-            raise ExtractError(*why)
-        open_at = self._line.opens_at(current_account())
-        if open_at - now > self._bounds.patience_s:
+            raise ExtractError(*reason)
+        opens_at = self._queue.opens_at(current_account())
+        if opens_at - now > self._limits.max_pause_s:
             raise ExtractError("rate_limited", "the provider asks for a longer rest than a page")
-        await asyncio.sleep(max(0.0, open_at - now))
+        await asyncio.sleep(max(0.0, opens_at - now))
 
-    def _noted(self, failure: ExtractError) -> ExtractError:
-        """Keep what will be so for every page, so that a crawl does not ask a thousand times."""
+    def _store_refusal(self, failure: ExtractError) -> None:
+        """Store a failure that applies to every page, so that a crawl does not repeat it."""
         if failure.kind in _LASTING:
-            until = time.monotonic() + self._bounds.rest_s
-            _put(self._line.closed, self._model.name, (until, failure.kind, str(failure)))
-        return failure
+            until = time.monotonic() + self._limits.refusal_pause_s
+            _put(self._queue.refusals, self._model.name, (until, failure.kind, str(failure)))
 
 
-def _put(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Remember a value, and forget the oldest beyond the bound: callers name models."""
-    known.pop(key, None)
-    while len(known) >= _REMEMBERED:
-        del known[next(iter(known))]
-    known[key] = value
+def _put(stored: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Store a value, and remove the oldest beyond the bound: callers choose the keys."""
+    stored.pop(key, None)
+    while len(stored) >= _MAX_STORED:
+        del stored[next(iter(stored))]
+    stored[key] = value

@@ -17,7 +17,7 @@ from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.enrich import MOST_ASSETS, Wanted
 from webdata_nb.service.creatives.image_type import kind_of
 from webdata_nb.service.creatives.listing import Answer
-from webdata_nb.service.creatives.source_client import Outlets
+from webdata_nb.service.creatives.source_client import SourceFetchers
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
@@ -57,11 +57,11 @@ async def list_creatives(
     It is answered at once, without a job, and charged for what succeeded.
     """
     began = time.perf_counter()
-    chosen, outlets = await _source_of(request, state)
+    chosen, fetchers = await _source_of(request, state)
     most, within_s = most_charges(wanted), wanted.timeout_ms / 1000
     async with charged(state.store.accounts, account_id, most, within_s=within_s) as call:
         answer = await state.creatives.page(
-            wanted, account_id=account_id, chosen=chosen, outlets=outlets
+            wanted, account_id=account_id, chosen=chosen, fetchers=fetchers
         )
         for operation, units in answer.done.units.items():
             call.add(operation, units)
@@ -84,11 +84,11 @@ async def find_advertisers(
     timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT,
 ) -> Response:
     """Find the advertisers that a name or a domain may mean, best match first."""
-    chosen, outlets = await _source_of(request, state)
+    chosen, fetchers = await _source_of(request, state)
     once, within_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
     async with charged(state.store.accounts, account_id, once, within_s=within_s) as call:
         source, found = await state.creatives.advertisers(
-            query, limit=limit, chosen=chosen, outlets=outlets, timeout_ms=timeout_ms
+            query, limit=limit, chosen=chosen, fetchers=fetchers, timeout_ms=timeout_ms
         )
         call.add("creatives")
     rows = [{"rank": rank, **_known(asdict(each))} for rank, each in enumerate(found, 1)]
@@ -96,12 +96,12 @@ async def find_advertisers(
     return JSONResponse(reply)
 
 
-async def _source_of(request: Request, state: AppState) -> tuple[Creatives, Outlets]:
+async def _source_of(request: Request, state: AppState) -> tuple[Creatives, SourceFetchers]:
     """Return the source that the session has chosen, and the fetchers to reach it."""
     lease = request.headers.get(LEASE_HEADER)
     chosen = state.sessions.creatives_of(lease)
     route = await state.engines.egress.route_for(state.sessions.context_of(lease))
-    return chosen, Outlets(route.fetcher_for_api(chosen.url or ""), route.fetcher)
+    return chosen, SourceFetchers(route.fetcher_for_api(chosen.url or ""), route.fetcher)
 
 
 @router.get(

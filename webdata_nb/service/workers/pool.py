@@ -40,7 +40,7 @@ from webdata_nb.service.workers.messages import (
     decoding,
     encode_job,
 )
-from webdata_nb.service.workers.retries import PageTries
+from webdata_nb.service.workers.retries import WorkerFailures
 
 log = logging.getLogger(__name__)
 
@@ -302,19 +302,19 @@ class PagePool:
         return answer
 
     async def _answer(self, message: bytes, options: ScrapeOptions) -> Answer:
-        tries = PageTries()
+        failures = WorkerFailures()
         while True:
             try:
                 return await self._tried(message, options)
             except _NotBegun:
-                if not tries.not_begun():
+                if not failures.add_restart():
                     return "worker_died", "page workers ended before they came to the page"
             except _Died as death:
                 if death.code == _CPU_LIMIT:
                     return "cpu_limit", f"the page took more than {self._cpu:g} s of processor time"
-                if not tries.died(death.code):
-                    told = f"{tries.deaths} processes that worked on the page died"
-                    return "worker_died", told
+                if not failures.add_exit(death.code):
+                    error = f"{failures.exits} processes that worked on the page died"
+                    return "worker_died", error
                 log.warning(
                     "a page worker ended (exit code %d); its page is read again", death.code
                 )

@@ -1,4 +1,4 @@
-"""How often a page is read again after its worker died: a decision on exit codes."""
+"""Decides whether a page is parsed again after its worker process ended, from the exit code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 CRASHES: Final = 3
-"""Workers that may crash over one page before the page is blamed."""
+"""Crashes of workers with the same page after which the page fails."""
 KILLS: Final = 10
-"""Workers that may be killed, or stop answering, while they hold one page."""
+"""Killed or unresponsive workers with the same page after which the page fails."""
 RESTARTS: Final = 100
-"""Workers that may end while the page waits behind another, before it is given up."""
-_OUTSIDE: Final = frozenset(
+"""Ended workers after which a page that none of them had begun fails."""
+_EXTERNAL_SIGNALS: Final = frozenset(
     -number
     for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGSTOP", "SIGTSTP")
     if (number := getattr(signal, name, None)) is not None
@@ -20,33 +20,32 @@ _OUTSIDE: Final = frozenset(
 
 
 @dataclass(slots=True)
-class PageTries:
-    """What happened to the workers that one page was given to.
+class WorkerFailures:
+    """Counts the workers that ended while they held one page.
 
-    A worker that ends by a signal that others send (SIGKILL, SIGTERM) says little about its page:
-    an administrator, the kernel or a stopped machine may have ended it. A crash (SIGSEGV, an exit
-    code) says more. No other page is at work in a worker at the same time, so a page that meets
-    either this often is the cause.
+    A signal from outside (SIGKILL, SIGTERM) says little about the page: an administrator, the
+    kernel or a stopped machine may have sent it. A crash (SIGSEGV, an exit code) says more. A
+    worker parses one page at a time, so a page with this many failures is their cause.
     """
 
     crashes: int = 0
     kills: int = 0
     restarts: int = 0
 
-    def died(self, code: int) -> bool:
-        """Note that the worker ended over this page; tell whether to read the page again."""
-        if code in _OUTSIDE:
+    def add_exit(self, code: int) -> bool:
+        """Count a worker that ended while it parsed the page; return whether to try again."""
+        if code in _EXTERNAL_SIGNALS:
             self.kills += 1
         else:
             self.crashes += 1
         return self.crashes < CRASHES and self.kills < KILLS
 
-    def not_begun(self) -> bool:
-        """Note that the worker ended before it came to this page; tell whether to go on."""
+    def add_restart(self) -> bool:
+        """Count a worker that ended before it began the page; return whether to try again."""
         self.restarts += 1
         return self.restarts < RESTARTS
 
     @property
-    def deaths(self) -> int:
-        """Workers that ended over this page."""
+    def exits(self) -> int:
+        """Number of workers that ended while they parsed the page."""
         return self.crashes + self.kills
