@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from webdata_nb.service.content.source import Source
 from webdata_nb.service.crawl.spooled_page import decode, encode, with_body_on_disk
-from webdata_nb.service.pages.page_pipeline import Arrived
+from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.records import SpoolLocation
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)
@@ -28,7 +28,7 @@ sources = some.builds(
 )
 
 
-PAGE = Arrived(
+PAGE = FetchedPage(
     "http://x/",
     Source("http://x/", "http://x/", 200, None, b"<p>", (), datetime(2026, 1, 1, tzinfo=UTC)),
     0.1,
@@ -37,7 +37,7 @@ PAGE = Arrived(
 
 @given(
     some.builds(
-        Arrived,
+        FetchedPage,
         url=words,
         source=sources,
         elapsed_s=some.floats(0, 1000),
@@ -45,7 +45,7 @@ PAGE = Arrived(
         screenshot=some.none() | some.binary(max_size=50),
     )
 )
-def test_spooled_page_round_trip(page: Arrived) -> None:
+def test_spooled_page_round_trip(page: FetchedPage) -> None:
     assert decode(b"".join(encode(page))) == page
 
 
@@ -53,7 +53,7 @@ def test_spooled_page_round_trip(page: Arrived) -> None:
 def test_body_is_read_from_spool_file(
     tmp_path_factory: pytest.TempPathFactory, source: Source, before: bytes, picture: bytes | None
 ) -> None:
-    page = Arrived("http://x/", source, 0.1, screenshot=picture)
+    page = FetchedPage("http://x/", source, 0.1, screenshot=picture)
     parts, path = encode(page), tmp_path_factory.mktemp("spool") / "0"
     path.write_bytes(before + b"".join(parts))
     spooled = with_body_on_disk(page, parts[0], SpoolLocation(str(path), len(before)))
@@ -64,7 +64,7 @@ def test_body_is_read_from_spool_file(
 @given(sources)
 def test_set_cookie_headers_are_not_spooled(source: Source) -> None:
     source_with_cookie = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
-    record = b"".join(encode(Arrived("http://x/", source_with_cookie, 0.1)))
+    record = b"".join(encode(FetchedPage("http://x/", source_with_cookie, 0.1)))
     assert b"secret" not in record
     page = decode(record)
     assert page is not None

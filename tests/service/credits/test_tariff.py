@@ -9,7 +9,7 @@ import pytest
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.pages.render_options import look_of
+from webdata_nb.service.pages.render_options import render_options
 
 EMPTY = b'<html><body><div id="root"></div><script src="/app.js"></script></body></html>'
 SCHEMA = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
@@ -62,7 +62,7 @@ def test_max_charges_are_those_of_complete_success(
 def test_rendering_is_reserved_if_a_page_may_need_it(options: dict[str, Any]) -> None:
     wanted = CrawlRequest.model_validate({"url": "http://x/", "scrape_options": options})
     chosen = wanted.scrape_options
-    look = look_of(
+    look = render_options(
         chosen.formats,
         chosen.format_options,
         mobile=chosen.mobile,

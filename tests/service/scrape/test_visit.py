@@ -11,10 +11,10 @@ from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.pages.page_pipeline import (
-    BASE64_A_STEP,
-    Errand,
-    Visit,
-    Visitor,
+    BASE64_BYTES_PER_STEP,
+    PagePipeline,
+    PageRequest,
+    PageVisit,
     _base64,
 )
 from webdata_nb.service.runtime.steps import at_once
@@ -28,21 +28,21 @@ PAGE = "<title>Here</title><p>It is here.</p>"
 
 
 @pytest.fixture
-async def visitor() -> AsyncIterator[Visitor]:
+async def visitor() -> AsyncIterator[PagePipeline]:
     policy = EgressPolicy("local")
     async with (
         PagePool(1) as pages,
         Fetcher(policy, user_agent="test") as fetcher,
         Browser(policy, fetcher) as browser,
     ):
-        yield Visitor(PoliteFetcher(fetcher, HostThrottle()), pages, browser)
+        yield PagePipeline(PoliteFetcher(fetcher, HostThrottle()), pages, browser)
 
 
-async def visit(visitor: Visitor, url: str, timeout_s: float = 20.0) -> Visit:
-    return await visitor.visit(Errand(url, ScrapeOptions(only_main_content=False), timeout_s))
+async def visit(visitor: PagePipeline, url: str, timeout_s: float = 20.0) -> PageVisit:
+    return await visitor.visit(PageRequest(url, ScrapeOptions(only_main_content=False), timeout_s))
 
 
-async def test_a_passing_fault_is_passed(visitor: Visitor) -> None:
+async def test_a_passing_fault_is_passed(visitor: PagePipeline) -> None:
     with Site(fault_rate=1.0) as faulty:
         seen = await visit(visitor, faulty.page("/", PAGE))
         assert seen.scraped is not None
@@ -50,7 +50,9 @@ async def test_a_passing_fault_is_passed(visitor: Visitor) -> None:
         assert len(faulty.hits("/")) == 2
 
 
-async def test_a_page_that_keeps_failing_is_asked_three_times(visitor: Visitor, site: Site) -> None:
+async def test_a_page_that_keeps_failing_is_asked_three_times(
+    visitor: PagePipeline, site: Site
+) -> None:
     seen = await visit(visitor, site.page("/", "no", status=500))
     assert (seen.status, str(seen.error)) == (500, "HTTP 500 Internal Server Error")
     assert seen.error is not None
@@ -59,7 +61,7 @@ async def test_a_page_that_keeps_failing_is_asked_three_times(visitor: Visitor, 
 
 
 async def test_the_log_counts_retries_by_host_and_cause(
-    visitor: Visitor, site: Site, caplog: pytest.LogCaptureFixture
+    visitor: PagePipeline, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "webdata_nb.service.events")
     await visit(visitor, site.page("/secret-path", "no", status=500))
@@ -68,20 +70,20 @@ async def test_the_log_counts_retries_by_host_and_cause(
     assert told == [f"page_retried host=127.0.0.1 cause=http_{status}" for status in (500, 503)]
 
 
-async def test_a_missing_page_is_asked_once(visitor: Visitor, site: Site) -> None:
+async def test_a_missing_page_is_asked_once(visitor: PagePipeline, site: Site) -> None:
     seen = await visit(visitor, site.page("/", "no", status=404))
     assert seen.status == 404
     assert len(site.hits("/")) == 1
 
 
-async def test_a_wait_beyond_the_deadline_is_not_begun(visitor: Visitor, site: Site) -> None:
+async def test_a_wait_beyond_the_deadline_is_not_begun(visitor: PagePipeline, site: Site) -> None:
     url = site.page("/", "later", status=429, headers={"Retry-After": "60"})
     seen = await visit(visitor, url, timeout_s=5)
     assert seen.status == 429
     assert len(site.hits("/")) == 1
 
 
-async def test_a_server_that_is_not_there_is_an_error_with_its_kind(visitor: Visitor) -> None:
+async def test_a_server_that_is_not_there_is_an_error_with_its_kind(visitor: PagePipeline) -> None:
     with Site() as closed:
         url = closed.url
     seen = await visit(visitor, url)
@@ -91,7 +93,8 @@ async def test_a_server_that_is_not_there_is_an_error_with_its_kind(visitor: Vis
 
 
 @pytest.mark.parametrize(
-    "size", [0, 1, 2, 3, BASE64_A_STEP - 1, BASE64_A_STEP, 2 * BASE64_A_STEP + 1]
+    "size",
+    [0, 1, 2, 3, BASE64_BYTES_PER_STEP - 1, BASE64_BYTES_PER_STEP, 2 * BASE64_BYTES_PER_STEP + 1],
 )
 def test_base64_in_steps_is_that_of_the_whole(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)

@@ -25,7 +25,7 @@ from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.credits.tariff import page_operations
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import Arrived, Visit, Visitor
+from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
@@ -51,7 +51,7 @@ OUTCOMES_PER_BATCH: Final = 5000
 class CrawlResources:
     """What a crawl works with, shared by all jobs of a process."""
 
-    visitor: Visitor
+    visitor: PagePipeline
     fetcher: PoliteFetcher
     robots: RobotsCache
     user_agent: str
@@ -219,13 +219,13 @@ class _CrawlRun:
 
     async def _spool_page(
         self, target: CrawlTarget, outcome: StoredResult | FetchOutcome
-    ) -> Arrived | None:
+    ) -> FetchedPage | None:
         """Spool a fetched page, so that its worker may fetch the next one; None where it may not.
 
         Crawls with a model do not spool, so that no more than `concurrency` pages use the model
         at a time.
         """
-        if not isinstance(outcome, Arrived):
+        if not isinstance(outcome, FetchedPage):
             return None
         if outcome.source.lies_in is not None:
             return outcome
@@ -243,17 +243,17 @@ class _CrawlRun:
                 await self._set_seeds(outcome.result)
             await self._settle(target, outcome.result)
         else:
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, FetchedPage):
                 outcome = await self._fetcher.scrape(target, outcome)
             await self._store_outcome(target, outcome)
             self._spool.drop(self._prefetcher.pop_spool_number(target))
         self._unstored_pages -= 1
 
-    async def _store_outcome(self, target: CrawlTarget, outcome: Visit | CrawlResult) -> None:
-        visit = outcome if isinstance(outcome, Visit) else None
+    async def _store_outcome(self, target: CrawlTarget, outcome: PageVisit | CrawlResult) -> None:
+        visit = outcome if isinstance(outcome, PageVisit) else None
         result = (
             to_crawl_result(outcome, grade_anchors=self._grade_anchors)
-            if isinstance(outcome, Visit)
+            if isinstance(outcome, PageVisit)
             else outcome
         )
         if target.ordinal == 0:
@@ -279,7 +279,7 @@ class _CrawlRun:
         formats = self._request.scrape_options.formats
         return await self._extractor.apply(scraped.formats, scraped.metadata, formats)
 
-    def _text_to_index(self, visit: Visit | None) -> str | None:
+    def _text_to_index(self, visit: PageVisit | None) -> str | None:
         """Return a page's text for the local index, unless its row has Markdown to index."""
         if visit is None or visit.scraped is None or "markdown" in self._options.formats:
             return None
@@ -320,7 +320,7 @@ class _CrawlRun:
 
     # Start page
 
-    async def _check_start_page(self, result: CrawlResult, visit: Visit | None) -> None:
+    async def _check_start_page(self, result: CrawlResult, visit: PageVisit | None) -> None:
         """Fail the job where the start page could not be fetched."""
         if "robots" in (result.kind, result.reason):
             reply = await self._robots.reply(result.final_url)

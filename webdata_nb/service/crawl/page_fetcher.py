@@ -12,10 +12,10 @@ from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.crawl.scope import site_of
 from webdata_nb.service.extract.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import Arrived, Errand, Visit, Visitor
-from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
+from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageRequest, PageVisit
+from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 
-FetchOutcome: TypeAlias = Arrived | Visit | CrawlResult
+FetchOutcome: TypeAlias = FetchedPage | PageVisit | CrawlResult
 """A fetched page; a visit that is complete (or failed); or the result of a URL not fetched."""
 
 _FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
@@ -29,14 +29,14 @@ class PageFetcher:
         self,
         request: CrawlRequest,
         options: ScrapeOptions,
-        visitor: Visitor,
+        visitor: PagePipeline,
         robots: JobRobots,
         plan: CrawlPlan,
     ) -> None:
         self._request, self._options = request, options
         self._visitor, self._robots, self._plan = visitor, robots, plan
         scrape_options = request.scrape_options
-        self._look = look_of(
+        self._look = render_options(
             scrape_options.formats,
             scrape_options.format_options,
             mobile=scrape_options.mobile,
@@ -56,7 +56,7 @@ class PageFetcher:
         allow_hop = self._robots_refusal if is_start else self._hop_refusal
         return await self._visitor.arrive(errand, allow_hop=allow_hop)
 
-    async def scrape(self, target: CrawlTarget, page: Arrived) -> Visit:
+    async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit:
         """Extract the data of a fetched page."""
         return await self._visitor.read(page, self._errand(target, 0.0))
 
@@ -68,9 +68,9 @@ class PageFetcher:
         """Return the caller's headers or cookies for a URL: none for sites outside the crawl."""
         return values or {} if site_of(url) in self._plan.scope.sites else {}
 
-    def _errand(self, target: CrawlTarget, delay_s: float) -> Errand:
+    def _errand(self, target: CrawlTarget, delay_s: float) -> PageRequest:
         scrape_options = self._request.scrape_options
-        return Errand(
+        return PageRequest(
             target.url,
             self._options,
             timeout_s=scrape_options.timeout / 1000,

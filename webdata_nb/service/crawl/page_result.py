@@ -9,13 +9,13 @@ import orjson
 
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
-from webdata_nb.service.pages.page_pipeline import Visit
+from webdata_nb.service.pages.page_pipeline import PageVisit
 
 # Error messages may quote the page, so the receipt stores only their beginning.
 MAX_DETAIL_CHARACTERS: Final = 500
 
 
-def to_crawl_result(visit: Visit, *, grade_anchors: bool) -> CrawlResult:
+def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
     """Convert a visit for the plan; `grade_anchors` where the strategy weighs links."""
     if visit.stopped is not None:
         return CrawlResult("stopped", visit.final_url, reason=visit.stopped, hops=visit.hops)
@@ -46,7 +46,7 @@ def to_crawl_result(visit: Visit, *, grade_anchors: bool) -> CrawlResult:
     )
 
 
-def encode_row(visit: Visit, target: CrawlTarget, content: Mapping[str, Any]) -> bytes:
+def encode_row(visit: PageVisit, target: CrawlTarget, content: Mapping[str, Any]) -> bytes:
     """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
 
     `content` has the page's formats and its metadata, and `error` where the extraction failed. It
@@ -74,7 +74,7 @@ def encode_row(visit: Visit, target: CrawlTarget, content: Mapping[str, Any]) ->
     return orjson.dumps({**row, **content})
 
 
-def _metadata_of_failure(visit: Visit) -> dict[str, Any]:
+def _metadata_of_failure(visit: PageVisit) -> dict[str, Any]:
     error_kind = visit.error.kind if visit.error else None
     return {"final_url": visit.final_url, "status_code": visit.status, "error_kind": error_kind}
 

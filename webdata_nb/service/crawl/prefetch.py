@@ -18,7 +18,7 @@ from webdata_nb.service.crawl import spooled_page
 from webdata_nb.service.crawl.journal import CrawlTarget
 from webdata_nb.service.crawl.page_fetcher import FetchOutcome, PageFetcher
 from webdata_nb.service.crawl.plan import CrawlPlan
-from webdata_nb.service.pages.page_pipeline import Arrived, Visit
+from webdata_nb.service.pages.page_pipeline import FetchedPage, PageVisit
 from webdata_nb.service.store.interface import PageSpool
 
 # For each concurrent fetch: the URLs of the frontier considered, and the pages prefetched whose
@@ -106,7 +106,7 @@ class Prefetcher:
                 self._max_fetches = 0
                 return None
             outcome = await self._fetcher.fetch(page.provisional_target)
-            if isinstance(outcome, Arrived):
+            if isinstance(outcome, FetchedPage):
                 saved = await spooled_page.save(self._spool, page.spool_number, outcome)
                 return outcome if saved is None else saved
             return outcome
@@ -118,13 +118,13 @@ class Prefetcher:
         """Scrape a prefetched page, and hold the result in memory where there is room."""
         page.task = asyncio.current_task()
         outcome = fetched
-        if isinstance(fetched, Arrived):
+        if isinstance(fetched, FetchedPage):
             outcome = await self._fetcher.scrape(page.provisional_target, fetched)
         page.task = None
         page.outcome = outcome
-        if page.target is None and isinstance(outcome, Visit):
+        if page.target is None and isinstance(outcome, PageVisit):
             size = _size(outcome)
-            is_spooled = isinstance(fetched, Arrived) and fetched.source.lies_in is not None
+            is_spooled = isinstance(fetched, FetchedPage) and fetched.source.lies_in is not None
             if is_spooled and self._held_bytes + size > MAX_HELD_BYTES:
                 page.outcome = fetched
                 return
@@ -152,7 +152,7 @@ class Prefetcher:
                 page.task.cancel()
 
 
-def _size(visit: Visit) -> int:
+def _size(visit: PageVisit) -> int:
     """Estimate the memory of a scraped page in bytes."""
     if visit.scraped is None:
         return 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.content.source import Slice, Source
-from webdata_nb.service.pages.page_pipeline import Arrived
+from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.interface import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 
@@ -20,14 +20,14 @@ _SIZES: Final = struct.Struct("!II")
 _OMITTED_HEADERS: Final = frozenset({"set-cookie", "set-cookie2"})
 
 
-async def save(spool: PageSpool, number: int, page: Arrived) -> Arrived | None:
+async def save(spool: PageSpool, number: int, page: FetchedPage) -> FetchedPage | None:
     """Write a page to the spool and return it without its body; None where there is no room."""
     parts = encode(page)
     location = await spool.write(number, *parts)
     return None if location is None else with_body_on_disk(page, parts[0], location)
 
 
-async def load(spool: PageSpool, number: int) -> Arrived | None:
+async def load(spool: PageSpool, number: int) -> FetchedPage | None:
     """Return a page that an earlier attempt saved, without its body; None where there is none."""
     record = await spool.read(number)
     page = None if record is None else decode(record)
@@ -36,7 +36,7 @@ async def load(spool: PageSpool, number: int) -> Arrived | None:
     return with_body_on_disk(page, record, spool.location(number))
 
 
-def encode(page: Arrived) -> tuple[bytes, bytes, bytes]:
+def encode(page: FetchedPage) -> tuple[bytes, bytes, bytes]:
     """Return the parts of a page's record: sizes and metadata, body, screenshot."""
     source = page.source
     metadata: dict[str, Any] = {
@@ -60,7 +60,7 @@ def encode(page: Arrived) -> tuple[bytes, bytes, bytes]:
     return sizes + head, source.body, page.screenshot or b""
 
 
-def with_body_on_disk(page: Arrived, record: bytes, location: SpoolLocation) -> Arrived:
+def with_body_on_disk(page: FetchedPage, record: bytes, location: SpoolLocation) -> FetchedPage:
     """Replace a page's body by its place in the spool; `record` may be the first part alone."""
     head_size, body_size = _SIZES.unpack_from(record)
     body_start = location.start + _SIZES.size + head_size
@@ -68,19 +68,19 @@ def with_body_on_disk(page: Arrived, record: bytes, location: SpoolLocation) -> 
     return replace(page, source=source)
 
 
-def decode(record: bytes) -> Arrived | None:
+def decode(record: bytes) -> FetchedPage | None:
     """Return the page of a record; None where another release wrote it in another format."""
     with suppress(KeyError, TypeError, ValueError, struct.error):
         return _decode(record)
     return None
 
 
-def _decode(record: bytes) -> Arrived:
+def _decode(record: bytes) -> FetchedPage:
     head_size, body_size = _SIZES.unpack_from(record)
     head_end = _SIZES.size + head_size
     body_end = head_end + body_size
     metadata = orjson.loads(record[_SIZES.size : head_end])
-    return Arrived(
+    return FetchedPage(
         metadata["url"],
         Source(
             url=metadata["asked"],

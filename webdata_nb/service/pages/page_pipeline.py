@@ -18,7 +18,7 @@ from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.documents.sitemap import SITEMAP, Listing, listing_of
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.observability.logs import Repeats
-from webdata_nb.service.pages.render_options import SCREENSHOT, Look
+from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
@@ -31,11 +31,11 @@ from webdata_nb.service.web.polite_fetcher import (
 from webdata_nb.service.web.urls import split_url
 
 # Bytes; a multiple of three, so that the pieces together are the Base64 of the whole.
-BASE64_A_STEP: Final = 3 * 256 * 1024
+BASE64_BYTES_PER_STEP: Final = 3 * 256 * 1024
 AllowHop = Callable[[str], Awaitable[str | None]]
 
 
-class Pages(Protocol):
+class PageScraper(Protocol):
     """Whatever turns bytes into data: this process, or a pool of workers."""
 
     async def scrape(
@@ -45,7 +45,7 @@ class Pages(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class PageRequest:
     """A page to visit and what is wanted of it.
 
     `timeout_s` covers every attempt, but not the line at a host that wants its distance.
@@ -58,11 +58,11 @@ class Errand:
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
     outlinks: bool = True
-    look: Look = field(default_factory=Look)
+    look: RenderOptions = field(default_factory=RenderOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageVisit:
     """What a visit came to: `scraped`, or `error`, or `stopped` (why a redirect was left).
 
     `hops` counts the redirects that were followed, those of one attempt.
@@ -90,7 +90,7 @@ def http_error(status: int) -> PageError:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class FetchedPage:
     """A page that came whole, still to be read; whoever has this need not fetch it again.
 
     `elapsed_s` are the seconds that it took, those in line left out. `page_height` is that of the
@@ -105,39 +105,41 @@ class Arrived:
     page_height: int | None = None
 
 
-class Visitor:
+class PagePipeline:
     """Visits pages politely; one for all jobs of a process."""
 
-    def __init__(self, fetcher: PoliteFetcher, pages: Pages, browser: Browser) -> None:
+    def __init__(self, fetcher: PoliteFetcher, pages: PageScraper, browser: Browser) -> None:
         self._fetcher, self._pages, self._browser = fetcher, pages, browser
         self._retries = Repeats()
 
-    async def visit(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Visit:
+    async def visit(self, errand: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
         """Return what came of one page; only a cancellation is raised."""
         came = await self.arrive(errand, allow_hop=allow_hop)
-        return came if isinstance(came, Visit) else await self.read(came, errand)
+        return came if isinstance(came, PageVisit) else await self.read(came, errand)
 
-    async def arrive(self, errand: Errand, *, allow_hop: AllowHop | None = None) -> Arrived | Visit:
+    async def arrive(
+        self, errand: PageRequest, *, allow_hop: AllowHop | None = None
+    ) -> FetchedPage | PageVisit:
         """Do what needs the network: return the page as it came, or why there is none."""
         with self._fetcher.deadline(errand.timeout_s) as deadline:
             return await self._arrive_within(errand, deadline, allow_hop)
 
     async def _arrive_within(
-        self, errand: Errand, deadline: PageDeadline, allow_hop: AllowHop | None
-    ) -> Arrived | Visit:
+        self, errand: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+    ) -> FetchedPage | PageVisit:
         try:
             errand = await self._as_device(errand)
             fetched = await self._fetch(errand, deadline, allow_hop)
         except PageError as error:
             at, took_s = datetime.now(UTC), deadline.elapsed_s
             hops = error.hops if isinstance(error, FetchError) else 0
-            return Visit(errand.url, errand.url, None, took_s, at, error=error, hops=hops)
+            return PageVisit(errand.url, errand.url, None, took_s, at, error=error, hops=hops)
         at = datetime.now(UTC)
         if fetched.stopped is not None:
             return _visit(errand, fetched, deadline, at, stopped=fetched.stopped)
         if fetched.status >= HTTPStatus.BAD_REQUEST:
             return _visit(errand, fetched, deadline, at, error=http_error(fetched.status))
-        came = Arrived(errand.url, _source(fetched, at), deadline.elapsed_s)
+        came = FetchedPage(errand.url, _source(fetched, at), deadline.elapsed_s)
         try:
             return await self._rendered(errand, fetched, came, deadline, allow_hop)
         except PageError as error:
@@ -145,12 +147,12 @@ class Visitor:
 
     async def _rendered(
         self,
-        errand: Errand,
+        errand: PageRequest,
         fetched: FetchedResponse,
-        came: Arrived,
+        came: FetchedPage,
         deadline: PageDeadline,
         allow_hop: AllowHop | None,
-    ) -> Arrived | Visit:
+    ) -> FetchedPage | PageVisit:
         """Return a page as the browser leaves it, where it is to be rendered."""
         rendered = await self._render(errand, fetched, deadline)
         if rendered is None:
@@ -177,7 +179,7 @@ class Visitor:
             body=rendered.html,
             content_type=rendered.content_type,
         )
-        return Arrived(
+        return FetchedPage(
             errand.url,
             source,
             deadline.elapsed_s,
@@ -186,7 +188,7 @@ class Visitor:
             page_height=rendered.page_height,
         )
 
-    async def read(self, came: Arrived, errand: Errand) -> Visit:
+    async def read(self, came: FetchedPage, errand: PageRequest) -> PageVisit:
         """Turn a page that came into its data, which asks nobody for anything."""
         source, begun = came.source, monotonic()
         scraped, failure = None, None
@@ -197,7 +199,7 @@ class Visitor:
         if scraped is not None and came.screenshot is not None:
             picture = await in_turns(_base64(came.screenshot))
             scraped = _with_screenshot(scraped, picture, came.page_height)
-        return Visit(
+        return PageVisit(
             came.url,
             source.final_url,
             source.status,
@@ -219,7 +221,7 @@ class Visitor:
             return Listing(problem=str(error))
         return listing_of(scraped.formats[SITEMAP])
 
-    async def _as_device(self, errand: Errand) -> Errand:
+    async def _as_device(self, errand: PageRequest) -> PageRequest:
         """Ask for the page as the device would, whose own variant many servers send."""
         look = errand.look
         if not look.on_a_phone or any(name.lower() == "user-agent" for name in errand.headers):
@@ -234,7 +236,7 @@ class Visitor:
         return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
 
     async def _render(
-        self, errand: Errand, fetched: FetchedResponse, deadline: PageDeadline
+        self, errand: PageRequest, fetched: FetchedResponse, deadline: PageDeadline
     ) -> Rendered | None:
         """Have the browser load the page that was fetched, where that is needed."""
         look = errand.look
@@ -264,7 +266,7 @@ class Visitor:
                     raise
 
     async def _fetch(
-        self, errand: Errand, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, errand: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> FetchedResponse:
         """Fetch, again where that may help, within what the page is allowed."""
         attempt = 0
@@ -289,7 +291,7 @@ class Visitor:
             deadline.restart_if_interrupted()
 
     async def _attempt(
-        self, errand: Errand, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, errand: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> tuple[FetchedResponse | None, FetchError | None]:
         request = FetchRequest(errand.url, headers=errand.headers, cookies=errand.cookies)
         try:
@@ -359,22 +361,22 @@ def _source(fetched: FetchedResponse, at: datetime) -> Source:
 def _base64(data: bytes) -> Steps[str]:
     """Write a screenshot, which may be tens of megabytes, in Base64."""
     pieces = []
-    for start in range(0, len(data), BASE64_A_STEP):
-        pieces.append(b64encode(data[start : start + BASE64_A_STEP]).decode())
+    for start in range(0, len(data), BASE64_BYTES_PER_STEP):
+        pieces.append(b64encode(data[start : start + BASE64_BYTES_PER_STEP]).decode())
         yield
     return "".join(pieces)
 
 
 def _visit(
-    errand: Errand,
+    errand: PageRequest,
     fetched: FetchedResponse,
     deadline: PageDeadline,
     at: datetime,
     *,
     error: PageError | None = None,
     stopped: str | None = None,
-) -> Visit:
-    return Visit(
+) -> PageVisit:
+    return PageVisit(
         errand.url,
         fetched.final_url,
         fetched.status,

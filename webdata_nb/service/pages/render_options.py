@@ -13,7 +13,7 @@ SCREENSHOT = "screenshot"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RenderOptions:
     """How a page is looked at; the empty one needs no browser.
 
     `wait_for` is milliseconds or a CSS selector; `render` "auto" asks the page itself, and False
@@ -40,7 +40,7 @@ class Look:
         return self.render == "auto" and is_empty_without_javascript(html)
 
 
-def look_of(
+def render_options(
     formats: tuple[str, ...],
     options: FormatOptions | None,
     *,
@@ -48,11 +48,11 @@ def look_of(
     mobile_device: str | None,
     wait_for: int | str | None = None,
     render: bool | Literal["auto"] | None = None,
-) -> Look:
+) -> RenderOptions:
     """Return how a request wants its pages looked at."""
     chosen = None if options is None else options.screenshot
     shot = _shot(chosen) if SCREENSHOT in formats else None
-    return Look(render, wait_for, bool(mobile), mobile_device, shot)
+    return RenderOptions(render, wait_for, bool(mobile), mobile_device, shot)
 
 
 def page_formats(formats: tuple[str, ...]) -> tuple[str, ...]:

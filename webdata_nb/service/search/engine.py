@@ -14,8 +14,8 @@ from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.credits.tariff import result_operations
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import Errand, Visit, Visitor
-from webdata_nb.service.pages.render_options import look_of, markdown_mode, page_formats
+from webdata_nb.service.pages.page_pipeline import PagePipeline, PageRequest, PageVisit
+from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
@@ -38,7 +38,7 @@ class SearchResources:
     usable ones by name.
     """
 
-    visitor: Visitor
+    visitor: PagePipeline
     entries: Sequence[ProviderEntry]
     providers: Mapping[str, SearchProvider]
     breakers: ProviderBreakers
@@ -63,7 +63,7 @@ class _SearchRun:
         self._context, self._request, self._resources = context, request, resources
         self._unscraped: dict[int, SearchResult] = {}
         self._total = 0
-        self._look = look_of(
+        self._look = render_options(
             request.formats,
             request.format_options,
             mobile=request.mobile,
@@ -139,7 +139,7 @@ class _SearchRun:
     async def _scrape_page(
         self, ordinal: int, result: SearchResult, slots: asyncio.Semaphore
     ) -> None:
-        errand = Errand(
+        errand = PageRequest(
             result.url,
             self._options,
             headers=self._request.headers or {},
@@ -160,7 +160,7 @@ class _SearchRun:
                 )
             )
 
-    async def _content(self, visit: Visit) -> dict[str, Any]:
+    async def _content(self, visit: PageVisit) -> dict[str, Any]:
         """Return the members that scraping adds to a result."""
         scraped = visit.scraped
         if scraped is None:

@@ -22,7 +22,7 @@ from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import BadInput, JobFailed
 from webdata_nb.service.extract.extraction import Extractions, Extractor, model_access
-from webdata_nb.service.pages.page_pipeline import Pages, Visitor
+from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers
@@ -63,7 +63,7 @@ class EgressRoute:
     polite: PoliteFetcher
     api_fetcher: Fetcher
     nearby_api_fetcher: Fetcher
-    visitor: Visitor
+    visitor: PagePipeline
     browser: Browser
     robots: RobotsCache
     user_agent: str
@@ -82,7 +82,7 @@ class EgressRoutes:
         policy: EgressPolicy,
         user_agent: str,
         throttle: Throttle,
-        pages: Pages,
+        pages: PageScraper,
         upstream: Upstream = DIRECT,
     ) -> None:
         self.policy = policy
@@ -151,7 +151,7 @@ class EgressRoutes:
             polite,
             api_fetcher,
             nearby_api_fetcher,
-            Visitor(polite, self._pages, browser),
+            PagePipeline(polite, self._pages, browser),
             browser,
             RobotsCache(polite),
             user_agent,
