@@ -60,7 +60,7 @@ def cache_crawl(count: int) -> Path:
     result = cache.store(
         CallResult.fetched(batch, outcome),
         columns=spec.columns,
-        request=spec.public,
+        request=spec.public_request,
         started_at=now,
     )
     path = result.cache_file

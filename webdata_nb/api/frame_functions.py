@@ -30,7 +30,7 @@ async def frame_or_stream(
 ) -> pd.DataFrame | FrameStream:
     """Return the frame of a call's inputs, or the stream of its batches."""
     fan_out = FanOutOptions.check(options)
-    if not arguments.flag("stream", stream):
+    if not arguments.check_flag("stream", stream):
         call = CallOptions.check(options, options["on_incomplete"])
         if fan_out.budget is not None:
             await budget.check([each.spec for each in inputs], call, fan_out.budget)

@@ -104,7 +104,7 @@ async def _asearch_df(
     """
     inputs = search_inputs(query, options)
     if not stream:
-        arguments.only_with("batch_rows", batch_rows, "stream=True")
+        arguments.check_requirement("batch_rows", batch_rows, "stream=True")
     return await frame_or_stream(inputs, options, stream=stream, batch_rows=batch_rows)
 
 

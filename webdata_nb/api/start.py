@@ -118,7 +118,7 @@ class _JobOptions(ConnectionOptions, WebhookOptions, total=False):
 
 async def _start(spec: JobSpec, options: _JobOptions) -> Job:
     if options["webhook_url"] is None:
-        arguments.only_with("webhook_secret", options["webhook_secret"], "webhook_url")
+        arguments.check_requirement("webhook_secret", options["webhook_secret"], "webhook_url")
     call = CallOptions.of(session=options["session"], timeout=options["timeout"], cache=True)
     replay = call.settings.replay
     if replay is not None:

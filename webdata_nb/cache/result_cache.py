@@ -216,7 +216,9 @@ class ResultCache:
 
     def job_ref_of(self, spec: JobSpec, job_id: str) -> JobRef:
         """Return the reference to a job of this request."""
-        return JobRef(job_id, spec.op, spec.subject, self.key.digest, spec.columns, spec.public)
+        return JobRef(
+            job_id, spec.op, spec.subject, self.key.digest, spec.columns, spec.public_request
+        )
 
     def read_job_ref(self, job_id: str) -> JobRef | None:
         """Return the stored reference to a job; None where there is none."""

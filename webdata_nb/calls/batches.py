@@ -124,12 +124,12 @@ async def open_stream(
     OverBudget
         The inputs may cost more than the call allows.
     """
-    arguments.only_with("executor", fan_out.executor, "stream=False")
+    arguments.check_requirement("executor", fan_out.executor, "stream=False")
     size = BATCH_ROWS
     if batch_rows is not None:
-        size = arguments.whole("batch_rows", batch_rows, least=1)
-    arguments.at_most("batch_rows", size, limits.PER_PAGE[1])
-    folder = arguments.folder_path(out)
+        size = arguments.check_integer("batch_rows", batch_rows, least=1)
+    arguments.check_maximum("batch_rows", size, limits.PER_PAGE[1])
+    folder = arguments.check_dataset_path(out)
     await budget.check([each.spec for each in inputs], options, fan_out.budget)
     has_labels = bool(inputs[0].labels)
     return FrameStream(inputs, StreamOptions(options, fan_out, size, has_labels, folder))
@@ -315,7 +315,7 @@ class _StreamLoop:
             "kind": spec.op,
             "job_id": stats.job_id or cached_receipt.get("job_id"),
             "service": self._service,
-            "request": spec.public,
+            "request": spec.public_request,
             "batch": stats.batches,
             "first_row": stats.rows,
             "cache": cached_receipt.get("cache", "off"),
@@ -343,7 +343,7 @@ class _StreamLoop:
         return receipt.of_runs(
             self._op,
             [stats.input_run() for stats in self._inputs],
-            request=self._inputs[0].input.spec.public,
+            request=self._inputs[0].input.spec.public_request,
             service=self._service,
             rows=sum(stats.rows for stats in self._inputs),
             started_at=self._started_at,

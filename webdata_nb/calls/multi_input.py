@@ -206,7 +206,7 @@ def _stack(
     attrs = receipt.of_runs(
         spec.op,
         runs,
-        request=spec.public,
+        request=spec.public_request,
         service=options.connection.scope(options.settings).service,
         rows=table.num_rows,
         started_at=started_at,

@@ -114,7 +114,11 @@ async def _fetch(spec: JobSpec, options: CallOptions, cache: ResultCache) -> Cal
         with suppress(WebdataError):
             return await stale_result(spec, cache, job_error)
     store = partial(
-        cache.store, result, columns=spec.columns, request=spec.public, started_at=started_at
+        cache.store,
+        result,
+        columns=spec.columns,
+        request=spec.public_request,
+        started_at=started_at,
     )
     # Without a file to write, a few short rows take less time than a switch of threads.
     return store() if spec.brief and not options.cache else await asyncio.to_thread(store)

@@ -373,8 +373,8 @@ class Job:
         ConnectionFailed
             The download broke off; nothing was written.
         """
-        arguments.one_of("file_format", file_format, [*_SERVICE_FORMATS, *_LOCAL_FORMATS])
-        target = arguments.file_path("path", path)
+        arguments.check_choice("file_format", file_format, [*_SERVICE_FORMATS, *_LOCAL_FORMATS])
+        target = arguments.check_file_path("path", path)
         if file_format == "parquet" or file_format == "jsonl":  # noqa: PLR1714 - for the checker
             options = CallOptions.of(session=self._connection, cache=True)
             result = await self._collect(options)

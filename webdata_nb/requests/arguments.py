@@ -1,7 +1,7 @@
-"""Arguments become a request of the contract, or an error that says what is allowed.
+"""Checks arguments and builds requests of the contract, before anything is sent.
 
-Everything is checked here, before any traffic. Messages name the argument and the rule, never the
-value: headers, cookies and addresses may hold secrets.
+Messages name the argument and the rule, never the value: headers, cookies and URLs may hold
+secrets.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from webdata_nb.frames import exports, remote
 
 R = TypeVar("R", bound=Strict)
 
-# Where the end of a job is told: it decides nothing about the answer, and often holds a token.
-_HOOK: Final = frozenset({"webhook_url", "webhook_secret"})
-_SECRET: Final = frozenset({"headers", "cookies"}) | _HOOK
-_PLAIN_WORDS: Final = {
+# A webhook does not change the answer, and its URL often holds a token.
+_WEBHOOK: Final = frozenset({"webhook_url", "webhook_secret"})
+_SECRET: Final = frozenset({"headers", "cookies"}) | _WEBHOOK
+_MESSAGES: Final = {
     "tuple_type": "must be a list",
     "list_type": "must be a list",
     "dict_type": "must be a dictionary",
@@ -38,7 +38,7 @@ _PLAIN_WORDS: Final = {
 }
 
 
-def request(model: type[R], values: Mapping[str, object]) -> R:
+def build_request(model: type[R], values: Mapping[str, object]) -> R:
     """Return the request with these values; None stands for an omitted argument.
 
     Raises
@@ -49,7 +49,7 @@ def request(model: type[R], values: Mapping[str, object]) -> R:
     try:
         plain = {name: _plain(value) for name, value in values.items() if value is not None}
         built = model.model_validate(plain)
-        orjson.dumps(body(built))
+        orjson.dumps(request_body(built))
     except ValidationError as error:
         raise InvalidArgument(_message(error, model)) from None
     except (TypeError, PydanticSerializationError, RecursionError) as error:
@@ -57,40 +57,40 @@ def request(model: type[R], values: Mapping[str, object]) -> R:
     return built
 
 
-def body(sent: Strict) -> dict[str, Any]:
-    """Return what goes over the wire: the fields that were given, and no others."""
-    return sent.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+def request_body(request: Strict) -> dict[str, Any]:
+    """Return the body of the HTTP request: only the fields that the caller set."""
+    return request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
-def resolved(sent: Strict) -> dict[str, Any]:
-    """Return the whole request, with the defaults of the contract filled in."""
-    return sent.model_dump(mode="json", by_alias=True, exclude_none=True)
+def request_with_defaults(request: Strict) -> dict[str, Any]:
+    """Return the request with the defaults of the contract."""
+    return request.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def deciding(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of a request's fields those that decide its answer."""
-    return {name: value for name, value in params.items() if name not in _HOOK}
+def without_webhook(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that decide the answer to a request."""
+    return {name: value for name, value in params.items() if name not in _WEBHOOK}
 
 
-def public(sent: Strict) -> dict[str, Any]:
-    """Return what was sent without what may be secret, for receipts and files."""
-    shown: dict[str, Any] = _public(body(sent))
-    return shown
+def public_request(request: Strict) -> dict[str, Any]:
+    """Return the body of a request without secrets, for receipts and files."""
+    public: dict[str, Any] = _without_secrets(request_body(request))
+    return public
 
 
-def _public(value: Any) -> Any:
+def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _public(item) for name, item in value.items() if name not in _SECRET}
-    return unlocked(value) if isinstance(value, str) else value
+        return {name: _without_secrets(item) for name, item in value.items() if name not in _SECRET}
+    return mask_credentials(value) if isinstance(value, str) else value
 
 
-def unlocked(text: str) -> str:
-    """Return a URL without the user name and password that it may carry."""
+def mask_credentials(text: str) -> str:
+    """Return a URL with its user name and password masked."""
     return re.sub(r"^(\w+://)[^/?#@]*@", r"\1***@", text)
 
 
 def _plain(value: Any) -> Any:
-    """Return `value` in the types of JSON; numpy and pandas values know their own way."""
+    """Return `value` in the types of JSON, converted from numpy and pandas."""
     if callable(to_list := getattr(value, "tolist", None)):
         return to_list()
     if isinstance(value, Mapping):
@@ -101,23 +101,23 @@ def _plain(value: Any) -> Any:
 
 
 def _message(error: ValidationError, model: type[BaseModel]) -> str:
-    """Name each wrong argument once, however many forms of it were tried."""
-    found: dict[str, str] = {}
+    """Name each wrong argument once, even if pydantic tried several types of a union."""
+    messages: dict[str, str] = {}
     for problem in error.errors(include_url=False, include_input=False):
         names, owner = _path(problem["loc"], model)
         inside = len(problem["loc"]) > len(names)
-        found.setdefault(".".join(names), _words(problem, owner, inside=inside))
-    return "; ".join(f"{path} {words}".strip() for path, words in found.items())
+        messages.setdefault(".".join(names), _words(problem, owner, inside=inside))
+    return "; ".join(f"{path} {words}".strip() for path, words in messages.items())
 
 
 def _path(loc: Sequence[int | str], model: type[BaseModel]) -> tuple[list[str], type[BaseModel]]:
-    """Return the parts of the argument's name, and the model that should know the last one."""
+    """Return the parts of the argument's name, and the model of the last one."""
     names: list[str] = []
     owner: type[BaseModel] | None = model
     holder = model
     for part in loc:
         if owner is None:
-            break  # below a plain value: an item's position, or which form of a union was tried
+            break  # the rest is an item's position, or a type of a union
         holder, names = owner, [*names, str(part)]
         owner = _nested(owner, str(part))
     return names, holder
@@ -139,13 +139,13 @@ def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) 
             return f"is not an option: there are {', '.join(f.alias or n for n, f in fields)}"
         case "literal_error":
             return f"must be {problem['ctx']['expected']}"
-        case kind if kind in _PLAIN_WORDS:
-            return _PLAIN_WORDS[kind]
+        case kind if kind in _MESSAGES:
+            return _MESSAGES[kind]
     return plain_message(problem)
 
 
-def seconds(name: str, value: float | None, *, least: float = 0.0) -> float | None:
-    """Return a number of seconds, or None where none was given."""
+def check_seconds(name: str, value: float | None, *, least: float = 0.0) -> float | None:
+    """Return a number of seconds, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
@@ -155,21 +155,21 @@ def seconds(name: str, value: float | None, *, least: float = 0.0) -> float | No
     return float(value)
 
 
-def flag(name: str, value: object) -> bool:
-    """Return a switch of ours, which must be a real boolean."""
+def check_flag(name: str, value: object) -> bool:
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise InvalidArgument(f"{name} must be True or False")
     return value
 
 
-def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
-    """Return a word out of `allowed`."""
+def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
+    """Return a value that is one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise InvalidArgument(f"{name} must be one of {', '.join(repr(word) for word in allowed)}")
     return value
 
 
-def whole(name: str, value: object, *, least: int) -> int:
+def check_integer(name: str, value: object, *, least: int) -> int:
     """Return a whole number of at least `least`."""
     plain = _plain(value)
     if isinstance(plain, bool) or not isinstance(plain, int) or plain < least:
@@ -177,13 +177,13 @@ def whole(name: str, value: object, *, least: int) -> int:
     return plain
 
 
-def listed(name: str, value: object) -> list[Any] | None:
+def list_items(name: str, value: object) -> list[Any] | None:
     """Return the items of a list of inputs; None for a single value.
 
     Raises
     ------
     InvalidArgument
-        An empty list, or a set, whose order is nobody's.
+        The list is empty, or a set, which has no order.
     """
     plain = _plain(value)
     if isinstance(plain, set | frozenset):
@@ -195,8 +195,8 @@ def listed(name: str, value: object) -> list[Any] | None:
     return plain
 
 
-def amount(name: str, value: object) -> float | None:
-    """Return an amount of credits, or None where none was given."""
+def check_credits(name: str, value: object) -> float | None:
+    """Return a number of credits, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
@@ -204,8 +204,8 @@ def amount(name: str, value: object) -> float | None:
     return float(value)
 
 
-def out_path(value: object) -> Path | str | None:
-    """Return where the rows are to be written besides being returned: a file, or a URL."""
+def check_out_path(value: object) -> Path | str | None:
+    """Return the file or URL that the rows are also written to."""
     if value is None:
         return None
     if isinstance(value, str) and remote.is_url(value):
@@ -213,30 +213,30 @@ def out_path(value: object) -> Path | str | None:
             raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")
         remote.check(value)
         return value
-    path = file_path("out", value)
+    path = check_file_path("out", value)
     if path.suffix not in exports.SUFFIXES:
         raise InvalidArgument(f"out must end in {' or '.join(exports.SUFFIXES)}")
     return path
 
 
-def at_most(name: str, value: int, most: int) -> None:
-    """Refuse a number that is too large."""
+def check_maximum(name: str, value: int, most: int) -> None:
+    """Raise if a number is too large."""
     if value > most:
         raise InvalidArgument(f"{name} must be {most} or less")
 
 
-def only_with(name: str, value: object, needed: str) -> None:
-    """Refuse an argument that would be without effect."""
+def check_requirement(name: str, value: object, needed: str) -> None:
+    """Raise if an argument has no effect because another one is missing."""
     if value is not None:
         raise InvalidArgument(f"{name} has a meaning only with {needed}")
 
 
-def folder_path(value: object) -> Path | str | None:
-    """Return where a dataset is written to: a directory, made with the first part, or a URL."""
+def check_dataset_path(value: object) -> Path | str | None:
+    """Return the directory or URL that a dataset is written to; the first part creates it."""
     if value is None:
         return None
     is_url = isinstance(value, str) and remote.is_url(value)
-    path: Path | str = str(value) if is_url else file_or_folder("out", value)
+    path: Path | str = str(value) if is_url else absolute_path("out", value)
     taken = isinstance(path, Path) and path.is_file()
     if str(path).rstrip("/").endswith(exports.SUFFIXES) or taken:
         raise InvalidArgument("with stream=True, out must name a directory for a dataset")
@@ -245,16 +245,16 @@ def folder_path(value: object) -> Path | str | None:
     return path
 
 
-def file_or_folder(name: str, value: object) -> Path:
-    """Return a path as a user gave it, made absolute."""
+def absolute_path(name: str, value: object) -> Path:
+    """Return an absolute path."""
     if not isinstance(value, str | Path) or not str(value):
         raise InvalidArgument(f"{name} must be a path, as a string or a pathlib.Path")
     return Path(value).expanduser().absolute()
 
 
-def file_path(name: str, value: object) -> Path:
-    """Return a file that can be written: whole, and in a directory that exists."""
-    path = file_or_folder(name, value)
+def check_file_path(name: str, value: object) -> Path:
+    """Return the absolute path of a file in an existing directory."""
+    path = absolute_path(name, value)
     if not path.parent.is_dir():
         raise InvalidArgument(f"{name} must be in a directory that exists")
     if path.is_dir():

@@ -71,21 +71,21 @@ class CallOptions:
         """
         on_cancel = options.get("on_cancel", "raise")
         dtype_backend = options.get("dtype_backend", "pandas")
-        arguments.one_of("on_incomplete", on_incomplete, get_args(OnIncomplete))
-        arguments.one_of("on_cancel", on_cancel, get_args(OnCancel))
-        arguments.one_of("dtype_backend", dtype_backend, _BACKENDS)
+        arguments.check_choice("on_incomplete", on_incomplete, get_args(OnIncomplete))
+        arguments.check_choice("on_cancel", on_cancel, get_args(OnCancel))
+        arguments.check_choice("dtype_backend", dtype_backend, _BACKENDS)
         connection = _connection(options.get("session"))
         return cls(
             connection,
             _settings(connection, options),
             timeout_s=_timeout(options.get("timeout")),
             dtype_backend=dtype_backend,
-            cache=arguments.flag("cache", options.get("cache", False)),
-            refresh=arguments.flag("refresh", options.get("refresh", False)),
+            cache=arguments.check_flag("cache", options.get("cache", False)),
+            refresh=arguments.check_flag("refresh", options.get("refresh", False)),
             stale_if_error=_stale(options.get("stale_if_error", False)),
             on_incomplete=on_incomplete,
             on_cancel=on_cancel,
-            out=arguments.out_path(options.get("out")),
+            out=arguments.check_out_path(options.get("out")),
         )
 
     def ttl_s(self, op: str) -> float | None:
@@ -106,16 +106,16 @@ def _connection(session: object) -> Connection:
 def _settings(connection: Connection, options: CallArguments) -> Settings:
     progress, offline = options.get("progress"), options.get("offline")
     if offline is not None:
-        arguments.flag("offline", offline)
+        arguments.check_flag("offline", offline)
     display.check(progress)
-    ttl_s = arguments.seconds("ttl", options.get("ttl"))
+    ttl_s = arguments.check_seconds("ttl", options.get("ttl"))
     settings = connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
     display.check(settings.progress)
     return settings
 
 
 def _timeout(value: float | None) -> float | None:
-    seconds = arguments.seconds("timeout", value)
+    seconds = arguments.check_seconds("timeout", value)
     if seconds == 0:
         raise InvalidArgument("timeout must be more than 0 seconds, or None to wait for the end")
     return seconds
@@ -125,7 +125,7 @@ def _stale(value: bool | float) -> float | None:
     """Return the greatest age of an answer that may replace an error; None allows none."""
     if isinstance(value, bool):
         return math.inf if value else None
-    return arguments.seconds("stale_if_error", value)
+    return arguments.check_seconds("stale_if_error", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,10 @@ class FanOutOptions:
             An option has a value that is not allowed.
         """
         on_error, executor = options.get("on_error", "row"), options.get("executor")
-        arguments.one_of("on_error", on_error, get_args(OnError))
+        arguments.check_choice("on_error", on_error, get_args(OnError))
         if executor is not None and not isinstance(executor, Executor):
             raise InvalidArgument("executor must be a concurrent.futures.Executor, or None")
-        return cls(on_error, executor, arguments.amount("budget", options.get("budget")))
+        return cls(on_error, executor, arguments.check_credits("budget", options.get("budget")))
 
 
 async def within(timeout_s: float | None, work: Awaitable[T]) -> T:

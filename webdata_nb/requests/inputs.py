@@ -55,7 +55,7 @@ def crawl_inputs(url: str | Sequence[str], options: CrawlOptions) -> list[Input]
 
 def page_inputs(urls: str | Sequence[str], options: SinglePageOptions) -> list[Input]:
     """Return a crawl of one page for each URL; raises as `search_inputs`."""
-    url_list = arguments.listed("urls", [urls] if isinstance(urls, str) else urls)
+    url_list = arguments.list_items("urls", [urls] if isinstance(urls, str) else urls)
     if url_list is None:
         raise InvalidArgument("urls must be a URL or a list of URLs")
     pages = request_values(options, SinglePageOptions)
@@ -78,7 +78,7 @@ def request_values(options: object, group: type) -> dict[str, Any]:
 def _combinations(
     make: Callable[..., JobSpec], values: Mapping[str, Any], labels: Mapping[str, str]
 ) -> list[Input]:
-    lists = {name: arguments.listed(name, values.get(name)) for name in labels}
+    lists = {name: arguments.list_items(name, values.get(name)) for name in labels}
     axes = {name: entries for name, entries in lists.items() if entries is not None}
     if not axes:
         return [Input({}, make(**values))]
@@ -104,4 +104,4 @@ def _input(
 
 
 def _label(value: object) -> Label:
-    return None if value is None else arguments.unlocked(str(value))
+    return None if value is None else arguments.mask_credentials(str(value))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class JobSpec:
     """One request to the service and the columns of its frame; picklable.
 
-    `assumed` says whether every service has the contract's defaults, so that an omitted argument
+    `has_contract_defaults` says whether every service has the contract's defaults, so that an omitted argument
     and its default share one cache entry. `total` is the expected number of rows where it is known.
     `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached answer.
     """
@@ -35,7 +35,7 @@ class JobSpec:
     subject: str
     columns: tuple[str, ...]
     total: int | None = None
-    assumed: bool = False
+    has_contract_defaults: bool = False
     max_rows: int | None = None
     only_new: bool = False
 
@@ -53,7 +53,7 @@ class JobSpec:
         InvalidArgument
             The contract does not allow an option; nothing was sent.
         """
-        request = arguments.request(SearchRequest, {"query": query, **options})
+        request = arguments.build_request(SearchRequest, {"query": query, **options})
         _warn_without_effect(request)
         visits = bool(request.formats)
         columns = schemas.shown(
@@ -63,27 +63,34 @@ class JobSpec:
             metadata=visits,
         )
         # The contract defines every default of a search, so every service has them.
-        return cls("search", request, request.query, columns, request.num_results, assumed=True)
+        return cls(
+            "search",
+            request,
+            request.query,
+            columns,
+            request.num_results,
+            has_contract_defaults=True,
+        )
 
     @classmethod
     def crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
         """Build a crawl; raises as `search`."""
-        request = arguments.request(CrawlRequest, {"url": url, **options})
+        request = arguments.build_request(CrawlRequest, {"url": url, **options})
         scraped = request.scrape_options
         columns = schemas.shown(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
         )
         # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.max_pages == 1 else None
-        return cls("crawl", request, arguments.unlocked(request.url), columns, total)
+        return cls("crawl", request, arguments.mask_credentials(request.url), columns, total)
 
     @classmethod
     def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
         """Build a listing of an advertiser's creatives; raises as `search`."""
         max_rows, only_new = options.pop("max_rows", None), options.pop("only_new", False)
-        request = arguments.request(CreativesRequest, {**_advertiser(advertiser), **options})
+        request = arguments.build_request(CreativesRequest, {**_advertiser(advertiser), **options})
         if max_rows is not None:
-            max_rows = arguments.whole("max_rows", max_rows, least=1)
+            max_rows = arguments.check_integer("max_rows", max_rows, least=1)
         return cls(
             "creatives",
             request,
@@ -91,24 +98,24 @@ class JobSpec:
             schemas.shown_creatives(_enrichment(request)),
             max_rows,
             max_rows=max_rows,
-            only_new=arguments.flag("only_new", only_new),
+            only_new=arguments.check_flag("only_new", only_new),
         )
 
     @property
     def body(self) -> dict[str, Any]:
         """The body of the HTTP request."""
-        return arguments.body(self.request)
+        return arguments.request_body(self.request)
 
     @property
-    def public(self) -> dict[str, Any]:
+    def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
-        return self._with_max_rows(arguments.public(self.request))
+        return self._with_max_rows(arguments.public_request(self.request))
 
     def params(self, *, local: bool) -> dict[str, Any]:
         """Return the parameters that decide the answer, secrets included."""
-        has_defaults = self.assumed or local
-        params = arguments.resolved(self.request) if has_defaults else self.body
-        return self._with_max_rows(arguments.deciding(params))
+        has_defaults = self.has_contract_defaults or local
+        params = arguments.request_with_defaults(self.request) if has_defaults else self.body
+        return self._with_max_rows(arguments.without_webhook(params))
 
     def _with_max_rows(self, params: dict[str, Any]) -> dict[str, Any]:
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}

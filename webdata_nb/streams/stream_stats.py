@@ -83,7 +83,7 @@ class StreamStats:
             return self.cached_receipt
         attrs = receipt.build(
             self._outcome_so_far(),
-            request=self.input.spec.public,
+            request=self.input.spec.public_request,
             service=self._service,
             started_at=self._started_at,
             finished_at=self._finished_at or datetime.now(UTC),
