@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 class JobSpec:
     """One request to the service and the columns of its frame; picklable.
 
-    `has_contract_defaults` says whether every service has the contract's defaults, so that an omitted argument
-    and its default share one cache entry. `total` is the expected number of rows where it is known.
-    `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached answer.
+    With `has_contract_defaults`, every service has the contract's defaults, so that an omitted
+    argument and its default share one cache entry. `total` is the expected number of rows, if it is
+    known. `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached
+    answer.
     """
 
     op: TableName
