@@ -46,7 +46,7 @@ def baseline(scratch: Path, home: Path) -> Baseline:
 
 def leftovers(before: Baseline) -> list[str]:
     """Close the default session as the end of a program does, and list what still exists."""
-    session.current().close()
+    session.default_connection().close()
     gc.collect()
     found = _remaining(lambda: PORTAL.run(_tasks()))
     found += _remaining(lambda: [str(each) for each in psutil.Process().net_connections("inet")])

@@ -62,7 +62,7 @@ class Shell:
             redirect_stdout(io.StringIO()) as out,
             redirect_stderr(io.StringIO()) as err,
         ):
-            patch.setattr(session, "_DEFAULT", [])
+            patch.setattr(session._DEFAULT, "connection", None)
             patch.setattr(warnings, "formatwarning", warnings.formatwarning)
             patch.setattr(options, "base_url", None)
             for name, value in {"WEBDATA_HOME": str(self.home), **environ}.items():
@@ -71,8 +71,8 @@ class Shell:
                 code = main(words)
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else 1
-            for connection in session._DEFAULT:
-                connection.close()
+            if session._DEFAULT.connection is not None:
+                session._DEFAULT.connection.close()
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     @contextmanager

@@ -28,11 +28,11 @@ def running() -> Iterator[WireService]:
 @pytest.fixture
 def service(running: WireService, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireService]:
     running.reset()
-    monkeypatch.setattr(session, "_DEFAULT", [])
+    monkeypatch.setattr(session._DEFAULT, "connection", None)
     monkeypatch.setenv("WEBDATA_BASE_URL", running.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
     yield running
-    session.current().close()
+    session.default_connection().close()
 
 
 def findings(capsys: pytest.CaptureFixture[str], code: int) -> dict[str, tuple[str, str]]:
@@ -115,14 +115,14 @@ def test_a_setting_that_cannot_be_right_fails(
 def test_the_local_service_is_started_and_asked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(session, "_DEFAULT", [])
+    monkeypatch.setattr(session._DEFAULT, "connection", None)
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     monkeypatch.setenv("WEBDATA_BRAVE_KEY", CANARY)
     monkeypatch.setenv("WEBDATA_ENGINE_TWO", "brave,searxng,local")
     try:
         found = findings(capsys, 0)
     finally:
-        session.current().close()
+        session.default_connection().close()
         synced(local.stop)(settings.current())
     assert found["service"][1].endswith(", local")
     assert found["engine_two"] == ("ok", "brave, local")

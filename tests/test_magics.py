@@ -30,7 +30,7 @@ def service() -> Iterator[WireService]:
 def shell(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.setattr(session, "_DEFAULT", [])
+    monkeypatch.setattr(session._DEFAULT, "connection", None)
     service.reset()
     connect(base_url=service.url, api_key=KEY)
     new: Any = InteractiveShell

@@ -1,8 +1,7 @@
-"""Which service a call talks to, with which key, over which connections.
+"""Connects calls to a service: a remote one by its URL, or the local one, started on demand.
 
-A `Connection` names a service or leaves the choice to the settings of each call; without any
-base URL it is the local service, found or started on demand. Connections to a service live on the
-portal's loop, one client per service and key, and are closed when the process ends.
+A `Connection` names a service or leaves the choice to the settings of each call. HTTP clients live
+on the portal's loop, one per service and key, and close when the process ends.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Whose results these are, for the cache: a service and a hash of the identity there."""
+class ResultScope:
+    """The owner of cached results: a service and a hash of the caller's identity there."""
 
     service: str
     identity: str
@@ -54,8 +53,8 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """One service as one key sees it; equal targets share a client."""
+class ServiceTarget:
+    """One service and key; equal targets share a client."""
 
     base_url: str
     api_key: Secret
@@ -65,7 +64,7 @@ class Target:
 
     @property
     def address(self) -> Address:
-        """Where its client sends requests."""
+        """The address that its client sends requests to."""
         headers = {} if self.lease_id is None else {paths.LEASE_HEADER: self.lease_id}
         return Address(self.base_url, self.api_key.reveal(), headers)
 
@@ -75,7 +74,7 @@ class Target:
         return Client(
             address.base_url,
             address.api_key,
-            # A proxy of the environment has no business between us and a local process.
+            # A proxy of the environment must not see requests to a local process.
             trust_env=self.lease_id is None,
             headers=address.headers,
             proxy=self.proxy,
@@ -84,60 +83,60 @@ class Target:
         )
 
 
-class Pool:
-    """What one connection has open: clients of the portal's loop, and leases by directory."""
+class ClientPool:
+    """The open clients of one connection, on the portal's loop, and its leases by directory."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew, leaving what was open as it is."""
-        self._clients: dict[Target, Client] = {}
+        """Drop all clients and leases without closing them."""
+        self._clients: dict[ServiceTarget, Client] = {}
         self._leases: dict[Path, local.LocalService] = {}
-        self._turn = asyncio.Lock()
+        self._lease_lock = asyncio.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def target(
         self, chosen: Settings, since: float
-    ) -> tuple[Target, asyncio.AbstractEventLoop]:
-        """Return the service that `chosen` names, and the loop on which clients are shared.
+    ) -> tuple[ServiceTarget, asyncio.AbstractEventLoop]:
+        """Return the target of `chosen`, and the loop that shares clients.
 
-        A local one must have been seen alive after `since`, of the monotonic clock.
+        A local service must have been seen alive after `since`, of the monotonic clock.
         """
         self.loop = loop = asyncio.get_running_loop()
         if chosen.base_url is not None:
             proxy, bundle = chosen.proxy, chosen.ca_bundle
-            return Target(chosen.base_url, _key(chosen), proxy=proxy, ca_bundle=bundle), loop
+            return ServiceTarget(chosen.base_url, _key(chosen), proxy=proxy, ca_bundle=bundle), loop
         lease = await self._lease(chosen, since)
-        return Target(lease.base_url, Secret(lease.token), lease.lease_id), loop
+        return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id), loop
 
     async def _lease(self, chosen: Settings, since: float) -> local.LocalService:
-        async with self._turn:
+        async with self._lease_lock:
             _OPEN[self] = None
-            held = self._leases.pop(chosen.data_dir, None)
-            lease = await local.ensure(chosen, current=held, since=since)
+            previous = self._leases.pop(chosen.data_dir, None)
+            lease = await local.ensure(chosen, current=previous, since=since)
             self._leases[chosen.data_dir] = lease
             return lease
 
-    async def relocated(self, chosen: Settings) -> Target | None:
-        """Return where the local service answers now, started again if it was killed.
+    async def relocated(self, chosen: Settings) -> ServiceTarget | None:
+        """Return the new target of the local service, which is restarted if it was killed.
 
-        None where it was stopped: then whoever stopped it decides when it starts again.
+        None if it was stopped: then a call must not restart it.
         """
         if not local.recoverable(chosen):
             return None
         target, _ = await self.target(chosen, time.monotonic())
         return target
 
-    def client(self, target: Target, locate: Locate) -> Client:
-        """Return the shared client of `target`; only on the portal's loop."""
+    def client(self, target: ServiceTarget, locate: Locate) -> Client:
+        """Return the shared client of `target`; call it on the portal's loop only."""
         if target not in self._clients:
             _OPEN[self] = None
             self._clients[target] = target.client(locate)
         return self._clients[target]
 
     async def close(self) -> None:
-        """Close every connection and give back every lease; later calls open new ones."""
+        """Close every client and release every lease; later calls open new ones."""
         clients, leases = list(self._clients.values()), list(self._leases.values())
         self._clients.clear()
         self._leases.clear()
@@ -149,22 +148,22 @@ class Pool:
         )
 
 
-_OPEN: Final[dict[Pool, None]] = {}
-_INHERITED: Final[list[object]] = []
+_OPEN: Final[dict[ClientPool, None]] = {}
+_PARENT_STATES: Final[list[object]] = []
 _CLOSING: Final[set[asyncio.Task[None]]] = set()
 
 
-def _dropped(pool: Pool) -> None:
-    """Close what nobody can close any more.
+def _close_unreferenced(pool: ClientPool) -> None:
+    """Close the pool of a connection without references.
 
-    The garbage collector calls this, on any thread and at any moment: it must take no lock.
+    The garbage collector calls this on any thread at any time, so it must not take a lock.
     """
     if pool.loop is not None:
         with suppress(RuntimeError):  # that loop is closed
             pool.loop.call_soon_threadsafe(_close_soon, pool)
 
 
-def _close_soon(pool: Pool) -> None:
+def _close_soon(pool: ClientPool) -> None:
     if pool in _OPEN:
         task = asyncio.get_running_loop().create_task(pool.close())
         _CLOSING.add(task)
@@ -181,9 +180,9 @@ def _close_at_exit() -> None:
 
 
 def _forget_after_fork() -> None:
-    """Sockets and leases are the parent's: kept from being finalised, and never used."""
+    """Keep the parent's sockets and leases alive in a child process, which must not use them."""
     for pool in _OPEN:
-        _INHERITED.append(dict(vars(pool)))
+        _PARENT_STATES.append(dict(vars(pool)))
         pool.forget()
     _OPEN.clear()
 
@@ -194,12 +193,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def _key(chosen: Settings) -> Secret:
-    """Return the key, empty where none is set: a service that wants one will say so."""
+    """Return the key; an empty one if none is set, which a service may refuse."""
     return chosen.api_key or Secret("")
 
 
 class Connection:
-    """The service of some calls; what is not given here is read from the settings at each call.
+    """A service for calls; settings that are omitted here are read at each call.
 
     Parameters
     ----------
@@ -212,9 +211,9 @@ class Connection:
     def __init__(self, *, base_url: str | None = None, api_key: str | None = None) -> None:
         self._base_url = base_url
         self._api_key = None if api_key is None else Secret(_text("api_key", api_key))
-        self._pool = Pool()
-        # Whoever unpickles a job has nothing to close: its connection ends with it.
-        weakref.finalize(self, _dropped, self._pool).atexit = False
+        self._pool = ClientPool()
+        # The connection of an unpickled job closes with the job.
+        weakref.finalize(self, _close_unreferenced, self._pool).atexit = False
         self.settings()
 
     def settings(self, arguments: Options | None = None) -> Settings:
@@ -233,17 +232,17 @@ class Connection:
         _apply_log_level(chosen.log)
         return chosen
 
-    def scope(self, chosen: Settings) -> Scope:
-        """Return whose results the calls of `chosen` give; starts nothing and sends nothing."""
+    def scope(self, chosen: Settings) -> ResultScope:
+        """Return the owner of results; starts nothing and sends nothing."""
         if chosen.base_url is None:
-            return Scope(LOCAL, _hashed(_local_identity(chosen)))
-        return Scope(chosen.base_url, _hashed(_key(chosen).reveal()))
+            return ResultScope(LOCAL, _hash(_local_identity(chosen)))
+        return ResultScope(chosen.base_url, _hash(_key(chosen).reveal()))
 
     @asynccontextmanager
     async def client(self, chosen: Settings, *, seen_s: float = 0.0) -> AsyncIterator[Client]:
-        """Give a client for the running loop: the shared one, or one of the block's own.
+        """Provide a client for the running loop: the shared one, or a new one for the block.
 
-        A local service that was seen alive within the last `seen_s` seconds is not asked again.
+        A local service that was seen alive within the last `seen_s` seconds is not checked again.
 
         Raises
         ------
@@ -255,15 +254,15 @@ class Connection:
         if chosen.replay is not None:
             raise NotRecorded(
                 f"the recording {chosen.replay} is replayed (replay(), WEBDATA_REPLAY), "
-                "and this is not in it: nothing was sent"
+                "and does not contain this call: nothing was sent"
             )
         if chosen.offline:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
         since = time.monotonic() - seen_s
-        target, home = await _on_portal(self._pool.target(chosen, since))
-        # Without a reference to this connection: its pool is closed once nobody has it any more.
-        locate = partial(_located, self._pool, chosen)
-        if asyncio.get_running_loop() is home:
+        target, shared_loop = await _on_portal(self._pool.target(chosen, since))
+        # A reference to this connection would keep its pool from being closed.
+        locate = partial(_current_address, self._pool, chosen)
+        if asyncio.get_running_loop() is shared_loop:
             yield self._pool.client(target, locate)
             return
         client = target.client(locate)
@@ -273,9 +272,9 @@ class Connection:
             await client.aclose()
 
     async def aclose(self) -> None:
-        """Close what this connection has open and give back its lease on a local service.
+        """Close the connection's clients and release its lease on a local service.
 
-        A later call opens what it needs again.
+        A later call opens new ones.
         """
         await asyncio.wrap_future(PORTAL.submit(self._pool.close()))
 
@@ -304,7 +303,7 @@ class Connection:
         await self.aclose()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle what names the service, key included, and nothing that is open."""
+        """Pickle the URL and the key of the service, but no open client."""
         api_key = None if self._api_key is None else self._api_key.reveal()
         return _restored, (type(self), self._base_url, api_key)
 
@@ -312,17 +311,17 @@ class Connection:
         return f"{type(self).__name__}(base_url={self._base_url!r})"
 
 
-async def _located(pool: Pool, chosen: Settings) -> Address | None:
-    """Return where the service answers now; None where it was stopped."""
+async def _current_address(pool: ClientPool, chosen: Settings) -> Address | None:
+    """Return the present address of the local service; None if it was stopped."""
     target = await _on_portal(pool.relocated(chosen))
     return None if target is None else target.address
 
 
-async def _on_portal(finding: Coroutine[Any, Any, _T]) -> _T:
-    """Await a coroutine on the portal's loop, from whichever loop runs."""
+async def _on_portal(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Await a coroutine on the portal's loop, from any loop."""
     if PORTAL.is_current():
-        return await finding
-    return await asyncio.wrap_future(PORTAL.submit(finding))
+        return await coroutine
+    return await asyncio.wrap_future(PORTAL.submit(coroutine))
 
 
 def _restored(kind: type[Connection], base_url: str | None, api_key: str | None) -> Connection:
@@ -336,13 +335,13 @@ def _text(name: str, value: object) -> str:
 
 
 def _local_identity(chosen: Settings) -> str:
-    """Return what the local service's answers depend on, keys included; it is only ever hashed."""
-    told = [chosen.engines, chosen.providers, chosen.llm, chosen.proxy, chosen.user_agent]
-    parts = [str(chosen.data_dir), *told, chosen.creatives_source]
+    """Return the settings that the local service's answers depend on, with keys, for a hash."""
+    service_settings = [chosen.engines, chosen.providers, chosen.llm, chosen.proxy]
+    parts = [str(chosen.data_dir), *service_settings, chosen.user_agent, chosen.creatives_source]
     return orjson.dumps(parts, default=Secret.reveal, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -364,24 +363,31 @@ def _streams() -> list[logging.Handler]:
     return [each for each in log.handlers if isinstance(each, logging.StreamHandler)]
 
 
-_DEFAULT: Final[list[Connection]] = []
+@dataclass(slots=True)
+class _DefaultConnection:
+    """The connection of calls that name none: that of the last `connect`, or of the settings."""
+
+    connection: Connection | None = None
 
 
-def use(connection: Connection) -> None:
-    """Make `connection` the one of calls that name none."""
-    _DEFAULT[:] = [connection]
+_DEFAULT: Final = _DefaultConnection()
 
 
-def current() -> Connection:
-    """Return the connection of calls that name none: of the last `connect`, or the settings'."""
-    if not _DEFAULT:
-        _DEFAULT.append(Connection())
-    return _DEFAULT[-1]
+def set_default_connection(connection: Connection) -> None:
+    """Use `connection` for later calls that name none."""
+    _DEFAULT.connection = connection
 
 
-def _nesting_wanted() -> bool:
+def default_connection() -> Connection:
+    """Return the connection of calls that name none."""
+    if _DEFAULT.connection is None:
+        _DEFAULT.connection = Connection()
+    return _DEFAULT.connection
+
+
+def _nests_loops() -> bool:
     return settings.current().nest
 
 
-# The portal asks at each call whether a caller's own loop is to be kept alive meanwhile.
-PORTAL.nest = _nesting_wanted
+# The portal reads this setting at each call.
+PORTAL.nest = _nests_loops

@@ -28,7 +28,7 @@ def service(running: WireService) -> WireService:
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test a cache of its own, and the default session back at its end."""
     monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "_DEFAULT", [])
+    monkeypatch.setattr(session._DEFAULT, "connection", None)
     return tmp_path / "cache"
 
 

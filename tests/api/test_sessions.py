@@ -57,11 +57,11 @@ def test_connect_sends_nothing_sets_the_default_and_hides_the_key(service: WireS
     with connect(base_url=service.url + "/", api_key=KEY) as made:
         assert service.requests == []
         assert KEY not in repr(made) + str(vars(made))
-        assert session.current() is made
+        assert session.default_connection() is made
         search_df("q")
         made.crawl_df(SITE)
         Session(base_url=service.url, api_key="other")
-        assert session.current() is made
+        assert session.default_connection() is made
     assert {each.headers["authorization"] for each in service.requests} == {f"Bearer {KEY}"}
 
 
@@ -101,7 +101,7 @@ def test_the_settings_name_the_service_at_each_call(
 def test_a_service_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match=next(iter(given))):
         connect(**given)
-    assert session._DEFAULT == []
+    assert session._DEFAULT.connection is None
 
 
 @pytest.mark.usefixtures("connected")

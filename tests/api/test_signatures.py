@@ -140,6 +140,6 @@ def test_the_examples_run(
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     tests = finder.find(documented, "example", globs={**names, "start_url": SITE})
     results = [runner.run(test) for test in tests]
-    session.current().close()
+    session.default_connection().close()
     assert sum(result.attempted for result in results) > 0
     assert sum(result.failed for result in results) == 0

@@ -82,6 +82,6 @@ async def test_a_session_that_nobody_has_any_more_closes_its_connections(
         return sum(bool(address) and address.port == port for address in remote)
 
     assert connections() > 0
-    session.use(session.Connection())
+    session.set_default_connection(session.Connection())
     del made
     await until(lambda: connections() == 0)

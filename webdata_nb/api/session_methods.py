@@ -146,5 +146,5 @@ def connect(*, base_url: str | None = None, api_key: str | None = None) -> Sessi
     Session(base_url='https://data.example.com')
     """
     session = Session(base_url=base_url, api_key=api_key)
-    connections.use(session)
+    connections.set_default_connection(session)
     return session

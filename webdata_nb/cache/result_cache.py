@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webdata_nb.contract.replies import ReceiptEntry
     from webdata_nb.requests.call_options import CallOptions
     from webdata_nb.requests.job_spec import JobSpec
-    from webdata_nb.session import Scope
+    from webdata_nb.session import ResultScope
 
 # The provider that searches the local index, and the marker that a crawl of the index leaves.
 _LOCAL_INDEX: Final = "local"
@@ -43,7 +43,7 @@ class ResultCache:
 
     root: Path
     key: CacheKey
-    scope: Scope
+    scope: ResultScope
     options: CallOptions
 
     @classmethod

@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
 def findings() -> Iterator[Finding]:
     """Look at everything, one thing after the other; what has failed hides nothing else."""
     yield Finding("version", "ok", f"webdata_nb {__version__}, Python {platform.python_version()}")
-    from webdata_nb.session import current
+    from webdata_nb.session import default_connection
 
     try:
-        connection = current()
+        connection = default_connection()
         chosen = connection.settings()
     except InvalidArgument as error:
         yield Finding("settings", "failed", str(error))

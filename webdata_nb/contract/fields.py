@@ -1,4 +1,4 @@
-"""The field types that requests share, each with the rule that its message states."""
+"""Defines the field types of requests, with their checks and JSON schemas."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ _PRODUCT: Final = re.compile(r"[A-Za-z_-]+(?:[/ ]|$)")
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")
 
 
-def _storable(value: Any) -> None:
+def _check_storable(value: Any) -> None:
     if isinstance(value, str) and _UNSTORABLE.search(value):
         raise ValueError("must not contain NUL or half of a surrogate pair")
     if isinstance(value, dict):
         for name, each in value.items():
-            _storable(name)
-            _storable(each)
+            _check_storable(name)
+            _check_storable(each)
     elif isinstance(value, list | tuple):
         for each in value:
-            _storable(each)
+            _check_storable(each)
 
 
 class Strict(BaseModel):
@@ -70,9 +70,9 @@ class Strict(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _text(cls, value: Any) -> Any:
-        # A nested model looks at its own fields.
+        # A nested model checks its own fields.
         if not isinstance(value, BaseModel):
-            _storable(value)
+            _check_storable(value)
         return value
 
 
@@ -95,12 +95,12 @@ def _between(bounds: tuple[int, int]) -> Callable[[int], int]:
 
 
 def user_agent(value: str) -> str:
-    """Check how the service names itself to web sites.
+    """Check the User-Agent that the service sends to web sites.
 
     Raises
     ------
     ValueError
-        It cannot be sent, or has no product name that a robots.txt could address.
+        It cannot be sent, or has no product name for robots.txt.
     """
     if not (value.isascii() and value.isprintable() and value == value.strip()):
         raise ValueError("must be printable ASCII without spaces at its ends")
@@ -110,21 +110,21 @@ def user_agent(value: str) -> str:
 
 
 def proxy_url(value: str) -> str:
-    """Return `value` if it is the URL of a proxy; no message repeats it, or its password.
+    """Return `value` if it is the URL of a proxy; no message repeats it or its password.
 
     Raises
     ------
     ValueError
-        It is none that can be gone through.
+        It is not the URL of an HTTP proxy.
     """
     if len(value) > limits.URL_LENGTH:
         raise ValueError(f"must be at most {limits.URL_LENGTH} characters")
     try:
-        there = urlsplit(value)
-        fine = there.scheme in {"http", "https"} and bool(there.hostname) and there.port != 0
+        parts = urlsplit(value)
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        fine = False
-    if not fine:
+        is_valid = False
+    if not is_valid:
         raise ValueError("must be a proxy's URL: http://host:port or https://host:port")
     return value
 
@@ -142,7 +142,7 @@ def http_url(value: str) -> str:
 
 
 def _is_http_url(url: str) -> bool:
-    # urlsplit would drop control characters, and look at the port only when asked.
+    # urlsplit drops control characters, and checks the port only on access.
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", url):
         return False
     try:
@@ -223,8 +223,8 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _at_most(entries: int, what: str) -> Callable[[Any], Any]:
-    """Return a check of a list's length that comes before any of its entries is looked at."""
+def _max_entries(entries: int, what: str) -> Callable[[Any], Any]:
+    """Return a check of a list's length that runs before the checks of its entries."""
 
     def check(value: Any) -> Any:
         if isinstance(value, list | tuple) and len(value) > entries:
@@ -244,14 +244,14 @@ def _patterns(value: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError(
                 f"each pattern must have at most {limits.PATTERN_WILDCARDS} wildcards (* or **)"
             )
-        if (why := _matches_nothing(pattern)) is not None:
+        if (why := _no_match_reason(pattern)) is not None:
             raise ValueError(f"{pattern[:80]!r} matches no page: {why}")
-    _bound_size(value, limits.PATTERNS_SIZE)
+    _check_total_size(value, limits.PATTERNS_SIZE)
     return value
 
 
-def _matches_nothing(pattern: str) -> str | None:
-    """Return why no path can match a pattern; None where one may."""
+def _no_match_reason(pattern: str) -> str | None:
+    """Return why no path can match a pattern; None if one may match."""
     if re.match(r"[a-z][a-z0-9+.-]*:/|//", pattern.strip(), re.IGNORECASE):
         return "a pattern is of the path alone, such as /docs/**, without scheme and host"
     if "#" in pattern:
@@ -265,7 +265,7 @@ def _matches_nothing(pattern: str) -> str | None:
 def _selectors(value: tuple[str, ...]) -> tuple[str, ...]:
     for selector in value:
         _selector(selector, "each entry must be a CSS selector such as article or .content")
-    _bound_size(value, limits.SELECTORS_SIZE)
+    _check_total_size(value, limits.SELECTORS_SIZE)
     return value
 
 
@@ -276,7 +276,7 @@ def _selector(value: str, rule: str) -> None:
         raise ValueError(f"a CSS selector must be at most {limits.SELECTOR_LENGTH} characters")
 
 
-def _bound_size(value: tuple[str, ...], size: int) -> None:
+def _check_total_size(value: tuple[str, ...], size: int) -> None:
     if sum(map(len, value)) > size:
         raise ValueError(f"must have at most {size} characters in all entries together")
 
@@ -291,7 +291,7 @@ _WAIT: Final = "must be milliseconds as a number, or a CSS selector such as .rea
 
 
 def _wait(value: Any) -> Any:
-    """Tell milliseconds from a selector; a number in quotes is neither."""
+    """Return milliseconds or a selector; a number in quotes is neither."""
     if isinstance(value, str):
         _selector(value, _WAIT)
         if re.fullmatch(r"[\d.eE+\s-]+", value):
@@ -299,25 +299,25 @@ def _wait(value: Any) -> Any:
         return value
     value = _integral(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        # pydantic takes no TypeError for a refusal.
+        # pydantic does not treat a TypeError as a validation error.
         raise ValueError(_WAIT)  # noqa: TRY004 - see above
     return _between(limits.SCRAPE_TIMEOUT_MS)(value)
 
 
 def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator, WithJsonSchema]:
-    """Return the two checks of a whole number within `bounds`, and what a schema says of it."""
+    """Return the checks and the JSON schema of a whole number within `bounds`."""
     low, high = bounds
-    told = WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
-    return BeforeValidator(_integral), AfterValidator(_between(bounds)), told
+    schema = WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+    return BeforeValidator(_integral), AfterValidator(_between(bounds)), schema
 
 
-def _told(**schema: Any) -> WithJsonSchema:
-    """Say in a schema what the checks of a text enforce."""
+def _text_schema(**schema: Any) -> WithJsonSchema:
+    """Return the JSON schema of a text."""
     return WithJsonSchema({"type": "string", **schema})
 
 
-def _told_pairs(name: str, value: str) -> WithJsonSchema:
-    """Say in a schema what names and values may be."""
+def _pairs_schema(name: str, value: str) -> WithJsonSchema:
+    """Return the JSON schema of headers or cookies."""
     return WithJsonSchema(
         {
             "type": "object",
@@ -332,8 +332,8 @@ def _told_pairs(name: str, value: str) -> WithJsonSchema:
     )
 
 
-def _told_list(most: int, **item: Any) -> WithJsonSchema:
-    """Say in a schema how many entries a list may have, and what they may be."""
+def _list_schema(most: int, **item: Any) -> WithJsonSchema:
+    """Return the JSON schema of a list of texts."""
     return WithJsonSchema({"type": "array", "items": {"type": "string", **item}, "maxItems": most})
 
 
@@ -344,35 +344,39 @@ Integral = BeforeValidator(_integral)
 Flag = StrictBool
 Text = StrictStr
 HttpUrl = Annotated[
-    str, AfterValidator(http_url), _told(format="uri", minLength=1, maxLength=limits.URL_LENGTH)
+    str,
+    AfterValidator(http_url),
+    _text_schema(format="uri", minLength=1, maxLength=limits.URL_LENGTH),
 ]
-UserAgent = Annotated[str, AfterValidator(user_agent), _told(maxLength=_USER_AGENT_LENGTH)]
-ProxyUrl = Annotated[str, AfterValidator(proxy_url), _told(maxLength=limits.URL_LENGTH)]
+UserAgent = Annotated[str, AfterValidator(user_agent), _text_schema(maxLength=_USER_AGENT_LENGTH)]
+ProxyUrl = Annotated[str, AfterValidator(proxy_url), _text_schema(maxLength=limits.URL_LENGTH)]
 Query = Annotated[
     str,
     AfterValidator(_query),
-    _told(minLength=limits.QUERY_LENGTH[0], maxLength=limits.QUERY_LENGTH[1], pattern=r"\S"),
+    _text_schema(minLength=limits.QUERY_LENGTH[0], maxLength=limits.QUERY_LENGTH[1], pattern=r"\S"),
 ]
-Country = Annotated[str, AfterValidator(_country), _told(pattern="^[A-Za-z]{2}$", maxLength=2)]
+Country = Annotated[
+    str, AfterValidator(_country), _text_schema(pattern="^[A-Za-z]{2}$", maxLength=2)
+]
 Language = Annotated[
     str,
     AfterValidator(_language),
-    _told(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$", maxLength=limits.LANGUAGE_LENGTH),
+    _text_schema(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$", maxLength=limits.LANGUAGE_LENGTH),
 ]
 Headers = Annotated[
     dict[str, str],
     AfterValidator(_headers),
-    _told_pairs(_NAME, r"^[\t\x20-\x7e\x80-\xff]*$"),
+    _pairs_schema(_NAME, r"^[\t\x20-\x7e\x80-\xff]*$"),
 ]
 Cookies = Annotated[
     dict[str, str],
     AfterValidator(_cookies),
-    _told_pairs(_NAME, r"^[!#-+\x2d-:<-\[\]-~]*$"),
+    _pairs_schema(_NAME, r"^[!#-+\x2d-:<-\[\]-~]*$"),
 ]
 Formats = Annotated[
     tuple[Format, ...],
     BeforeValidator(_as_tuple),
-    BeforeValidator(_at_most(limits.FORMATS, "formats")),
+    BeforeValidator(_max_entries(limits.FORMATS, "formats")),
     AfterValidator(_unique),
     WithJsonSchema(
         {
@@ -385,18 +389,18 @@ Formats = Annotated[
 Patterns = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_tuple),
-    BeforeValidator(_at_most(limits.PATTERNS, "patterns")),
+    BeforeValidator(_max_entries(limits.PATTERNS, "patterns")),
     AfterValidator(_patterns),
     AfterValidator(_unique),
-    _told_list(limits.PATTERNS, minLength=1, maxLength=limits.URL_LENGTH, pattern=r"\S"),
+    _list_schema(limits.PATTERNS, minLength=1, maxLength=limits.URL_LENGTH, pattern=r"\S"),
 ]
 Selectors = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_tuple),
-    BeforeValidator(_at_most(limits.SELECTORS, "selectors")),
+    BeforeValidator(_max_entries(limits.SELECTORS, "selectors")),
     AfterValidator(_selectors),
     AfterValidator(_unique),
-    _told_list(
+    _list_schema(
         limits.SELECTORS,
         format="css-selector",
         minLength=1,

@@ -106,7 +106,7 @@ def _service() -> Iterator[None]:
     try:
         yield
     finally:
-        session.current().close()
+        session.default_connection().close()
         if not ran_before and _stop(chosen):
             print("\nThe local service that the tour started is stopped.")
 

@@ -97,7 +97,7 @@ class CallOptions:
 
 def _connection(session: object) -> Connection:
     if session is None:
-        return sessions.current()
+        return sessions.default_connection()
     if not isinstance(session, Connection):
         raise InvalidArgument("session must be what connect() returns, or None for the default")
     return session
