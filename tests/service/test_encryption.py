@@ -45,12 +45,12 @@ requests = st.fixed_dictionaries(
 )
 
 
-def files_with(directory: Path, *canaries: str) -> list[tuple[str, str]]:
-    """Return which canaries are in which files of a directory."""
+def files_with(directory: Path, *planted_secrets: str) -> list[tuple[str, str]]:
+    """Return which planted_secrets are in which files of a directory."""
     found = []
     for path in directory.rglob("*"):
         content = path.read_bytes() if path.is_file() else b""
-        found += [(canary, path.name) for canary in canaries if canary.encode() in content]
+        found += [(canary, path.name) for canary in planted_secrets if canary.encode() in content]
     return found
 
 

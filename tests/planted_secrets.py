@@ -20,7 +20,7 @@ _ALIGNMENTS: Final = 3
 _LEFT_OUT: Final = 4  # letters of base64 at either end that depend on what stands beside
 
 
-class Canaries:
+class PlantedSecrets:
     """One secret of each kind, unlike any other.
 
     Each has a core of letters and digits, which percent-encoding, JSON, HTML and CSV leave as it

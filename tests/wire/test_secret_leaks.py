@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.canaries import Canaries, files
+from tests.planted_secrets import PlantedSecrets, files
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel
 from tests.service.search.stubs import Result, stubs
@@ -47,8 +47,8 @@ stop = synced(local.stop)
 
 
 @pytest.fixture
-def canaries() -> Canaries:
-    return Canaries(*KINDS, "key")
+def planted_secrets() -> PlantedSecrets:
+    return PlantedSecrets(*KINDS, "key")
 
 
 @pytest.fixture
@@ -63,26 +63,28 @@ def home(
     tmp_path: Path,
     site: Site,
     proxy: Site,
-    canaries: Canaries,
+    planted_secrets: PlantedSecrets,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
     """Set everything up that has a key, by variables, and give the folder of all that is kept."""
-    monkeypatch.setattr("tests.service.search.stubs.KEY", canaries["brave"])
-    monkeypatch.setattr("tests.service.creatives.stubs.TOKEN", canaries["creatives"])
+    monkeypatch.setattr("tests.service.search.stubs.KEY", planted_secrets["brave"])
+    monkeypatch.setattr("tests.service.creatives.stubs.TOKEN", planted_secrets["creatives"])
     engine = stubs()["brave"]
     engine.served = [Result("http://shop.test/", "Shop", "")]
     secret = {
         "WEBDATA_HOME": str(tmp_path),
         "WEBDATA_ENGINE_ONE": "brave",
         "WEBDATA_BRAVE_URL": engine.on(site),
-        "WEBDATA_BRAVE_KEY": canaries["brave"],
+        "WEBDATA_BRAVE_KEY": planted_secrets["brave"],
         "WEBDATA_LLM_CUSTOM_URL": StubModel(site, "/llm/v1").url,
-        "WEBDATA_LLM_CUSTOM_KEY": canaries["llm"],
+        "WEBDATA_LLM_CUSTOM_KEY": planted_secrets["llm"],
         "WEBDATA_LLM_CUSTOM_MODEL": "m",
         "WEBDATA_CREATIVES_SOURCE": "meta_ad_library",
         "WEBDATA_META_AD_LIBRARY_URL": MetaStub(site, count=2).home,
-        "WEBDATA_META_AD_LIBRARY_KEY": canaries["creatives"],
-        "WEBDATA_PROXY": proxy.url.replace("//", f"//ann:{canaries.plain('proxy')}@").rstrip("/"),
+        "WEBDATA_META_AD_LIBRARY_KEY": planted_secrets["creatives"],
+        "WEBDATA_PROXY": proxy.url.replace("//", f"//ann:{planted_secrets.plain('proxy')}@").rstrip(
+            "/"
+        ),
         "WEBDATA_LOG": "debug",
     }
     for name, value in secret.items():
@@ -115,21 +117,25 @@ class Shown:
         self.texts[f"{name}, its traceback"] = "".join([*lines, repr(vars(error))]).encode()
 
 
-def secrets_of(canaries: Canaries) -> dict[str, Any]:
+def secrets_of(planted_secrets: PlantedSecrets) -> dict[str, Any]:
     return {
-        "headers": {"X-Key": canaries["header"]},
-        "cookies": {"sid": canaries.plain("cookie")},
+        "headers": {"X-Key": planted_secrets["header"]},
+        "cookies": {"sid": planted_secrets.plain("cookie")},
     }
 
 
 def test_a_notebook_and_its_local_service(
-    home: Path, site: Site, proxy: Site, canaries: Canaries, caplog: pytest.LogCaptureFixture
+    home: Path,
+    site: Site,
+    proxy: Site,
+    planted_secrets: PlantedSecrets,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    shown, visit = Shown(), secrets_of(canaries)
+    shown, visit = Shown(), secrets_of(planted_secrets)
     hook: dict[str, Any] = {
-        "webhook_url": f"{site.at('/hook')}?key={canaries.plain('webhook_url')}",
-        "webhook_secret": canaries["webhook_secret"],
+        "webhook_url": f"{site.at('/hook')}?key={planted_secrets.plain('webhook_url')}",
+        "webhook_secret": planted_secrets["webhook_secret"],
     }
     extract: Any = {"schema": SCHEMA}
     with connect() as session, record(home / "tape"):
@@ -149,8 +155,10 @@ def test_a_notebook_and_its_local_service(
         for name, thing in {"job": begun, "crawl": crawled, "session": session}.items():
             shown.add(name, thing)
         shown.failure("wrong", lambda: creatives_df("AR1"))
-        shown.failure("refused", lambda: search_df("q", headers={"X Y": canaries["header"]}))
-        shown.failure("cookie", lambda: search_df("q", cookies={"a": f"{canaries['cookie']};"}))
+        shown.failure("refused", lambda: search_df("q", headers={"X Y": planted_secrets["header"]}))
+        shown.failure(
+            "cookie", lambda: search_df("q", cookies={"a": f"{planted_secrets['cookie']};"})
+        )
         shown.failure("late", lambda: search_df("soon", timeout=0.000001, **visit))
         shown.add("settings", settings.current())
         shown.add("options", options)
@@ -160,49 +168,49 @@ def test_a_notebook_and_its_local_service(
     assert list(pages["extract"]) == list(found["extract"]) == [{"name": "Ant"}]
     assert len(ads) == 2
     assert all("Proxy-Authorization" in hit.headers for hit in proxy.requests)
-    assert {canaries["header"]} <= {hit.headers.get("X-Key") for hit in proxy.requests}
-    assert site.hits(f"/hook?key={canaries.plain('webhook_url')}")
+    assert {planted_secrets["header"]} <= {hit.headers.get("X-Key") for hit in proxy.requests}
+    assert site.hits(f"/hook?key={planted_secrets.plain('webhook_url')}")
     open_ = files(home)
     stop(settings.current())
     closed = files(home)
     for kept in (open_, closed):
         names = " ".join(kept)
         assert all(each in names for each in ("jobs.sqlite", ".parquet", "tape/", ".log"))
-        assert canaries.traces(kept) == []
+        assert planted_secrets.traces(kept) == []
         outside = {name: data for name, data in kept.items() if "jobs.sqlite" not in name}
-        assert canaries.traces(outside) == []
-    assert canaries.traces(shown.texts) == []
-    assert canaries.traces({"log": caplog.text.encode()}) == []
+        assert planted_secrets.traces(outside) == []
+    assert planted_secrets.traces(shown.texts) == []
+    assert planted_secrets.traces({"log": caplog.text.encode()}) == []
 
 
 def test_a_notebook_and_a_service_elsewhere(
     tmp_path: Path,
-    canaries: Canaries,
+    planted_secrets: PlantedSecrets,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The bearer key, in everything that a session shows and keeps, and where a start fails."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
-    monkeypatch.setenv("WEBDATA_API_KEY", canaries.plain("key"))
-    shown, visit = Shown(), secrets_of(canaries)
+    monkeypatch.setenv("WEBDATA_API_KEY", planted_secrets.plain("key"))
+    shown, visit = Shown(), secrets_of(planted_secrets)
     with WireService() as service:
         service.search = JobScript(search_rows(2))
-        monkeypatch.setattr("tests.wire_service.KEY", canaries.plain("key"))
+        monkeypatch.setattr("tests.wire_service.KEY", planted_secrets.plain("key"))
         with connect(base_url=service.url) as session, record(tmp_path / "tape"):
             shown.add("found", session.search_df("q", **visit))
             shown.add("job", session.search_job("again", **visit))
             shown.add("session", session)
             shown.add("settings", settings.current())
         assert {each.headers["authorization"] for each in service.requests} == {
-            f"Bearer {canaries.plain('key')}"
+            f"Bearer {planted_secrets.plain('key')}"
         }
-        shown.add("client", Client(service.url, canaries.plain("key")))
-        with Session(base_url=service.url, api_key=f"not-{canaries.plain('key')}") as wrong:
+        shown.add("client", Client(service.url, planted_secrets.plain("key")))
+        with Session(base_url=service.url, api_key=f"not-{planted_secrets.plain('key')}") as wrong:
             shown.failure("401", lambda: wrong.search_df("other"))
         # A session is pickled with its key, as decided: for another process of the same person.
-        assert canaries.plain("key").encode() in pickle.dumps(wrong)
+        assert planted_secrets.plain("key").encode() in pickle.dumps(wrong)
     shown.failure("gone", lambda: search_df("nobody there", **visit))
     written = {**files(tmp_path), **shown.texts, "log": caplog.text.encode()}
     assert any("parquet" in name for name in written)
-    assert canaries.traces(written) == []
+    assert planted_secrets.traces(written) == []

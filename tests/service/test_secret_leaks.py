@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from tests.canaries import Canaries, files, unpacked
 from tests.openapi.described import DOCUMENT
+from tests.planted_secrets import PlantedSecrets, files, unpacked
 from tests.service.conftest import Api, opened
 from tests.service.creatives.stubs import MetaStub
 from tests.service.extract.stub_model import StubModel, fails, reads
@@ -43,48 +43,49 @@ LEASE = {"X-Webdata-Lease": "l1"}
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
-def given(canaries: Canaries, endpoint: Endpoint) -> dict[str, Any]:
+def given(planted_secrets: PlantedSecrets, endpoint: Endpoint) -> dict[str, Any]:
     """Return the secrets of a job."""
+    address = endpoint.url.partition("?")[0]
     return {
-        "webhook_url": f"{endpoint.url.partition('?')[0]}?key={canaries.plain('webhook_url')}",
-        "webhook_secret": canaries["webhook_secret"],
+        "webhook_url": f"{address}?key={planted_secrets.plain('webhook_url')}",
+        "webhook_secret": planted_secrets["webhook_secret"],
     }
 
 
-def visiting(canaries: Canaries) -> dict[str, Any]:
+def visiting(planted_secrets: PlantedSecrets) -> dict[str, Any]:
     return {
-        "headers": {"X-Key": canaries["header"]},
-        "cookies": {"sid": canaries.plain("cookie")},
+        "headers": {"X-Key": planted_secrets["header"]},
+        "cookies": {"sid": planted_secrets.plain("cookie")},
     }
 
 
 class Providers:
     """Every provider that asks for a key, each of which holds it up to whoever asks."""
 
-    def __init__(self, site: Site, canaries: Canaries) -> None:
+    def __init__(self, site: Site, planted_secrets: PlantedSecrets) -> None:
         self.stubs = stubs()
         self.access = {}
         for name in KEYED:
             stub = self.stubs[name]
             stub.path = f"/{name}{stub.path}"
-            stub.other = self._mirror(canaries[name])
-            self.access[name] = {"url": stub.on(site), "key": canaries[name]}
+            stub.other = self._mirror(planted_secrets[name])
+            self.access[name] = {"url": stub.on(site), "key": planted_secrets[name]}
         plain = self.stubs["searxng"]
         plain.path = "/last"
         plain.served = [Result(site.at(path), "Northern lights", "") for path in ("/", "/rain")]
         self.access["searxng"] = {"url": plain.on(site)}
         self.model = StubModel(site, "/llm/v1")
         self.ads = MetaStub(site, count=3)
-        self.ads.fault = lambda _number: web.Response(status=500, text=canaries["creatives"])
+        self.ads.fault = lambda _number: web.Response(status=500, text=planted_secrets["creatives"])
         # Each model and page goes there directly: it is asked by nobody.
         self.settings = {
             "engines": dict.fromkeys(ENGINES, (*KEYED, "searxng")),
             "providers": self.access,
-            "llm": {"custom": {"url": self.model.url, "key": canaries["llm"], "model": "m"}},
+            "llm": {"custom": {"url": self.model.url, "key": planted_secrets["llm"], "model": "m"}},
             "creatives": {
                 "source": "meta_ad_library",
                 "url": self.ads.home,
-                "key": canaries["creatives"],
+                "key": planted_secrets["creatives"],
             },
         }
 
@@ -148,13 +149,13 @@ async def test_what_a_job_was_given_is_seen_by_nobody(
     tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    canaries = Canaries(*JOB, *SESSION)
-    providers = Providers(site, canaries)
+    planted_secrets = PlantedSecrets(*JOB, *SESSION)
+    providers = Providers(site, planted_secrets)
     found: dict[str, bytes] = {}
     extract = {"extract": {"schema": SCHEMA, "prompt": "the title"}}
     async with Endpoint(answers=[404, 204, 404]) as endpoint, opened(tmp_path / "data") as api:
         await bind(api, providers.settings)
-        hook, visit = given(canaries, endpoint), visiting(canaries)
+        hook, visit = given(planted_secrets, endpoint), visiting(planted_secrets)
         done = [await api.done("search", query="northern lights", **visit, **extract, **hook)]
         providers.model.usual = fails(401)  # which holds up its key, too
         done.append(
@@ -162,7 +163,7 @@ async def test_what_a_job_was_given_is_seen_by_nobody(
         )
         providers.model.usual = reads
         done.append(await api.done("crawl", url="http://127.0.0.1:1024/", **hook))
-        through = f"http://ann:{canaries.plain('proxy')}@127.0.0.1:9"
+        through = f"http://ann:{planted_secrets.plain('proxy')}@127.0.0.1:9"
         await bind(api, {**providers.settings, "proxy": through})
         done.append(
             await api.done("crawl", url="http://unknown.test/", scrape_options=visit, **hook)
@@ -178,37 +179,39 @@ async def test_what_a_job_was_given_is_seen_by_nobody(
         # While the store is open, and so while there is a write-ahead log.
         with_log = files(tmp_path / "data")
         assert any(name.endswith("-wal") for name in with_log)
-        assert canaries.traces(with_log) == []
+        assert planted_secrets.traces(with_log) == []
     # Each of them was in use.
-    assert site.hits("/rain")[0].headers["X-Key"] == canaries["header"]
+    assert site.hits("/rain")[0].headers["X-Key"] == planted_secrets["header"]
     assert [len(providers.stubs[name].requests) > 0 for name in KEYED] == [True] * len(KEYED)
-    assert providers.model.requests[0].headers["Authorization"] == f"Bearer {canaries['llm']}"
+    assert (
+        providers.model.requests[0].headers["Authorization"] == f"Bearer {planted_secrets['llm']}"
+    )
     assert providers.ads.searches
     assert [each["provider_used"] for each in done if "provider_used" in each] == ["searxng"]
-    assert canaries.traces(found) == []
+    assert planted_secrets.traces(found) == []
     lines = {f"log {n}": line.encode() for n, line in enumerate(caplog.text.splitlines())}
     assert len(lines) > 20
-    assert canaries.traces(lines) == []
-    assert canaries.traces(files(tmp_path / "data")) == []
+    assert planted_secrets.traces(lines) == []
+    assert planted_secrets.traces(files(tmp_path / "data")) == []
 
 
 async def test_a_key_is_nowhere_but_with_its_owner(
     tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    canaries = Canaries("key", "wrong", "url")
-    key = f"wdk_{canaries.plain('key')}"
+    planted_secrets = PlantedSecrets("key", "wrong", "url")
+    key = f"wdk_{planted_secrets.plain('key')}"
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         accounts = store.accounts
         await accounts.add("a", "alice", Terms("team", 100, 2), now=time())
         await accounts.add_key("key_a", "a", "laptop", key_hash(key), now=time())
     found = {}
     async with opened(tmp_path, "team", networks=("127.0.0.1/32",)) as api:
-        for bearer in (key, canaries.plain("wrong")):
+        for bearer in (key, planted_secrets.plain("wrong")):
             head = {"Authorization": f"Bearer {bearer}"}
             start = await api.http.post(paths.CRAWL, json={"url": site.url}, headers=head)
             found[f"start {start.status_code}"] = written(start)
-            for path in (paths.JOBS, paths.USAGE, f"/v1/crawl/{canaries.plain('url')}"):
+            for path in (paths.JOBS, paths.USAGE, f"/v1/crawl/{planted_secrets.plain('url')}"):
                 answer = await api.http.get(path, headers=head)
                 found[f"{path} {answer.status_code}"] = written(answer)
         found["metrics"] = await asyncio.to_thread(generate_latest, api.running.metrics.registry)
@@ -216,26 +219,28 @@ async def test_a_key_is_nowhere_but_with_its_owner(
     lines = [each.getMessage() for each in caplog.records if not each.name.startswith("http")]
     found |= {"log": "\n".join(lines).encode(), **files(tmp_path)}
     assert {"start 200", "start 401", "/v1/usage 200", "/v1/usage 401"} <= set(found)
-    assert canaries.traces(found) == []
+    assert planted_secrets.traces(found) == []
 
 
 def test_no_repr_of_settings_shows_a_secret(tmp_path: Path) -> None:
-    canaries = Canaries("key", "llm", "creatives", "proxy", "sealing", "upstream")
+    planted_secrets = PlantedSecrets("key", "llm", "creatives", "proxy", "sealing", "upstream")
     session = SessionSettings.model_validate(
         {
-            "providers": {"brave": {"key": canaries["key"]}},
-            "llm": {"custom": {"key": canaries["llm"]}},
-            "creatives": {"key": canaries["creatives"]},
-            "proxy": f"http://ann:{canaries.plain('proxy')}@proxy.test:1",
+            "providers": {"brave": {"key": planted_secrets["key"]}},
+            "llm": {"custom": {"key": planted_secrets["llm"]}},
+            "creatives": {"key": planted_secrets["creatives"]},
+            "proxy": f"http://ann:{planted_secrets.plain('proxy')}@proxy.test:1",
         }
     )
     whole = ServiceSettings(
         tmp_path,
         providers=session,
-        secret_keys=(canaries["sealing"],),
-        upstream=Upstream(f"http://ann:{canaries.plain('upstream')}@proxy.test:1"),
+        secret_keys=(planted_secrets["sealing"],),
+        upstream=Upstream(f"http://ann:{planted_secrets.plain('upstream')}@proxy.test:1"),
     )
-    assert canaries.traces({"repr": repr(whole).encode(), "str": str(session).encode()}) == []
+    assert (
+        planted_secrets.traces({"repr": repr(whole).encode(), "str": str(session).encode()}) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,15 +261,15 @@ async def test_a_refusal_repeats_no_secret(
     api: Api, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    canaries = Canaries("secret")
-    body = {"query": "q", **_planted(wrong, canaries.plain("secret"))}
+    planted_secrets = PlantedSecrets("secret")
+    body = {"query": "q", **_planted(wrong, planted_secrets.plain("secret"))}
     answer = await api.http.post("/v1/search", json=body)
     assert answer.status_code == 422
     # The name of a field that is not known is told, so that a spelling can be mended.
     shown = {"log": caplog.text.encode()}
     if "{secret}" not in wrong:
         shown["answer"] = written(answer)
-    assert canaries.traces(shown) == []
+    assert planted_secrets.traces(shown) == []
 
 
 def _planted(value: Any, secret: str) -> Any:
@@ -277,8 +282,8 @@ def _planted(value: Any, secret: str) -> Any:
 
 def test_a_trace_is_found_in_every_form() -> None:
     """What the search cannot find, it would never report."""
-    canaries = Canaries("it")
-    secret = canaries["it"]
+    planted_secrets = PlantedSecrets("it")
+    secret = planted_secrets["it"]
     forms = {
         "text": secret,
         "json": json.dumps({"a": secret}),
@@ -290,6 +295,6 @@ def test_a_trace_is_found_in_every_form() -> None:
         "urlsafe": base64.urlsafe_b64encode(f"ann:{secret}".encode()).decode(),
         "hex": secret.encode().hex(),
     }
-    found = canaries.traces({name: form.encode() for name, form in forms.items()})
+    found = planted_secrets.traces({name: form.encode() for name, form in forms.items()})
     assert {each.partition(":")[0] for each in found} == set(forms)
-    assert canaries.traces({"other": b"nothing of it"}) == []
+    assert planted_secrets.traces({"other": b"nothing of it"}) == []
