@@ -78,7 +78,7 @@ class CrawlAttempts:
             context = await self._context(store)
             way = await ways.route_for({})
             with suppress(asyncio.CancelledError), spool.open(context.job.id) as files:
-                tools = crawl.CrawlResources(way.visitor, way.polite, way.robots, "test", files)
+                tools = crawl.CrawlResources(way.pipeline, way.polite, way.robots, "test", files)
                 task = asyncio.create_task(crawl.run(context, self.request, tools))
                 yield scraper, task
                 if not task.done():

@@ -70,7 +70,7 @@ def test_rendering_is_reserved_if_a_page_may_need_it(options: dict[str, Any]) ->
         wait_for=chosen.wait_for,
         render=chosen.render,
     )
-    assert chosen.may_render == bool(look.needed(EMPTY))
+    assert chosen.may_render == bool(look.needs_browser(EMPTY))
 
 
 def test_jobs_are_charged_by_their_rows() -> None:

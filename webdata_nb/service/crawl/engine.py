@@ -51,7 +51,7 @@ OUTCOMES_PER_BATCH: Final = 5000
 class CrawlResources:
     """What a crawl works with, shared by all jobs of a process."""
 
-    visitor: PagePipeline
+    pipeline: PagePipeline
     fetcher: PoliteFetcher
     robots: RobotsCache
     user_agent: str
@@ -104,7 +104,7 @@ class _CrawlRun:
         frontier = FRONTIERS[request.crawl_strategy]()
         self._grade_anchors = frontier.uses_link_weights
         self._plan = _new_plan(request, frontier)
-        self._fetcher = PageFetcher(request, self._options, resources.visitor, robots, self._plan)
+        self._fetcher = PageFetcher(request, self._options, resources.pipeline, robots, self._plan)
         # Only where one page at a time is certain to be next, fetches would be idle otherwise.
         max_fetches = request.concurrency if frontier.round_size == 1 else 1
         self._prefetcher = Prefetcher(self._plan, self._fetcher, self._spool, max_fetches)
@@ -336,7 +336,7 @@ class _CrawlRun:
             options = self._request.scrape_options
             reader = SitemapReader(
                 self._resources.fetcher,
-                self._resources.visitor.read_sitemap,
+                self._resources.pipeline.read_sitemap,
                 self._robots,
                 self._request.respect_robots_txt,
                 headers=self._fetcher.for_own_sites(start.final_url, options.headers),

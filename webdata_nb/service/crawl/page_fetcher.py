@@ -29,14 +29,14 @@ class PageFetcher:
         self,
         request: CrawlRequest,
         options: ScrapeOptions,
-        visitor: PagePipeline,
+        pipeline: PagePipeline,
         robots: JobRobots,
         plan: CrawlPlan,
     ) -> None:
         self._request, self._options = request, options
-        self._visitor, self._robots, self._plan = visitor, robots, plan
+        self._pipeline, self._robots, self._plan = pipeline, robots, plan
         scrape_options = request.scrape_options
-        self._look = render_options(
+        self._render_options = render_options(
             scrape_options.formats,
             scrape_options.format_options,
             mobile=scrape_options.mobile,
@@ -50,15 +50,15 @@ class PageFetcher:
         if not await self._is_allowed(target.url):
             reply = await self._robots.reply(target.url)
             return CrawlResult("robots", target.url, reason=reply.refusal)
-        errand = self._errand(target, await self.delay_s(target.url))
+        page_request = self._page_request(target, await self.delay_s(target.url))
         # The start page may redirect to another site, which then becomes the crawl's own.
         is_start = target.ordinal == 0
         allow_hop = self._robots_refusal if is_start else self._hop_refusal
-        return await self._visitor.arrive(errand, allow_hop=allow_hop)
+        return await self._pipeline.fetch(page_request, allow_hop=allow_hop)
 
     async def scrape(self, target: CrawlTarget, page: FetchedPage) -> PageVisit:
         """Extract the data of a fetched page."""
-        return await self._visitor.read(page, self._errand(target, 0.0))
+        return await self._pipeline.scrape(page, self._page_request(target, 0.0))
 
     async def delay_s(self, url: str) -> float:
         """Return the crawl-delay of a URL's host in seconds."""
@@ -68,7 +68,7 @@ class PageFetcher:
         """Return the caller's headers or cookies for a URL: none for sites outside the crawl."""
         return values or {} if site_of(url) in self._plan.scope.sites else {}
 
-    def _errand(self, target: CrawlTarget, delay_s: float) -> PageRequest:
+    def _page_request(self, target: CrawlTarget, delay_s: float) -> PageRequest:
         scrape_options = self._request.scrape_options
         return PageRequest(
             target.url,
@@ -77,7 +77,7 @@ class PageFetcher:
             delay_s=delay_s,
             headers=self.for_own_sites(target.url, scrape_options.headers),
             cookies=self.for_own_sites(target.url, scrape_options.cookies),
-            look=self._look,
+            render_options=self._render_options,
         )
 
     async def _hop_refusal(self, url: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Whether a page is worth reading without its scripts: a cheap look at the bytes as fetched."""
+"""Detects pages that are empty until their scripts have run, from the fetched bytes alone."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _EMPTY_ROOT: Final = re.compile(
     rb"|([a-z]{1,20}-[a-z0-9-]{1,40})\b[^<>]{0,300}>\s{0,200}</\1)"
 )
 _SKIPPED: Final = frozenset({b"script", b"style", b"template", b"title", b"svg"})
-_PICTURES: Final = frozenset({b"img", b"picture", b"video", b"object", b"embed"})
-_HARDLY_ANY: Final = 100
-_LITTLE: Final = 400
-_MOST_TAGS: Final = 20_000
+_IMAGE_TAGS: Final = frozenset({b"img", b"picture", b"video", b"object", b"embed"})
+_FEW_LETTERS: Final = 100
+_ENOUGH_LETTERS: Final = 400
+_MAX_TAGS: Final = 20_000
 _NOTICE_BYTES: Final = 1000
 
 
 @dataclass(slots=True)
-class _Look:
-    """What was seen: letters and digits a reader would see, tags, scripts, pictures, a notice."""
+class _ContentCounts:
+    """Counts of visible letters and digits, tags, scripts and images, and a JavaScript notice."""
 
     letters: int = 0
     tags: int = 0
     scripts: int = 0
-    pictures: int = 0
+    images: int = 0
     notice: bool = False
 
     @property
-    def decided(self) -> bool:
-        """Whether there is so much that the page is no empty one."""
-        return self.letters >= _LITTLE or self.tags >= _MOST_TAGS
+    def is_certain(self) -> bool:
+        """Whether the page has enough content not to be empty."""
+        return self.letters >= _ENOUGH_LETTERS or self.tags >= _MAX_TAGS
 
 
 def is_empty_without_javascript(html: bytes) -> bool:
@@ -58,31 +58,31 @@ def is_empty_without_javascript(html: bytes) -> bool:
     False
     """
     page = html.lower()
-    look = _look_over(page)
-    if look.decided or not look.scripts:
+    counts = _count_content(page)
+    if counts.is_certain or not counts.scripts:
         return False
-    if look.notice or _EMPTY_ROOT.search(page):
+    if counts.notice or _EMPTY_ROOT.search(page):
         return True
-    return look.letters < _HARDLY_ANY and not look.pictures
+    return counts.letters < _FEW_LETTERS and not counts.images
 
 
-def _look_over(page: bytes) -> _Look:
-    """Go through the tags once, until it is decided."""
-    look, at = _Look(), 0
-    while not look.decided:
+def _count_content(page: bytes) -> _ContentCounts:
+    """Scan the tags until the result is certain."""
+    counts, at = _ContentCounts(), 0
+    while not counts.is_certain:
         tag = page.find(b"<", at)
-        look.letters += _letters(page[at : tag if tag >= 0 else len(page)])
+        counts.letters += _letters(page[at : tag if tag >= 0 else len(page)])
         if tag < 0:
             break
-        at = _after(page, tag, look)
+        at = _count_tag(page, tag, counts)
         if at < 0:
             break
-    return look
+    return counts
 
 
-def _after(page: bytes, tag: int, look: _Look) -> int:
-    """Return where reading goes on after a tag; -1 where nothing closes it."""
-    look.tags += 1
+def _count_tag(page: bytes, tag: int, counts: _ContentCounts) -> int:
+    """Count a tag and return the position behind it; -1 where it is not closed."""
+    counts.tags += 1
     if page.startswith(b"<!--", tag):
         end = page.find(b"-->", tag)
         return end + 3 if end >= 0 else -1
@@ -90,12 +90,12 @@ def _after(page: bytes, tag: int, look: _Look) -> int:
     if match is None:
         return tag + 1
     name, closes = match[1], page[tag + 1] == ord("/")
-    look.pictures += name in _PICTURES
-    look.notice = look.notice or (name == b"noscript" and not closes and _is_notice(page, tag))
+    counts.images += name in _IMAGE_TAGS
+    counts.notice = counts.notice or (name == b"noscript" and not closes and _is_notice(page, tag))
     if closes or name not in _SKIPPED:
         return page.find(b">", tag) + 1 or -1
     end = page.find(b"</" + name, tag)
-    look.scripts += name == b"script"
+    counts.scripts += name == b"script"
     return end
 
 

@@ -1,4 +1,4 @@
-"""One page, from its URL to its data: wait for the host's turn, fetch, try again, scrape."""
+"""Fetches one page with retries, renders it where needed, and extracts its data."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from webdata_nb.service.web.polite_fetcher import (
 )
 from webdata_nb.service.web.urls import split_url
 
-# Bytes; a multiple of three, so that the pieces together are the Base64 of the whole.
+# A multiple of three, so that the concatenated pieces are valid Base64.
 BASE64_BYTES_PER_STEP: Final = 3 * 256 * 1024
 AllowHop = Callable[[str], Awaitable[str | None]]
+"""Returns why a redirect target must not be requested, None where it may be."""
 
 
 class PageScraper(Protocol):
-    """Whatever turns bytes into data: this process, or a pool of workers."""
+    """Extracts the data of fetched pages, in this process or in a pool of workers."""
 
     async def scrape(
         self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
@@ -46,9 +47,9 @@ class PageScraper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A page to visit and what is wanted of it.
+    """A page to fetch, and the data to extract from it.
 
-    `timeout_s` covers every attempt, but not the line at a host that wants its distance.
+    `timeout_s` covers all attempts, but not the wait in the host's queue.
     """
 
     url: str
@@ -58,14 +59,14 @@ class PageRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
     outlinks: bool = True
-    look: RenderOptions = field(default_factory=RenderOptions)
+    render_options: RenderOptions = field(default_factory=RenderOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """What a visit came to: `scraped`, or `error`, or `stopped` (why a redirect was left).
+    """The result of a page request: `scraped`, `error`, or `stopped` at a redirect.
 
-    `hops` counts the redirects that were followed, those of one attempt.
+    `stopped` is why the redirect was not followed. `hops` counts the redirects of one attempt.
     """
 
     url: str
@@ -81,7 +82,7 @@ class PageVisit:
 
 
 def http_error(status: int) -> PageError:
-    """Return the failure that an HTTP error status means for a row."""
+    """Return the error that an HTTP status means for a row."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -91,10 +92,10 @@ def http_error(status: int) -> PageError:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page that came whole, still to be read; whoever has this need not fetch it again.
+    """A page that was fetched, and rendered where needed, but not scraped yet.
 
-    `elapsed_s` are the seconds that it took, those in line left out. `page_height` is that of the
-    whole page in CSS pixels, where the screenshot is of the full page.
+    `elapsed_s` excludes the wait in the host's queue. `page_height` is the height of the page in
+    CSS pixels, where the screenshot shows the full page.
     """
 
     url: str
@@ -106,61 +107,61 @@ class FetchedPage:
 
 
 class PagePipeline:
-    """Visits pages politely; one for all jobs of a process."""
+    """Fetches and scrapes pages, for all jobs of a process."""
 
-    def __init__(self, fetcher: PoliteFetcher, pages: PageScraper, browser: Browser) -> None:
-        self._fetcher, self._pages, self._browser = fetcher, pages, browser
+    def __init__(self, fetcher: PoliteFetcher, scraper: PageScraper, browser: Browser) -> None:
+        self._fetcher, self._scraper, self._browser = fetcher, scraper, browser
         self._retries = Repeats()
 
-    async def visit(self, errand: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
-        """Return what came of one page; only a cancellation is raised."""
-        came = await self.arrive(errand, allow_hop=allow_hop)
-        return came if isinstance(came, PageVisit) else await self.read(came, errand)
+    async def visit(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
+        """Fetch and scrape a page. Errors are part of the result."""
+        page = await self.fetch(request, allow_hop=allow_hop)
+        return page if isinstance(page, PageVisit) else await self.scrape(page, request)
 
-    async def arrive(
-        self, errand: PageRequest, *, allow_hop: AllowHop | None = None
+    async def fetch(
+        self, request: PageRequest, *, allow_hop: AllowHop | None = None
     ) -> FetchedPage | PageVisit:
-        """Do what needs the network: return the page as it came, or why there is none."""
-        with self._fetcher.deadline(errand.timeout_s) as deadline:
-            return await self._arrive_within(errand, deadline, allow_hop)
+        """Fetch a page, and render it where needed; return a visit where that failed."""
+        with self._fetcher.deadline(request.timeout_s) as deadline:
+            return await self._fetch_and_render(request, deadline, allow_hop)
 
-    async def _arrive_within(
-        self, errand: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+    async def _fetch_and_render(
+        self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> FetchedPage | PageVisit:
         try:
-            errand = await self._as_device(errand)
-            fetched = await self._fetch(errand, deadline, allow_hop)
+            request = await self._as_device(request)
+            fetched = await self._fetch(request, deadline, allow_hop)
         except PageError as error:
-            at, took_s = datetime.now(UTC), deadline.elapsed_s
+            at, elapsed_s = datetime.now(UTC), deadline.elapsed_s
             hops = error.hops if isinstance(error, FetchError) else 0
-            return PageVisit(errand.url, errand.url, None, took_s, at, error=error, hops=hops)
+            return PageVisit(request.url, request.url, None, elapsed_s, at, error=error, hops=hops)
         at = datetime.now(UTC)
         if fetched.stopped is not None:
-            return _visit(errand, fetched, deadline, at, stopped=fetched.stopped)
+            return _visit(request, fetched, deadline, at, stopped=fetched.stopped)
         if fetched.status >= HTTPStatus.BAD_REQUEST:
-            return _visit(errand, fetched, deadline, at, error=http_error(fetched.status))
-        came = FetchedPage(errand.url, _source(fetched, at), deadline.elapsed_s)
+            return _visit(request, fetched, deadline, at, error=http_error(fetched.status))
+        page = FetchedPage(request.url, _source(fetched, at), deadline.elapsed_s)
         try:
-            return await self._rendered(errand, fetched, came, deadline, allow_hop)
+            return await self._rendered(request, fetched, page, deadline, allow_hop)
         except PageError as error:
-            return _visit(errand, fetched, deadline, at, error=error)
+            return _visit(request, fetched, deadline, at, error=error)
 
     async def _rendered(
         self,
-        errand: PageRequest,
+        request: PageRequest,
         fetched: FetchedResponse,
-        came: FetchedPage,
+        page: FetchedPage,
         deadline: PageDeadline,
         allow_hop: AllowHop | None,
     ) -> FetchedPage | PageVisit:
-        """Return a page as the browser leaves it, where it is to be rendered."""
-        rendered = await self._render(errand, fetched, deadline)
+        """Return the page as rendered by the browser, or unchanged where that is not needed."""
+        rendered = await self._render(request, fetched, deadline)
         if rendered is None:
-            return came
+            return page
         if not _is_html(fetched):
-            # Drawn for its picture: how a browser lays text out is no part of the document.
+            # Only the screenshot is of use: the document is not HTML.
             return replace(
-                came,
+                page,
                 elapsed_s=deadline.elapsed_s,
                 rendered=True,
                 screenshot=rendered.screenshot,
@@ -168,19 +169,19 @@ class PagePipeline:
             )
         if rendered.final_url != fetched.final_url:
             fetched = replace(fetched, final_url=rendered.final_url)
-            stopped = await _stopped(rendered.final_url, deadline, allow_hop)
+            stopped = await _hop_refusal(rendered.final_url, deadline, allow_hop)
             if stopped is not None:
-                at = came.source.fetched_at
-                return _visit(errand, fetched, deadline, at, stopped=stopped)
-        # The document as scripts left it, and in UTF-8 whatever the server's headers say.
+                at = page.source.fetched_at
+                return _visit(request, fetched, deadline, at, stopped=stopped)
+        # The document after its scripts ran, in UTF-8 whatever the server's headers say.
         source = replace(
-            came.source,
+            page.source,
             final_url=fetched.final_url,
             body=rendered.html,
             content_type=rendered.content_type,
         )
         return FetchedPage(
-            errand.url,
+            request.url,
             source,
             deadline.elapsed_s,
             rendered=True,
@@ -188,91 +189,95 @@ class PagePipeline:
             page_height=rendered.page_height,
         )
 
-    async def read(self, came: FetchedPage, errand: PageRequest) -> PageVisit:
-        """Turn a page that came into its data, which asks nobody for anything."""
-        source, begun = came.source, monotonic()
+    async def scrape(self, page: FetchedPage, request: PageRequest) -> PageVisit:
+        """Extract the data of a fetched page, without network access."""
+        source, started_at = page.source, monotonic()
         scraped, failure = None, None
         try:
-            scraped = await self._pages.scrape(source, errand.options, outlinks=errand.outlinks)
+            scraped = await self._scraper.scrape(source, request.options, outlinks=request.outlinks)
         except PageError as error:
             failure = error
-        if scraped is not None and came.screenshot is not None:
-            picture = await in_turns(_base64(came.screenshot))
-            scraped = _with_screenshot(scraped, picture, came.page_height)
+        if scraped is not None and page.screenshot is not None:
+            image = await in_turns(_base64(page.screenshot))
+            scraped = _with_screenshot(scraped, image, page.page_height)
         return PageVisit(
-            came.url,
+            page.url,
             source.final_url,
             source.status,
-            came.elapsed_s + monotonic() - begun,
+            page.elapsed_s + monotonic() - started_at,
             source.fetched_at,
             scraped=scraped,
             error=failure,
-            rendered=came.rendered and failure is None,
+            rendered=page.rendered and failure is None,
             hops=len(source.redirects),
         )
 
     async def read_sitemap(self, fetched: FetchedResponse) -> Listing:
-        """Return what a sitemap lists; what a page worker could not read is its problem."""
+        """Return the URLs of a sitemap, or its problem."""
         source = _source(fetched, datetime.now(UTC))
         options = ScrapeOptions(formats=(SITEMAP,), facts=frozenset())
         try:
-            scraped = await self._pages.scrape(source, options, outlinks=False)
+            scraped = await self._scraper.scrape(source, options, outlinks=False)
         except ScrapeError as error:
             return Listing(problem=str(error))
         return listing_of(scraped.formats[SITEMAP])
 
-    async def _as_device(self, errand: PageRequest) -> PageRequest:
-        """Ask for the page as the device would, whose own variant many servers send."""
-        look = errand.look
-        if not look.on_a_phone or any(name.lower() == "user-agent" for name in errand.headers):
-            return errand
+    async def _as_device(self, request: PageRequest) -> PageRequest:
+        """Add the User-Agent of the mobile device, since many servers have mobile pages."""
+        render_options = request.render_options
+        if not render_options.is_mobile or any(
+            name.lower() == "user-agent" for name in request.headers
+        ):
+            return request
         try:
-            async with asyncio.timeout(errand.timeout_s):
-                screen = await self._browser.screen(look.mobile_device, mobile=look.mobile)
+            async with asyncio.timeout(request.timeout_s):
+                screen = await self._browser.screen(
+                    render_options.mobile_device, mobile=render_options.mobile
+                )
         except TimeoutError:
             raise ScrapeError("render", "the browser's devices could not be read in time") from None
         if screen.user_agent is None:
-            return errand
-        return replace(errand, headers={**errand.headers, "User-Agent": screen.user_agent})
+            return request
+        return replace(request, headers={**request.headers, "User-Agent": screen.user_agent})
 
     async def _render(
-        self, errand: PageRequest, fetched: FetchedResponse, deadline: PageDeadline
+        self, request: PageRequest, fetched: FetchedResponse, deadline: PageDeadline
     ) -> Rendered | None:
-        """Have the browser load the page that was fetched, where that is needed."""
-        look = errand.look
+        """Load the fetched page in the browser; return None where that is not needed."""
+        render_options = request.render_options
         if not _is_html(fetched):
-            if look.screenshot is None or not _is_text(fetched):
+            if render_options.screenshot is None or not _is_text(fetched):
                 return None
             fetched = _as_text(fetched)
-        elif not look.needed(fetched.body):
+        elif not render_options.needs_browser(fetched.body):
             return None
-        request = RenderRequest(
-            errand.url,
-            wait_for=look.wait_for,
-            mobile=look.mobile,
-            mobile_device=look.mobile_device,
-            headers=errand.headers,
-            cookies=errand.cookies,
-            screenshot=look.screenshot,
+        render_request = RenderRequest(
+            request.url,
+            wait_for=render_options.wait_for,
+            mobile=render_options.mobile,
+            mobile_device=render_options.mobile_device,
+            headers=request.headers,
+            cookies=request.cookies,
+            screenshot=render_options.screenshot,
             document=fetched,
-            delay_s=errand.delay_s,
+            delay_s=request.delay_s,
         )
         while True:
             try:
                 timeout_s = max(0.001, deadline.remaining_s)
-                return await self._browser.render(replace(request, timeout_s=timeout_s))
+                return await self._browser.render(replace(render_request, timeout_s=timeout_s))
             except ScrapeError as error:
                 if error.kind != "render" or not deadline.restart_if_interrupted():
                     raise
 
     async def _fetch(
-        self, errand: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> FetchedResponse:
-        """Fetch, again where that may help, within what the page is allowed."""
+        """Fetch the document; retry transient errors within the deadline."""
         attempt = 0
         while True:
             attempt += 1
-            fetched, failure = await self._attempt(errand, deadline, allow_hop)
+            fetched, failure = await self._attempt(request, deadline, allow_hop)
             after = None if fetched is None else fetched.retry_after_s
             wait = retry_delay_s(
                 attempt,
@@ -286,37 +291,37 @@ class PagePipeline:
                     raise failure or FetchError("protocol", "no answer")
                 return fetched
             cause = f"http_{fetched.status}" if fetched else failure.kind if failure else ""
-            self._retries.event("page_retried", host=split_url(errand.url).host, cause=cause)
+            self._retries.event("page_retried", host=split_url(request.url).host, cause=cause)
             await sleep(wait)
             deadline.restart_if_interrupted()
 
     async def _attempt(
-        self, errand: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
     ) -> tuple[FetchedResponse | None, FetchError | None]:
-        request = FetchRequest(errand.url, headers=errand.headers, cookies=errand.cookies)
+        fetch_request = FetchRequest(request.url, headers=request.headers, cookies=request.cookies)
         try:
             fetched = await self._fetcher.fetch(
-                request, deadline, delay_s=errand.delay_s, allow_hop=allow_hop
+                fetch_request, deadline, delay_s=request.delay_s, allow_hop=allow_hop
             )
         except FetchError as failure:
             return None, failure
         return fetched, None
 
 
-def _with_screenshot(scraped: Scraped, picture: str, page_height: int | None) -> Scraped:
-    """Add a screenshot, and of a full page in the metadata whether it has the whole of it."""
-    formats = {**scraped.formats, SCREENSHOT: picture}
+def _with_screenshot(scraped: Scraped, image: str, page_height: int | None) -> Scraped:
+    """Add a screenshot, and the metadata of a full-page one."""
+    formats = {**scraped.formats, SCREENSHOT: image}
     if page_height is None:
         return replace(scraped, formats=formats)
-    shown = {
+    metadata = {
         "screenshot_truncated": page_height > MOST_PIXELS_HIGH,
         "page_height": page_height,
     }
-    return replace(scraped, formats=formats, metadata={**scraped.metadata, **shown})
+    return replace(scraped, formats=formats, metadata={**scraped.metadata, **metadata})
 
 
-async def _stopped(url: str, deadline: PageDeadline, allow_hop: AllowHop | None) -> str | None:
-    """Return why a page that scripts led to is left; None where it may be read."""
+async def _hop_refusal(url: str, deadline: PageDeadline, allow_hop: AllowHop | None) -> str | None:
+    """Return why a page that scripts redirected to is left out; None where it is not."""
     if allow_hop is None:
         return None
     try:
@@ -338,11 +343,11 @@ def _is_text(fetched: FetchedResponse) -> bool:
 
 
 def _as_text(fetched: FetchedResponse) -> FetchedResponse:
-    """Return a document that is no HTML as one that a browser shows, and does not save."""
+    """Return a document as plain text, which a browser shows instead of saving it."""
     _, mark, charset = (fetched.header("content-type") or "").lower().partition("charset=")
     kind = f"text/plain; charset={charset}" if mark else "text/plain"
-    kept = tuple(line for line in fetched.headers if line[0] != "content-type")
-    return replace(fetched, headers=(*kept, ("content-type", kind)))
+    others = tuple(header for header in fetched.headers if header[0] != "content-type")
+    return replace(fetched, headers=(*others, ("content-type", kind)))
 
 
 def _source(fetched: FetchedResponse, at: datetime) -> Source:
@@ -359,7 +364,7 @@ def _source(fetched: FetchedResponse, at: datetime) -> Source:
 
 
 def _base64(data: bytes) -> Steps[str]:
-    """Write a screenshot, which may be tens of megabytes, in Base64."""
+    """Encode a screenshot, which may have tens of megabytes."""
     pieces = []
     for start in range(0, len(data), BASE64_BYTES_PER_STEP):
         pieces.append(b64encode(data[start : start + BASE64_BYTES_PER_STEP]).decode())
@@ -368,7 +373,7 @@ def _base64(data: bytes) -> Steps[str]:
 
 
 def _visit(
-    errand: PageRequest,
+    request: PageRequest,
     fetched: FetchedResponse,
     deadline: PageDeadline,
     at: datetime,
@@ -377,7 +382,7 @@ def _visit(
     stopped: str | None = None,
 ) -> PageVisit:
     return PageVisit(
-        errand.url,
+        request.url,
         fetched.final_url,
         fetched.status,
         deadline.elapsed_s,

@@ -1,4 +1,4 @@
-"""What a request's options mean for a page: its formats, and whether it needs a browser."""
+"""Decides from the options of a request which formats a page needs, and whether a browser."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SCREENSHOT = "screenshot"
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """How a page is looked at; the empty one needs no browser.
+    """How a browser renders a page; the defaults need no browser.
 
-    `wait_for` is milliseconds or a CSS selector; `render` "auto" asks the page itself, and False
-    needs none whatever else is wanted.
+    `wait_for` is milliseconds or a CSS selector. `render` "auto" decides by the page's content,
+    and False never uses a browser.
     """
 
     render: bool | Literal["auto"] | None = None
@@ -27,15 +27,15 @@ class RenderOptions:
     screenshot: Shot | None = None
 
     @property
-    def on_a_phone(self) -> bool:
-        """Whether the page is asked for as a mobile device would."""
+    def is_mobile(self) -> bool:
+        """Whether the page is requested as by a mobile device."""
         return self.mobile or self.mobile_device is not None
 
-    def needed(self, html: bytes) -> bool:
-        """Tell whether a browser must load the page; without need none is started."""
+    def needs_browser(self, html: bytes) -> bool:
+        """Tell whether a browser must load the page."""
         if self.render is False:
             return False
-        if self.render is True or self.wait_for is not None or self.on_a_phone or self.screenshot:
+        if self.render is True or self.wait_for is not None or self.is_mobile or self.screenshot:
             return True
         return self.render == "auto" and is_empty_without_javascript(html)
 
@@ -49,21 +49,22 @@ def render_options(
     wait_for: int | str | None = None,
     render: bool | Literal["auto"] | None = None,
 ) -> RenderOptions:
-    """Return how a request wants its pages looked at."""
-    chosen = None if options is None else options.screenshot
-    shot = _shot(chosen) if SCREENSHOT in formats else None
+    """Return the render options of a request."""
+    screenshot_options = None if options is None else options.screenshot
+    shot = _shot(screenshot_options) if SCREENSHOT in formats else None
     return RenderOptions(render, wait_for, bool(mobile), mobile_device, shot)
 
 
 def page_formats(formats: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the formats that are made from the page's text; a screenshot is not."""
+    """Return the formats that are made from the page's text: all but screenshots."""
     return tuple(name for name in formats if name != SCREENSHOT)
 
 
 def markdown_mode(options: FormatOptions | None) -> MarkdownMode | None:
-    """Return what Markdown is made of, where the request says it apart from other formats."""
-    chosen = None if options is None else options.markdown
-    return None if chosen is None else chosen.mode
+    """Return which content Markdown covers, where the request sets it for Markdown alone."""
+    if options is None or options.markdown is None:
+        return None
+    return options.markdown.mode
 
 
 def _shot(options: ScreenshotOptions | None) -> Shot:

@@ -38,7 +38,7 @@ class SearchResources:
     usable ones by name.
     """
 
-    visitor: PagePipeline
+    pipeline: PagePipeline
     entries: Sequence[ProviderEntry]
     providers: Mapping[str, SearchProvider]
     breakers: ProviderBreakers
@@ -63,7 +63,7 @@ class _SearchRun:
         self._context, self._request, self._resources = context, request, resources
         self._unscraped: dict[int, SearchResult] = {}
         self._total = 0
-        self._look = render_options(
+        self._render_options = render_options(
             request.formats,
             request.format_options,
             mobile=request.mobile,
@@ -139,16 +139,16 @@ class _SearchRun:
     async def _scrape_page(
         self, ordinal: int, result: SearchResult, slots: asyncio.Semaphore
     ) -> None:
-        errand = PageRequest(
+        page_request = PageRequest(
             result.url,
             self._options,
             headers=self._request.headers or {},
             cookies=self._request.cookies or {},
             outlinks=False,
-            look=self._look,
+            render_options=self._render_options,
         )
         async with slots:
-            visit = await self._resources.visitor.visit(errand)
+            visit = await self._resources.pipeline.visit(page_request)
             del self._unscraped[ordinal]
             content = await self._content(visit)
             outcome = "fetched" if visit.error is None else f"failed:{visit.error.kind}"

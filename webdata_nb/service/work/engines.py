@@ -63,7 +63,7 @@ class EgressRoute:
     polite: PoliteFetcher
     api_fetcher: Fetcher
     nearby_api_fetcher: Fetcher
-    visitor: PagePipeline
+    pipeline: PagePipeline
     browser: Browser
     robots: RobotsCache
     user_agent: str
@@ -197,7 +197,7 @@ class JobEngines:
         extractor = self._extractor(crawled.scrape_options.extract, job.context, route)
         with self.spool.open(job.id) as spool:
             crawl_tools = crawl.CrawlResources(
-                route.visitor, route.polite, route.robots, route.user_agent, spool, extractor
+                route.pipeline, route.polite, route.robots, route.user_agent, spool, extractor
             )
             return await crawl.run(context, crawled, crawl_tools)
 
@@ -232,7 +232,7 @@ class JobEngines:
         providers = self.catalog.open_providers(
             links, chosen, route.api_fetcher, route.nearby_api_fetcher
         )
-        return search.SearchResources(route.visitor, entries, providers, self.breakers)
+        return search.SearchResources(route.pipeline, entries, providers, self.breakers)
 
     def _extractor(
         self, extract: Extract | None, session: Mapping[str, Any], route: EgressRoute

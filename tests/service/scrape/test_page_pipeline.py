@@ -28,7 +28,7 @@ PAGE = "<title>Here</title><p>It is here.</p>"
 
 
 @pytest.fixture
-async def visitor() -> AsyncIterator[PagePipeline]:
+async def pipeline() -> AsyncIterator[PagePipeline]:
     policy = EgressPolicy("local")
     async with (
         PagePool(1) as pages,
@@ -38,22 +38,22 @@ async def visitor() -> AsyncIterator[PagePipeline]:
         yield PagePipeline(PoliteFetcher(fetcher, HostThrottle()), pages, browser)
 
 
-async def visit(visitor: PagePipeline, url: str, timeout_s: float = 20.0) -> PageVisit:
-    return await visitor.visit(PageRequest(url, ScrapeOptions(only_main_content=False), timeout_s))
+async def visit(pipeline: PagePipeline, url: str, timeout_s: float = 20.0) -> PageVisit:
+    return await pipeline.visit(PageRequest(url, ScrapeOptions(only_main_content=False), timeout_s))
 
 
-async def test_a_passing_fault_is_passed(visitor: PagePipeline) -> None:
+async def test_a_passing_fault_is_passed(pipeline: PagePipeline) -> None:
     with Site(fault_rate=1.0) as faulty:
-        seen = await visit(visitor, faulty.page("/", PAGE))
+        seen = await visit(pipeline, faulty.page("/", PAGE))
         assert seen.scraped is not None
         assert seen.scraped.title == "Here"
         assert len(faulty.hits("/")) == 2
 
 
 async def test_a_page_that_keeps_failing_is_asked_three_times(
-    visitor: PagePipeline, site: Site
+    pipeline: PagePipeline, site: Site
 ) -> None:
-    seen = await visit(visitor, site.page("/", "no", status=500))
+    seen = await visit(pipeline, site.page("/", "no", status=500))
     assert (seen.status, str(seen.error)) == (500, "HTTP 500 Internal Server Error")
     assert seen.error is not None
     assert seen.error.kind == "http_500"
@@ -61,32 +61,32 @@ async def test_a_page_that_keeps_failing_is_asked_three_times(
 
 
 async def test_the_log_counts_retries_by_host_and_cause(
-    visitor: PagePipeline, site: Site, caplog: pytest.LogCaptureFixture
+    pipeline: PagePipeline, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "webdata_nb.service.events")
-    await visit(visitor, site.page("/secret-path", "no", status=500))
-    await visit(visitor, site.page("/other", "no", status=503))
+    await visit(pipeline, site.page("/secret-path", "no", status=500))
+    await visit(pipeline, site.page("/other", "no", status=503))
     told = [record.message for record in caplog.records]
     assert told == [f"page_retried host=127.0.0.1 cause=http_{status}" for status in (500, 503)]
 
 
-async def test_a_missing_page_is_asked_once(visitor: PagePipeline, site: Site) -> None:
-    seen = await visit(visitor, site.page("/", "no", status=404))
+async def test_a_missing_page_is_asked_once(pipeline: PagePipeline, site: Site) -> None:
+    seen = await visit(pipeline, site.page("/", "no", status=404))
     assert seen.status == 404
     assert len(site.hits("/")) == 1
 
 
-async def test_a_wait_beyond_the_deadline_is_not_begun(visitor: PagePipeline, site: Site) -> None:
+async def test_a_wait_beyond_the_deadline_is_not_begun(pipeline: PagePipeline, site: Site) -> None:
     url = site.page("/", "later", status=429, headers={"Retry-After": "60"})
-    seen = await visit(visitor, url, timeout_s=5)
+    seen = await visit(pipeline, url, timeout_s=5)
     assert seen.status == 429
     assert len(site.hits("/")) == 1
 
 
-async def test_a_server_that_is_not_there_is_an_error_with_its_kind(visitor: PagePipeline) -> None:
+async def test_a_server_that_is_not_there_is_an_error_with_its_kind(pipeline: PagePipeline) -> None:
     with Site() as closed:
         url = closed.url
-    seen = await visit(visitor, url)
+    seen = await visit(pipeline, url)
     assert seen.status is None
     assert seen.error is not None
     assert seen.error.kind == "connect"
