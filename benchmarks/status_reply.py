@@ -45,7 +45,7 @@ from webdata_nb.service.http.connections import Connections
 from webdata_nb.service.local_lifetime import Lifetime
 from webdata_nb.service.server import Server, listen, tune_malloc
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
-from webdata_nb.service.store.records import Batch, JournalEntry, NewJob, UrlOutcome
+from webdata_nb.service.store.records import CommitBatch, JournalEntry, NewJob, UrlOutcome
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 FLOOR: Final = 0.6
@@ -93,7 +93,7 @@ async def filled(data_dir: Path) -> str:
             for n in range(ROWS)
         )
         seen = tuple(UrlOutcome(f"https://site.test/{n}", "fetched") for n in range(1000))
-        await store.commit(lease, Batch(entries=entries, url_outcomes=seen))
+        await store.commit(lease, CommitBatch(entries=entries, url_outcomes=seen))
         await store.finish(lease, JobStatus.COMPLETED, error=None, now=now)
     return job_id
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
-    Job,
+    JobRecord,
     JournalEntry,
     Lease,
     NewJob,
@@ -32,12 +32,12 @@ async def accounts(store: Store) -> None:
     await store.accounts.ensure(BOB, "Bob", now=NOW)
 
 
-async def accepted(store: Store, account_id: str = ALICE, *, now: float = NOW) -> Job:
+async def accepted(store: Store, account_id: str = ALICE, *, now: float = NOW) -> JobRecord:
     job, _ = await store.accept(new_job(account_id), now=now)
     return job
 
 
-async def claimed(store: Store, worker: str = "w1", *, now: float = NOW) -> tuple[Job, Lease]:
+async def claimed(store: Store, worker: str = "w1", *, now: float = NOW) -> tuple[JobRecord, Lease]:
     [found] = await store.claim(worker, lease_s=10, now=now)
     return found
 

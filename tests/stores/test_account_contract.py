@@ -12,7 +12,7 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
 from webdata_nb.service.store.interface import AccountStore, Store
-from webdata_nb.service.store.records import Batch
+from webdata_nb.service.store.records import CommitBatch
 
 DAY = 86_400.0
 PAGES_5 = (Charge("crawl", "page", 5),)
@@ -85,7 +85,7 @@ class AccountsSuite:
         _, lease = await claimed(store)
         rows = tuple(entry(n, position=n, charged=("page",)) for n in range(4))
         unseen = entry(9, charged=("page",))  # fetched, and never published
-        await store.commit(lease, Batch(entries=(*rows, unseen)))
+        await store.commit(lease, CommitBatch(entries=(*rows, unseen)))
         await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW + 5)
         usage = await accounts.usage("a", now=NOW + 5)
         balance = usage.account.balance
@@ -124,7 +124,7 @@ class AccountsSuite:
         accounts = await opened(store)
         job, _ = await store.accept(new_job("a", max_charges=PAGES_5), now=NOW)
         _, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(0, position=0, charged=("page",)),)))
+        await store.commit(lease, CommitBatch(entries=(entry(0, position=0, charged=("page",)),)))
         for _ in range(2):
             await store.cancel("a", job.id, now=NOW + 1)
         usage = await accounts.usage("a", now=NOW)
@@ -136,7 +136,7 @@ class AccountsSuite:
         await accounts.top_up("Alice", 3, now=NOW)
         await store.accept(new_job("a", max_charges=PAGES_5), now=NOW + DAY)
         _, lease = await claimed(store, now=NOW + DAY)
-        await store.commit(lease, Batch(entries=(entry(0, position=0, charged=("page",)),)))
+        await store.commit(lease, CommitBatch(entries=(entry(0, position=0, charged=("page",)),)))
         later = NOW + 40 * DAY
         shown = (await accounts.usage("a", now=later)).account.balance
         assert (shown.monthly_left, shown.topup_left) == (10, 3)

@@ -12,7 +12,7 @@ from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import Conflict, LeaseLost, MissingRows, NoSuchJob, WrongState
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
-    Batch,
+    CommitBatch,
     IdempotencyKey,
     UrlOutcome,
 )
@@ -151,13 +151,13 @@ class TestJobContract:
         assert (taken.id, taken.attempt, taken.started_at) == (job.id, 2, NOW)
         for write in (
             store.renew(old, lease_s=10, now=NOW + 17),
-            store.commit(old, Batch(entries=(entry(0, position=0),))),
+            store.commit(old, CommitBatch(entries=(entry(0, position=0),))),
             store.finish(old, JobStatus.COMPLETED, error=None, now=NOW + 17),
         ):
             with pytest.raises(LeaseLost):
                 await write
         assert await store.journal(job.id) == []
-        await store.commit(new, Batch(entries=(entry(0, position=0),)))
+        await store.commit(new, CommitBatch(entries=(entry(0, position=0),)))
 
     async def test_worker_claims_again_jobs_that_it_holds_and_does_not_run(
         self, store: Store
@@ -177,17 +177,19 @@ class TestJobContract:
         await accounts(store)
         await accepted(store)
         progress = (
-            Batch(entries=(entry(0),)),
-            Batch(updates=(entry(0, page=b'"more"'),)),
-            Batch(published=((0, 0),)),
-            Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)),
+            CommitBatch(entries=(entry(0),)),
+            CommitBatch(updates=(entry(0, page=b'"more"'),)),
+            CommitBatch(published=((0, 0),)),
+            CommitBatch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)),
         )
         for batch in progress:
             for attempts in (1, 2, 3):
                 job, lease = await claimed(store)
                 assert job.attempts_since_progress == attempts
                 await store.renew(lease, lease_s=10, now=NOW)
-                await store.commit(lease, Batch(total=5, completed=2))  # says something, is nothing
+                await store.commit(
+                    lease, CommitBatch(total=5, completed=2)
+                )  # says something, is nothing
             await store.commit(lease, batch)
             job = await store.job(ALICE, job.id)
             assert job.attempts_since_progress == 0
@@ -195,7 +197,7 @@ class TestJobContract:
     async def test_repeated_batch_is_no_progress(self, store: Store) -> None:
         await accounts(store)
         await accepted(store)
-        batch = Batch(
+        batch = CommitBatch(
             entries=(entry(0, position=0),), url_outcomes=(UrlOutcome("http://x/", "fetched"),)
         )
         for _ in range(2):
@@ -223,7 +225,7 @@ class TestJobContract:
         for crash in range(3):
             found = await store.claim(f"w{crash}", max_jobs=9, lease_s=10, now=NOW + 9)
             assert [job.id for job, _ in found] == [bad[0], fresh]
-            await store.commit(found[1][1], Batch(entries=(entry(crash),)))
+            await store.commit(found[1][1], CommitBatch(entries=(entry(crash),)))
             held = [job.id for job, _ in found]
             assert await store.claim(f"w{crash}", held_jobs=held, lease_s=10, now=NOW + 9) == []
             await store.expire_leases()
@@ -232,7 +234,7 @@ class TestJobContract:
         await store.finish(lease, JobStatus.FAILED, error="given up", now=NOW + 9)
         found = await store.claim("w9", max_jobs=9, lease_s=10, now=NOW + 9)
         assert [job.id for job, _ in found] == [bad[1], fresh]
-        await store.commit(found[0][1], Batch(entries=(entry(0),)))  # it was not to blame
+        await store.commit(found[0][1], CommitBatch(entries=(entry(0),)))  # it was not to blame
         assert [
             job.id
             for job, _ in await store.claim(
@@ -252,8 +254,8 @@ class TestJobContract:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
-        twice = Batch(entries=(entry(1, position=1), entry(2, position=1)), total=9)
+        await store.commit(lease, CommitBatch(entries=(entry(0, position=0),)))
+        twice = CommitBatch(entries=(entry(1, position=1), entry(2, position=1)), total=9)
         with pytest.raises(Exception, match=r"(?i)unique"):
             await store.commit(lease, twice)
         assert [each.ordinal for each in await store.journal(job.id)] == [0]
@@ -263,12 +265,12 @@ class TestJobContract:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(1, page=b'"late"'),)))
+        await store.commit(lease, CommitBatch(entries=(entry(1, page=b'"late"'),)))
         assert await store.rows(ALICE, job.id, start=0, count=10) == []
         await store.commit(
-            lease, Batch(entries=(entry(0, page=b'"first"'),), published=((0, 0), (1, 1)))
+            lease, CommitBatch(entries=(entry(0, page=b'"first"'),), published=((0, 0), (1, 1)))
         )
-        await store.commit(lease, Batch(entries=(entry(0, page=b'"other"'),)))
+        await store.commit(lease, CommitBatch(entries=(entry(0, page=b'"other"'),)))
         assert await store.rows(ALICE, job.id, start=0, count=10) == [b'"first"', b'"late"']
         assert await store.rows(ALICE, job.id, start=1, count=1) == [b'"late"']
         assert (await store.job(ALICE, job.id)).published == 2
@@ -280,11 +282,11 @@ class TestJobContract:
         await accepted(store)
         job, lease = await claimed(store)
         batches = (
-            Batch(entries=(entry(1), entry(0, position=0), entry(2))),
-            Batch(published=((1, 1), (2, 2))),
-            Batch(published=((1, 1), (2, 2), (0, 0))),  # an attempt that was not sure
-            Batch(entries=(entry(3, position=3), entry(1), entry(0, position=0))),
-            Batch(entries=(entry(4),), published=((4, 4),)),
+            CommitBatch(entries=(entry(1), entry(0, position=0), entry(2))),
+            CommitBatch(published=((1, 1), (2, 2))),
+            CommitBatch(published=((1, 1), (2, 2), (0, 0))),  # an attempt that was not sure
+            CommitBatch(entries=(entry(3, position=3), entry(1), entry(0, position=0))),
+            CommitBatch(entries=(entry(4),), published=((4, 4),)),
         )
         for batch, count in zip(batches, (1, 3, 3, 4, 5), strict=True):
             await store.commit(lease, batch)
@@ -294,22 +296,24 @@ class TestJobContract:
     @pytest.mark.parametrize(
         "batch",
         [
-            Batch(published=((0, 1), (7, 2))),
-            Batch(published=((1, 3),)),
-            Batch(entries=(entry(5, position=1),), published=((9, 2),)),
-            Batch(entries=(entry(0, position=1),)),
-            Batch(entries=(entry(1, position=1),)),
-            Batch(published=((0, 2),)),
-            Batch(entries=(entry(5, position=3),), published=((0, 1),)),
-            Batch(updates=(entry(0), entry(3))),
-            Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),), updates=(entry(8),)),
+            CommitBatch(published=((0, 1), (7, 2))),
+            CommitBatch(published=((1, 3),)),
+            CommitBatch(entries=(entry(5, position=1),), published=((9, 2),)),
+            CommitBatch(entries=(entry(0, position=1),)),
+            CommitBatch(entries=(entry(1, position=1),)),
+            CommitBatch(published=((0, 2),)),
+            CommitBatch(entries=(entry(5, position=3),), published=((0, 1),)),
+            CommitBatch(updates=(entry(0), entry(3))),
+            CommitBatch(url_outcomes=(UrlOutcome("http://x/", "fetched"),), updates=(entry(8),)),
         ],
     )
-    async def test_batch_with_missing_rows_is_refused(self, store: Store, batch: Batch) -> None:
+    async def test_batch_with_missing_rows_is_refused(
+        self, store: Store, batch: CommitBatch
+    ) -> None:
         await accounts(store)
         await accepted(store)
         job, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(0), entry(1, position=0))))
+        await store.commit(lease, CommitBatch(entries=(entry(0), entry(1, position=0))))
         before = await store.job(ALICE, job.id)
         with pytest.raises(MissingRows):
             await store.commit(lease, batch)
@@ -323,8 +327,8 @@ class TestJobContract:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
-        await store.commit(lease, Batch(updates=(entry(0, page=b'"more"'),), completed=1))
+        await store.commit(lease, CommitBatch(entries=(entry(0, position=0),)))
+        await store.commit(lease, CommitBatch(updates=(entry(0, page=b'"more"'),), completed=1))
         assert await store.rows(ALICE, job.id, start=0, count=1) == [b'"more"']
         assert (await store.job(ALICE, job.id)).completed == 1
 
@@ -337,8 +341,8 @@ class TestJobContract:
             UrlOutcome("http://y/", "scope"),
             UrlOutcome("http://z/", "scope"),
         )
-        await store.commit(lease, Batch(url_outcomes=seen))
-        await store.commit(lease, Batch(url_outcomes=(UrlOutcome("http://y/", "fetched"),)))
+        await store.commit(lease, CommitBatch(url_outcomes=seen))
+        await store.commit(lease, CommitBatch(url_outcomes=(UrlOutcome("http://y/", "fetched"),)))
         receipt = await store.receipt(job.id, examples=1)
         assert receipt.counts == {"fetched": 1, "scope": 2}
         assert receipt.examples == {"fetched": ["http://x/"], "scope": ["http://y/"]}
@@ -354,22 +358,22 @@ class TestJobContract:
         _, old = await claimed(store)
         await claimed(store, "w2", now=NOW + 60)
         with pytest.raises(LeaseLost):
-            await store.commit(old, Batch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)))
+            await store.commit(old, CommitBatch(url_outcomes=(UrlOutcome("http://x/", "fetched"),)))
         assert (await store.receipt(job.id, examples=1)).counts == {}
 
     async def test_pinned_files_are_never_replaced(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        await store.commit(lease, Batch(pinned_files=(("robots:http://x", b"one"),)))
-        await store.commit(lease, Batch(pinned_files=(("robots:http://x", b"two"),)))
+        await store.commit(lease, CommitBatch(pinned_files=(("robots:http://x", b"one"),)))
+        await store.commit(lease, CommitBatch(pinned_files=(("robots:http://x", b"two"),)))
         assert await store.pinned_files(job.id) == {"robots:http://x": b"one"}
 
     async def test_terminal_state_is_final(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        last = Batch(entries=(entry(0, position=0),), outcome={"engine_used": "engine_one"})
+        last = CommitBatch(entries=(entry(0, position=0),), outcome={"engine_used": "engine_one"})
         told = await store.finish(lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 3)
         ended = await store.job(ALICE, job.id)
         assert (told.job, told.rows) == (ended, (b'{"n":1}',))
@@ -388,11 +392,20 @@ class TestJobContract:
 
     async def test_finish_returns_rows_only_if_the_batch_has_all(self, store: Store) -> None:
         await accounts(store)
-        ends: list[tuple[Batch, Batch]] = [
-            (Batch(), Batch(entries=(entry(1, page=b"2", position=1), entry(0, position=0)))),
-            (Batch(entries=(entry(0, position=0),)), Batch(entries=(entry(1, position=1),))),
-            (Batch(entries=(entry(0, position=0),)), Batch(entries=(entry(0, position=0),))),
-            (Batch(entries=(entry(0),)), Batch(published=((0, 0),))),
+        ends: list[tuple[CommitBatch, CommitBatch]] = [
+            (
+                CommitBatch(),
+                CommitBatch(entries=(entry(1, page=b"2", position=1), entry(0, position=0))),
+            ),
+            (
+                CommitBatch(entries=(entry(0, position=0),)),
+                CommitBatch(entries=(entry(1, position=1),)),
+            ),
+            (
+                CommitBatch(entries=(entry(0, position=0),)),
+                CommitBatch(entries=(entry(0, position=0),)),
+            ),
+            (CommitBatch(entries=(entry(0),)), CommitBatch(published=((0, 0),))),
         ]
         told = []
         for before, last in ends:
@@ -413,11 +426,11 @@ class TestJobContract:
         waiting, running = await accepted(store), await accepted(store, now=NOW + 1)
         await store.cancel(ALICE, waiting.id, now=NOW + 2)
         _, lease = await claimed(store, now=NOW + 2)
-        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        await store.commit(lease, CommitBatch(entries=(entry(0, position=0),)))
         for _ in range(2):
             assert (await store.cancel(ALICE, running.id, now=NOW + 3)).state.terminal
         with pytest.raises(LeaseLost):
-            await store.commit(lease, Batch(entries=(entry(1, position=1),)))
+            await store.commit(lease, CommitBatch(entries=(entry(1, position=1),)))
         assert len(await store.rows(ALICE, running.id, start=0, count=9)) == 1
 
     async def test_unindexed_rows_come_with_their_journal(self, store: Store) -> None:
@@ -427,7 +440,7 @@ class TestJobContract:
         assert await store.jobs_to_index() == []
         page = b'{"url":"http://x/1","title":"One","markdown":"# One","html":"<h1>One</h1>"}'
         rows = (entry(0, position=0), entry(1, position=1, success=False, page=page))
-        await store.commit(lease, Batch(entries=rows))
+        await store.commit(lease, CommitBatch(entries=rows))
         assert [each.id for each in await store.jobs_to_index(ALICE)] == [job.id]
         assert await store.jobs_to_index(BOB) == []
         for known, more in ((0, [job.id]), (1, [job.id]), (2, []), (3, [])):
@@ -444,7 +457,7 @@ class TestJobContract:
         leases = [(await claimed(store, f"w{i}", now=NOW + 9))[1] for i in range(4)]
         await asyncio.gather(
             *[
-                store.commit(lease, Batch(entries=(entry(n, position=n),)))
+                store.commit(lease, CommitBatch(entries=(entry(n, position=n),)))
                 for n in range(50)
                 for lease in leases
             ]

@@ -30,7 +30,7 @@ from webdata_nb.service.errors import (
     ServiceError,
     WrongState,
 )
-from webdata_nb.service.store.records import Batch, Lease
+from webdata_nb.service.store.records import CommitBatch, Lease
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -190,7 +190,7 @@ class Lives(RuleBasedStateMachine):
         position = known.rows if seen else None
         page = entry(known.rows + 100 * (not seen), position=position, success=success,
                      charged=("page",))  # fmt: skip
-        self.run(self.store.commit(known.lease, Batch(entries=(page,))))
+        self.run(self.store.commit(known.lease, CommitBatch(entries=(page,))))
         known.rows += seen
         known.good += seen and success
 
@@ -207,7 +207,7 @@ class Lives(RuleBasedStateMachine):
     def write_too_late(self, data: st.DataObject) -> None:
         lease = data.draw(st.sampled_from(self.lost()))
         for write in (
-            self.store.commit(lease, Batch(entries=(entry(900, position=900),))),
+            self.store.commit(lease, CommitBatch(entries=(entry(900, position=900),))),
             self.store.renew(lease, lease_s=LEASE_S, now=self.now),
             self.store.finish(lease, JobStatus.COMPLETED, error=None, now=self.now),
         ):

@@ -17,9 +17,9 @@ from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
-    Batch,
+    CommitBatch,
     IdempotencyKey,
-    Job,
+    JobRecord,
     NewJob,
     UrlOutcome,
 )
@@ -58,7 +58,7 @@ def sweep(store: Store, index: TextIndex, spool: SpoolDirectory) -> Sweep:
     return run
 
 
-async def rows(store: Store, job: Job) -> int:
+async def rows(store: Store, job: JobRecord) -> int:
     return len(await store.journal(job.id))
 
 
@@ -119,7 +119,7 @@ async def test_receipts_and_pinned_files_are_deleted_with_the_rows(
     await store.accept(NewJob("j", ACCOUNT, "crawl", "s", {}), now=NOW)
     [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
     seen = tuple(UrlOutcome(f"http://x/{n}", "fetched") for n in range(2345))
-    await store.commit(lease, Batch(url_outcomes=seen, pinned_files=(("robots", b"x"),)))
+    await store.commit(lease, CommitBatch(url_outcomes=seen, pinned_files=(("robots", b"x"),)))
     job = await store.cancel(ACCOUNT, "j", now=NOW + 1)
     await sweep(100)
     receipt = await store.receipt(job.id, examples=1)

@@ -18,7 +18,7 @@ from tests.stores.jobs import (
 )
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.records import Batch
+from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
@@ -29,7 +29,7 @@ async def test_jobs_and_rows_survive_reopening(tmp_path: Path) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
-        await store.commit(lease, Batch(entries=(entry(0, position=0),)))
+        await store.commit(lease, CommitBatch(entries=(entry(0, position=0),)))
     async with SqliteStore(path) as store:
         found = await store.job(ALICE, job.id)
         assert (found.state, found.published) == (JobStatus.RUNNING, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, new_job
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
-from webdata_nb.service.store.records import Batch, IndexedPage, JournalEntry
+from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
@@ -101,7 +101,7 @@ async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[di
         )
         for n, row in enumerate(rows)
     )
-    await store.commit(lease, Batch(entries=entries))
+    await store.commit(lease, CommitBatch(entries=entries))
 
 
 async def test_indexer_indexes_visible_rows_once(tmp_path: Path, index: SqliteTextIndex) -> None:
@@ -145,13 +145,15 @@ async def test_search_result_is_indexed_after_its_page_is_fetched(
         indexer = Indexer(store, index)
         job, _ = await store.accept(new_job(kind="search"), now=NOW)
         [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
-        await store.commit(lease, Batch(entries=tuple(result(n, None) for n in range(4))))
+        await store.commit(lease, CommitBatch(entries=tuple(result(n, None) for n in range(4))))
         assert await indexer.catch_up(ALICE)
         assert await index.cursor(job.id) == 0
-        await store.commit(lease, Batch(updates=(result(0, "red fox"), result(2, "grey fox"))))
+        await store.commit(
+            lease, CommitBatch(updates=(result(0, "red fox"), result(2, "grey fox")))
+        )
         assert await indexer.catch_up(ALICE)
         assert await urls(index, "fox") == ["http://x/0"]
-        await store.commit(lease, Batch(updates=(result(1, "arctic fox"),)))
+        await store.commit(lease, CommitBatch(updates=(result(1, "arctic fox"),)))
         await store.cancel(ALICE, job.id, now=NOW + 1)
         assert await indexer.catch_up(ALICE)
         assert sorted(await urls(index, "fox")) == ["http://x/0", "http://x/1", "http://x/2"]
@@ -173,7 +175,7 @@ async def test_search_without_pages_is_skipped(tmp_path: Path, index: SqliteText
                 )
                 for n in range(3)
             )
-            await store.commit(lease, Batch(entries=rows))
+            await store.commit(lease, CommitBatch(entries=rows))
         await Indexer(store, index).catch_up()
         assert await index.cursors() == {job.id: 3 for job in jobs}
         assert len(await urls(index, "fox")) == 3

@@ -263,7 +263,7 @@ def _count_job(metrics: Metrics, ended: JobSnapshot) -> None:
 async def _sweep(state: AppState) -> None:
     """Delete old files of creatives and all cached replies, forever."""
     while True:
-        state.shelf.clear()
+        state.response_cache.clear()
         try:
             await asyncio.to_thread(state.creatives.files.sweep, time())
         except OSError:

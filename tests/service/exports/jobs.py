@@ -11,7 +11,7 @@ import orjson
 from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.service.exports.source import Rows
 from webdata_nb.service.store.interface import Store
-from webdata_nb.service.store.records import Batch, Job, JournalEntry, NewJob
+from webdata_nb.service.store.records import CommitBatch, JobRecord, JournalEntry, NewJob
 
 ACCOUNT = "alice"
 NOW = 1_700_000_000.0
@@ -59,7 +59,7 @@ async def ended(
     request: dict[str, Any] | None = None,
     subject: str = "aurora forecast",
     account: str = ACCOUNT,
-) -> Job:
+) -> JobRecord:
     """Store a job with these rows, and end it."""
     await store.accounts.ensure(account, account, now=NOW)
     new = NewJob(str(uuid.uuid4()), account, kind, subject, request or {})
@@ -69,7 +69,7 @@ async def ended(
         entry = JournalEntry(
             n, row["url"], row["success"], b"{}", page=orjson.dumps(row), position=n
         )
-        await store.commit(lease, Batch(entries=(entry,)))
+        await store.commit(lease, CommitBatch(entries=(entry,)))
     await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW + 1)
     return await store.job(account, job.id)
 
@@ -91,8 +91,8 @@ class Given:
 
 def job_of(
     kind: JobKind, subject: str = "aurora forecast", published: int = 0, **request: Any
-) -> Job:
-    return Job(
+) -> JobRecord:
+    return JobRecord(
         id="0a1b2c3d-0000-4000-8000-000000000000",
         account_id=ACCOUNT,
         kind=kind,

@@ -15,7 +15,7 @@ from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.service.errors import Gone
 from webdata_nb.service.exports.source import StoredRows
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 FORMATS = ("json", "csv", "zip")
 TYPES = {
@@ -112,7 +112,7 @@ class Shrinking:
 
 
 async def test_rows_that_vanish_break_the_file_off() -> None:
-    job: Job = job_of("crawl", published=9)
+    job: JobRecord = job_of("crawl", published=9)
     rows = StoredRows(Shrinking(), job)  # type: ignore[arg-type]
     with pytest.raises(Gone):
         _ = [batch async for batch in rows]

@@ -12,7 +12,7 @@ import pytest
 from tests.stores.jobs import ALICE, accounts, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import EMPTY_BATCH, Batch, Job, JobSnapshot, Lease
+from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
@@ -33,7 +33,7 @@ class Slow(SqliteStore):
         held_jobs: Collection[str] = (),
         lease_s: float,
         now: float,
-    ) -> list[tuple[Job, Lease]]:
+    ) -> list[tuple[JobRecord, Lease]]:
         found = await super().claim(
             worker,
             max_jobs=max_jobs,
@@ -65,9 +65,9 @@ class Engine:
         self.cleaned: list[str] = []
         self.running = asyncio.Event()
 
-    async def __call__(self, context: JobContext) -> Batch:
+    async def __call__(self, context: JobContext) -> CommitBatch:
         self.begun.append(context.job.id)
-        await context.commit(Batch(entries=(entry(0, position=0),)))
+        await context.commit(CommitBatch(entries=(entry(0, position=0),)))
         self.running.set()
         try:
             await asyncio.Event().wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.stores.jobs import new_job
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JobSnapshot
+from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.work.events import JobEvents
 from webdata_nb.service.work.runner import SLOTS, LocalRunner
@@ -25,7 +25,7 @@ class Endless:
         self.go = {name: asyncio.Event() for name in ("alice", "bob", "carol")}
         self.changed = asyncio.Condition()
 
-    async def __call__(self, context: JobContext) -> Batch:
+    async def __call__(self, context: JobContext) -> CommitBatch:
         name = context.job.account_id
         assert current_account() == name
         await self._count(name, 1)

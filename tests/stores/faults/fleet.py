@@ -22,9 +22,9 @@ from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import JobFailed, StoreUnavailable, WrongState
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import (
-    Batch,
+    CommitBatch,
     IdempotencyKey,
-    Job,
+    JobRecord,
     JobSnapshot,
     RowRange,
     UrlOutcome,
@@ -198,7 +198,7 @@ class Fleet:
         self.cancelled.add(number)
         await self.runner.cancel(number)
 
-    async def _listen(self, job: Job) -> None:
+    async def _listen(self, job: JobRecord) -> None:
         """Wait for the job's end as an event stream does: woken, never polling."""
         job_id = job.id
         with self.hub.listen(job_id) as listener:
@@ -210,7 +210,7 @@ class Fleet:
                 while not await listener.wait(60.0):
                     pass
 
-    async def _look(self, job: Job) -> None:
+    async def _look(self, job: JobRecord) -> None:
         """JobSnapshot at the rows now and then: none disappears or changes."""
         watch, over = self.watches[job.id], False
         while not over:
@@ -229,13 +229,13 @@ class Fleet:
 
     # what the worker does
 
-    async def _engine(self, context: JobContext) -> Batch:
+    async def _engine(self, context: JobContext) -> CommitBatch:
         known = {each.ordinal for each in await context.journal()}
         await context.pinned_files()
         request = context.job.request
         crawling = context.job.kind == "crawl"
         await (_crawl if crawling else _search)(context, known, request)
-        return Batch(url_outcomes=(UrlOutcome("http://x/end", "scope"),))
+        return CommitBatch(url_outcomes=(UrlOutcome("http://x/end", "scope"),))
 
     # what must hold
 
@@ -259,7 +259,7 @@ class Fleet:
             wrong += [f"{number}: {line}" for line in await self._wrong(job)]
         return wrong
 
-    async def _wrong(self, job: Job) -> list[str]:
+    async def _wrong(self, job: JobRecord) -> list[str]:
         watch, pages = self.watches[job.id], self.jobs[job.id]
         wrong = list(watch.broken)
         state = self._expected(job.id)
@@ -315,7 +315,7 @@ async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any
                 upto += 1
             page = entry(ordinal, page=_page(ordinal), success=is_good(ordinal), charged=("page",))
             await context.commit(
-                Batch(
+                CommitBatch(
                     entries=() if ordinal in known else (page,),
                     published=tuple(fresh),
                     url_outcomes=(UrlOutcome(f"http://x/{ordinal}", "fetched"),),
@@ -337,13 +337,15 @@ async def _search(context: JobContext, known: set[int], request: Mapping[str, An
         found = tuple(
             entry(each, page=_page(each, done=False), position=each) for each in range(pages)
         )
-        await context.commit(Batch(entries=found, total=pages, completed=0, outcome={"used": 1}))
+        await context.commit(
+            CommitBatch(entries=found, total=pages, completed=0, outcome={"used": 1})
+        )
 
     async def one(ordinal: int) -> None:
         await asyncio.sleep(PAGE_S * (1 + ordinal % 3))
         waiting.discard(ordinal)
         page = entry(ordinal, page=_page(ordinal), success=is_good(ordinal), charged=("scrape",))
-        await context.commit(Batch(updates=(page,), completed=pages - len(waiting)))
+        await context.commit(CommitBatch(updates=(page,), completed=pages - len(waiting)))
 
     await _together([one(ordinal) for ordinal in range(pages)])
 

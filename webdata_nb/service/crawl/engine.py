@@ -30,7 +30,7 @@ from webdata_nb.service.runtime.cooperative import in_turns
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.interface import JobContext, PageSpool
-from webdata_nb.service.store.records import Batch, JournalEntry, UrlOutcome
+from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.urls import canonical_key, canonical_url
 
@@ -66,7 +66,7 @@ class StoredResult:
     result: CrawlResult
 
 
-async def run(context: JobContext, request: CrawlRequest, resources: CrawlResources) -> Batch:
+async def run(context: JobContext, request: CrawlRequest, resources: CrawlResources) -> CommitBatch:
     """Crawl to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
     pinned_files = await context.pinned_files()
     token = product_token(_user_agent(request, resources))
@@ -141,11 +141,11 @@ class _CrawlRun:
         """
         outcomes = self._plan.leftovers()
         while batch := await in_turns(_take_batch(outcomes)):
-            await self._context.commit(Batch(url_outcomes=batch, total=self._plan.rows))
+            await self._context.commit(CommitBatch(url_outcomes=batch, total=self._plan.rows))
 
-    def last_batch(self) -> Batch:
+    def last_batch(self) -> CommitBatch:
         """Return the batch that ends the crawl."""
-        return Batch(total=self._plan.rows)
+        return CommitBatch(total=self._plan.rows)
 
     # Workers: each makes one of the concurrent fetches
 
@@ -308,7 +308,7 @@ class _CrawlRun:
         if seeds is not None:
             outcomes += (UrlOutcome(url, "sitemap", reason) for url, reason in seeds.problems)
             pinned_files.append(seeds.snapshot())
-        batch = Batch(
+        batch = CommitBatch(
             entries=() if entry is None else (entry,),
             published=published,
             url_outcomes=tuple(outcomes),

@@ -17,7 +17,7 @@ import orjson
 from webdata_nb.contract.cells import neutralised
 from webdata_nb.contract.choices import FORMATS
 from webdata_nb.service.exports.source import PARTIAL, Rows, is_partial
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 _SEARCH: Final = ("id", "rank", "url", "title", "snippet", "success", "scraped", "error")
 _CRAWL: Final = (
@@ -35,7 +35,7 @@ _CRAWL: Final = (
 )
 
 
-def columns(job: Job) -> tuple[str, ...]:
+def columns(job: JobRecord) -> tuple[str, ...]:
     """Return the columns of a job's CSV: a function of its request, never of its data."""
     crawl = job.kind == "crawl"
     options = job.request.get("scrape_options") or {} if crawl else job.request
@@ -46,7 +46,7 @@ def columns(job: Job) -> tuple[str, ...]:
     return (_CRAWL if crawl else _SEARCH) + formats + extract + metadata
 
 
-async def stream(job: Job, rows: Rows) -> AsyncIterator[bytes]:
+async def stream(job: JobRecord, rows: Rows) -> AsyncIterator[bytes]:
     """Write a header line, then a line a row."""
     names = columns(job)
     # Every record of a partial export says so, in a column that a complete one does not have.

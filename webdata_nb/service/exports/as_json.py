@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import orjson
 
 from webdata_nb.service.exports.source import PARTIAL, Rows, is_partial
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 
-async def stream(job: Job, rows: Rows) -> AsyncIterator[bytes]:
+async def stream(job: JobRecord, rows: Rows) -> AsyncIterator[bytes]:
     """Write a search as an object with `query` and `results`, a crawl as an array of pages.
 
     A partial search says so beside its results. An array has no place for that, so each page of a

@@ -27,7 +27,7 @@ import orjson
 from webdata_nb.service.exports import as_json, names
 from webdata_nb.service.exports.index_page import Listing, Result, page
 from webdata_nb.service.exports.source import Rows, is_partial
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 _TEXT: Final = {"markdown": "content.md", "html": "html.txt", "raw_html": "raw_html.txt"}
 _JSON: Final = {
@@ -40,7 +40,7 @@ _YEARS: Final = (1980, 2107)
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
-async def stream(job: Job, rows: Rows) -> AsyncIterator[bytes]:
+async def stream(job: JobRecord, rows: Rows) -> AsyncIterator[bytes]:
     """Write the archive piece by piece; what is held is one batch, and a line for each result."""
     archive = _Archive(job.finished_at or job.created_at)
     results: list[Result] = []

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 _LENGTH: Final = 60
 
@@ -21,7 +21,7 @@ def folder(number: int, url: str) -> str:
     return f"results/{number:04d}-{slug(_place(url))}".rstrip("-")
 
 
-def file_name(job: Job, suffix: str) -> str:
+def file_name(job: JobRecord, suffix: str) -> str:
     """Return the name that an export is saved under."""
     subject = job.subject if job.kind == "search" else job.subject.partition("://")[2]
     words = [job.kind, slug(subject), slug(job.id)[:8]]

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import Gone
 from webdata_nb.service.store.interface import Store
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 # A row may be several megabytes, so that this bounds what an export holds in memory.
 BATCH: Final = 4
@@ -18,7 +18,7 @@ PARTIAL: Final = "partial_export"
 """The field, and the column, by which each row of a partial export says so."""
 
 
-def is_partial(job: Job) -> bool:
+def is_partial(job: JobRecord) -> bool:
     """Whether an export holds what a job has so far, or had when it ended without success."""
     return job.state is not JobStatus.COMPLETED
 
@@ -32,7 +32,7 @@ class Rows(Protocol):
 class StoredRows:
     """The rows that a job showed when the export began; later ones are not in it."""
 
-    def __init__(self, store: Store, job: Job) -> None:
+    def __init__(self, store: Store, job: JobRecord) -> None:
         self._store, self._job = store, job
 
     async def __aiter__(self) -> AsyncIterator[Sequence[bytes]]:

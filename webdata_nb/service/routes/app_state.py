@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.creatives.listing import Listing
 from webdata_nb.service.local_lifetime import Lifetime
-from webdata_nb.service.routes.response_cache import Shelf
+from webdata_nb.service.routes.response_cache import ResponseCache
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
@@ -46,7 +46,7 @@ class AppState:
     retry: StoreRetry
     retention: Retention
     clock: Callable[[], float] = time.time
-    shelf: Shelf = field(default_factory=Shelf)
+    response_cache: ResponseCache = field(default_factory=ResponseCache)
 
 
 class LeasedSessions(Sessions):

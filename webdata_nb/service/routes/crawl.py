@@ -21,7 +21,7 @@ from webdata_nb.service.routes.parameters import (
     PerPage,
 )
 from webdata_nb.service.routes.replies import StatusRoute, seconds, status_of
-from webdata_nb.service.routes.response_cache import Question
+from webdata_nb.service.routes.response_cache import ResponseKey
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
@@ -100,21 +100,21 @@ async def get_crawl(
     Rows stay where they are: a page that was full reads the same later. Past the retention of the
     rows the reply says `result_expired`, and has none.
     """
-    question = Question.of(request, account_id, job_id)
-    window = RowRange((page - 1) * per_page, per_page) if include_data else None
+    key = ResponseKey.of(request, account_id, job_id)
+    row_range = RowRange((page - 1) * per_page, per_page) if include_data else None
 
-    def envelope(look: JobSnapshot) -> dict[str, Any]:
-        return _envelope(look, page, per_page)
+    def envelope(snapshot: JobSnapshot) -> dict[str, Any]:
+        return _envelope(snapshot, page, per_page)
 
     return await status_of(
-        state, question, "crawl", window, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
+        state, key, "crawl", row_range, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
     )
 
 
-def _envelope(look: JobSnapshot, page: int, count: int) -> dict[str, Any]:
-    job = look.job
+def _envelope(snapshot: JobSnapshot, page: int, count: int) -> dict[str, Any]:
+    job = snapshot.job
     ended_well = job.state is JobStatus.COMPLETED
-    warning = outcomes.shortcoming(look.receipt.counts) if ended_well else ""
+    warning = outcomes.shortcoming(snapshot.receipt.counts) if ended_well else ""
     return {
         "success": True,
         "job_id": job.id,
@@ -127,5 +127,5 @@ def _envelope(look: JobSnapshot, page: int, count: int) -> dict[str, Any]:
         "time_taken": seconds(job),
         **job.credit_fields,
         "error": job.error,
-        "receipt": look.receipt.model_copy(update={"warning": warning or None}).model_dump(),
+        "receipt": snapshot.receipt.model_copy(update={"warning": warning or None}).model_dump(),
     }

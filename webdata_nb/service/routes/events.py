@@ -25,7 +25,7 @@ from webdata_nb.service.routes.routing import (
     strict_router,
 )
 from webdata_nb.service.routes.stream_position import StreamPosition
-from webdata_nb.service.store.records import Job, RowSummary
+from webdata_nb.service.store.records import JobRecord, RowSummary
 from webdata_nb.service.work.events import JobListener
 
 KEEPALIVE_S: Final = 15.0
@@ -169,7 +169,7 @@ async def _stream(
 
 
 async def _crawled(
-    state: AppState, job: Job, told: StreamPosition
+    state: AppState, job: JobRecord, told: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Tell of the rows of a crawl that became visible: they are final."""
     while rows := await state.store.row_summaries(job.id, start=told.announced, count=ROWS):
@@ -179,7 +179,7 @@ async def _crawled(
 
 
 async def _found(
-    state: AppState, job: Job, told: StreamPosition
+    state: AppState, job: JobRecord, told: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Tell of the rows of a search that were ranked, and of those that became final."""
     rows, events = await state.store.row_summaries(job.id, start=0, count=ROWS), list[bytes]()
@@ -201,7 +201,7 @@ async def _paced(listener: JobListener, next_at: float) -> None:
         await listener.wait(left_s)
 
 
-async def _progress(state: AppState, job: Job) -> dict[str, Any]:
+async def _progress(state: AppState, job: JobRecord) -> dict[str, Any]:
     counts = (await state.store.receipt(job.id, examples=0)).counts
     failed = {
         outcome.removeprefix("failed:"): count

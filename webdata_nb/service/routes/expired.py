@@ -8,12 +8,12 @@ from typing import Any
 
 from webdata_nb.service.errors import Gone
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.work.retention import expired_at, retention_hours
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredRows:
     """A job whose rows are gone."""
 
     hours: float
@@ -29,15 +29,15 @@ class Expired:
         }
 
 
-def expired(state: AppState, job: Job) -> Expired | None:
+def expired(state: AppState, job: JobRecord) -> ExpiredRows | None:
     """Tell whether a job's rows are past their retention, by the clock, swept or not."""
     at = expired_at(state.retention, job, state.clock())
     if at is None:
         return None
-    return Expired(retention_hours(state.retention, job), datetime.fromtimestamp(at, UTC))
+    return ExpiredRows(retention_hours(state.retention, job), datetime.fromtimestamp(at, UTC))
 
 
-def check_kept(state: AppState, job: Job) -> None:
+def check_kept(state: AppState, job: JobRecord) -> None:
     """Raise `Gone` where the rows are past their retention."""
     if (gone := expired(state, job)) is not None:
         until = f"{gone.at:%Y-%m-%d %H:%M} UTC"

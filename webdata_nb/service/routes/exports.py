@@ -28,9 +28,9 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
-_Stream = Callable[[Job, Rows], AsyncIterator[bytes]]
+_Stream = Callable[[JobRecord, Rows], AsyncIterator[bytes]]
 FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
     "json": (as_json.stream, "application/json"),
     "csv": (as_csv.stream, "text/csv; charset=utf-8; header=present"),
@@ -84,7 +84,7 @@ async def export_crawl(
     return await _export(request, state, await job_of(state, account_id, job_id, "crawl"), format)
 
 
-async def _export(request: Request, state: AppState, job: Job, name: str) -> Response:
+async def _export(request: Request, state: AppState, job: JobRecord, name: str) -> Response:
     check_kept(state, job)
     if not job.published:
         raise NothingToExport(f"the job is {job.state.value} and has no results to export")
@@ -102,7 +102,7 @@ async def _export(request: Request, state: AppState, job: Job, name: str) -> Res
     )
 
 
-def _etag(job: Job, name: str) -> str:
+def _etag(job: JobRecord, name: str) -> str:
     """Return the tag of an ended job's file: its rows never change, the way to write them may."""
     parts = (__version__, job.id, job.state.value, str(job.published), name)
     return etag_of("\n".join(parts).encode())

@@ -19,7 +19,7 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.observability.logs import CALLER
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.store.records import IdempotencyKey, Job, NewJob
+from webdata_nb.service.store.records import IdempotencyKey, JobRecord, NewJob
 from webdata_nb.service.web.egress_policy import EgressPolicy
 
 
@@ -84,7 +84,7 @@ async def start(
     request: Request,
     wanted: SearchRequest | CrawlRequest,
     idempotency_key: str | None,
-) -> tuple[Job, bool]:
+) -> tuple[JobRecord, bool]:
     """Persist a job and have it run; a start repeated under its key finds the first one.
 
     Raises `StoreUnavailable` while running jobs wait for space on the disk.

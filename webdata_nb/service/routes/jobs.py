@@ -1,4 +1,4 @@
-"""Job control: list, cancel, retry."""
+"""JobRecord control: list, cancel, retry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Job, NewJob
+from webdata_nb.service.store.records import JobRecord, NewJob
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
 
@@ -85,7 +85,7 @@ async def cancel_job(
     await state.runner.cancel(job.id)
     if job.kind == "crawl":
         return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
-    return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
+    return JSONResponse({"success": True, "message": "JobRecord cancelled", "job_id": job.id})
 
 
 @router.post(
@@ -117,11 +117,11 @@ async def retry_job(
     if old.kind == "crawl":
         body = {"success": True, "job_id": new.id, "status": "pending"}
         return JSONResponse({**body, "original_job_id": old.id})
-    body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
+    body = {"success": True, "message": "JobRecord restarted", "original_job_id": old.id}
     return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
-async def _again(state: AppState, old: Job, idempotency_key: str | None) -> Job:
+async def _again(state: AppState, old: JobRecord, idempotency_key: str | None) -> JobRecord:
     if (trouble := state.retry.trouble) is not None:
         raise trouble
     try:
@@ -144,7 +144,7 @@ async def _again(state: AppState, old: Job, idempotency_key: str | None) -> Job:
     return job
 
 
-def _summary(job: Job) -> dict[str, Any]:
+def _summary(job: JobRecord) -> dict[str, Any]:
     return {
         "job_id": job.id,
         "type": job.kind,
@@ -163,7 +163,7 @@ def _time(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
-def _cursor(job: Job) -> str:
+def _cursor(job: JobRecord) -> str:
     return base64.urlsafe_b64encode(orjson.dumps([job.created_at, job.id])).decode()
 
 

@@ -24,7 +24,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Job, UrlOutcome
+from webdata_nb.service.store.records import JobRecord, UrlOutcome
 from webdata_nb.service.web.urls import canonical_url
 
 router = strict_router("crawl")
@@ -58,7 +58,7 @@ async def get_crawl_receipt(
     return _reply(job, found, total=total, page=page, per_page=per_page)
 
 
-async def _one(state: AppState, job: Job, url: str, outcome: str | None) -> Response:
+async def _one(state: AppState, job: JobRecord, url: str, outcome: str | None) -> Response:
     """Look a URL up as it is, then in the form in which crawls write URLs."""
     found = await state.store.receipt_entry(job.id, url)
     if found is None:
@@ -72,7 +72,7 @@ async def _one(state: AppState, job: Job, url: str, outcome: str | None) -> Resp
 
 
 def _reply(
-    job: Job,
+    job: JobRecord,
     found: list[UrlOutcome],
     *,
     total: int,

@@ -16,15 +16,15 @@ from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.http.etags import etag_of
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expired import expired
-from webdata_nb.service.routes.response_cache import Question, public
+from webdata_nb.service.routes.response_cache import ResponseKey, without_secrets
 from webdata_nb.service.routes.routing import StrictRoute
-from webdata_nb.service.store.records import Job, JobSnapshot, RowRange
+from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
 
 # Large enough for few writes, small enough for memory that was used a moment ago.
 _PART: Final = 96 * 1024
 
 
-async def job_of(state: AppState, account_id: str, job_id: str, kind: JobKind) -> Job:
+async def job_of(state: AppState, account_id: str, job_id: str, kind: JobKind) -> JobRecord:
     """Return the caller's job of this kind; everything else is one and the same 404."""
     job = await state.store.job(account_id, job_id)
     if job.kind != kind:
@@ -32,94 +32,98 @@ async def job_of(state: AppState, account_id: str, job_id: str, kind: JobKind) -
     return job
 
 
-async def look_at(
+async def read_snapshot(
     state: AppState,
     account_id: str,
     job_id: str,
     kind: JobKind,
-    window: RowRange | None,
+    row_range: RowRange | None,
     *,
     examples: int,
 ) -> tuple[JobSnapshot, dict[str, Any]]:
-    """Return the caller's job with the rows that are still kept, and what a status says of others.
+    """Return a snapshot of the caller's job, and the fields of a status about expired rows.
 
-    Without a window there are no rows; a job of the other kind is as unknown as any.
+    Without a range there are no rows. A job of the other kind is unknown.
     """
 
-    def chosen(job: Job) -> RowRange | None:
-        return window if job.kind == kind and expired(state, job) is None else None
+    def range_of(job: JobRecord) -> RowRange | None:
+        return row_range if job.kind == kind and expired(state, job) is None else None
 
-    look = await state.store.job_snapshot(account_id, job_id, row_range=chosen, examples=examples)
-    if look.job.kind != kind:
+    snapshot = await state.store.job_snapshot(
+        account_id, job_id, row_range=range_of, examples=examples
+    )
+    if snapshot.job.kind != kind:
         raise NoSuchJob("no such job")
-    gone = expired(state, look.job)
-    return look, {} if gone is None else gone.fields()
+    expiry = expired(state, snapshot.job)
+    return snapshot, {} if expiry is None else expiry.fields()
 
 
 async def status_of(
     state: AppState,
-    question: Question,
+    key: ResponseKey,
     kind: JobKind,
-    window: RowRange | None,
+    row_range: RowRange | None,
     *,
     examples: int,
     envelope: Callable[[JobSnapshot], dict[str, Any]],
 ) -> Response:
-    """Return the status of the caller's job, as `envelope` and the rows of `window`."""
-    # Before the look: what is committed from here on is another moment.
-    moment = state.store.data_version()
-    account_id, job_id = question.account_id, question.job_id
-    look, gone = await look_at(state, account_id, job_id, kind, window, examples=examples)
-    reply = with_rows(envelope(look) | gone, look.rows)
-    if not look.job.state.terminal:
+    """Return the status of the caller's job, as `envelope` and the rows of `row_range`."""
+    # Read before the snapshot: later commits have another version.
+    data_version = state.store.data_version()
+    account_id, job_id = key.account_id, key.job_id
+    snapshot, expiry_fields = await read_snapshot(
+        state, account_id, job_id, kind, row_range, examples=examples
+    )
+    reply = with_rows(envelope(snapshot) | expiry_fields, snapshot.rows)
+    if not snapshot.job.state.terminal:
         return reply
     etag = reply.headers["ETag"] = reply.etag()
-    if gone or not state.shelf.wants(question, reply.length):
+    if expiry_fields or not state.response_cache.should_cache(key, reply.length):
         return reply
     body = reply.joined()
-    state.shelf.keep(question, look.job, body, moment, etag=etag)
+    state.response_cache.put(key, snapshot.job, body, data_version, etag=etag)
     return Response(body, media_type=reply.media_type, headers={"ETag": etag})
 
 
-async def kept(state: AppState, question: Question) -> Response | None:
-    """Return the reply to the same question if nothing that it tells has changed since.
+async def cached_response(state: AppState, key: ResponseKey) -> Response | None:
+    """Return the cached reply if it is still valid.
 
-    The rows of an ended job never change; its record does, when they go or it goes.
+    The rows of an ended job never change. Its record changes when rows or job are deleted.
     """
-    found = state.shelf.get(question)
-    if found is None:
+    cached = state.response_cache.get(key)
+    if cached is None:
         return None
-    moment = state.store.data_version()
-    state.shelf.drop(question)
-    if moment != found.moment:
-        job = await state.store.job(question.account_id, found.job.id)
-        if public(job) != found.job:
+    data_version = state.store.data_version()
+    state.response_cache.drop(key)
+    if data_version != cached.data_version:
+        job = await state.store.job(key.account_id, cached.job.id)
+        if without_secrets(job) != cached.job:
             return None
-    if expired(state, found.job) is not None:
+    if expired(state, cached.job) is not None:
         return None
-    state.shelf.keep(question, found.job, found.body, moment, etag=found.etag)
-    return Response(found.body, media_type=_Rows.media_type, headers={"ETag": found.etag})
+    state.response_cache.put(key, cached.job, cached.body, data_version, etag=cached.etag)
+    return Response(cached.body, media_type=_Rows.media_type, headers={"ETag": cached.etag})
 
 
 class StatusRoute(StrictRoute):
-    """A route that answers a status which was asked for before, in the same words, from memory.
+    """A route that answers repeated status requests from the response cache.
 
-    FastAPI would take twice the time of the rest to read the same parameters once more.
+    Parsing the same parameters again in FastAPI would take twice the time of the rest.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler behind the look into memory."""
+        """Return a handler that looks into the cache first."""
         handle = super().get_route_handler()
         if "GET" not in (self.methods or ()):
             return handle
 
-        async def again(request: Request) -> Response:
+        async def from_cache(request: Request) -> Response:
             job_id = request.path_params["job_id"]
-            question = Question.of(request, request.state.account_id, job_id)
-            known = await kept(request.app.state.app_state, question)
-            return await handle(request) if known is None else known
+            key = ResponseKey.of(request, request.state.account_id, job_id)
+            cached = await cached_response(request.app.state.app_state, key)
+            return await handle(request) if cached is None else cached
 
-        return again
+        return from_cache
 
 
 def with_rows(
@@ -173,7 +177,7 @@ class _Rows(Response):
         yield b"".join(part)
 
 
-def seconds(job: Job) -> float | None:
+def seconds(job: JobRecord) -> float | None:
     """Return the job's processing time so far."""
     elapsed = job.elapsed(time.time())
     return None if elapsed is None else round(elapsed, 6)

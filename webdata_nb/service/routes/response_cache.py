@@ -1,4 +1,4 @@
-"""Status replies of ended jobs, kept in memory as they were sent."""
+"""Caches status replies of ended jobs in memory, as the bytes that were sent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import Final, NamedTuple
 
 from starlette.requests import Request
 
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
-ROOM: Final = 16 * 1024 * 1024
-LARGEST: Final = 4 * 1024 * 1024
-# Questions that were asked once, by their hash.
-_NOTED: Final = 4096
+MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+# Hashes of keys that were requested once.
+_MAX_REQUESTED_KEYS: Final = 4096
 
 
-class Question(NamedTuple):
-    """Whose account asked about which job, at which path, with which query.
-
-    The reply follows from these.
-    """
+class ResponseKey(NamedTuple):
+    """What a status reply depends on: account, job, path and query."""
 
     account_id: str
     job_id: str
@@ -28,70 +25,70 @@ class Question(NamedTuple):
     query: bytes
 
     @classmethod
-    def of(cls, request: Request, account_id: str, job_id: str) -> Question:
-        """Return what a request asks."""
+    def of(cls, request: Request, account_id: str, job_id: str) -> ResponseKey:
+        """Return the key of a request."""
         scope = request.scope
         return cls(account_id, job_id, scope["path"], scope["query_string"])
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A reply about a job, and when it was last known to hold; the job is without its secrets."""
+class CachedResponse:
+    """A reply, the job without its secrets, and the last data version at which it was valid."""
 
-    job: Job
+    job: JobRecord
     body: bytes
-    moment: int
+    data_version: int
     etag: str
 
 
-class Shelf:
-    """The replies that were asked for last, in so many bytes.
+class ResponseCache:
+    """The replies that were requested last, up to a number of bytes.
 
-    A notebook reads its rows once, and for it nothing is kept: what is asked for again is.
+    Only replies that are requested twice are cached: a notebook reads its rows once.
     """
 
-    def __init__(self, room: int = ROOM) -> None:
-        self._room, self._used = room, 0
-        self._kept: OrderedDict[Question, Kept] = OrderedDict()
-        self._noted: OrderedDict[int, None] = OrderedDict()
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes, self._used_bytes = max_bytes, 0
+        self._responses: OrderedDict[ResponseKey, CachedResponse] = OrderedDict()
+        self._requested_once: OrderedDict[int, None] = OrderedDict()
 
-    def get(self, question: Question) -> Kept | None:
-        """Return what is kept, whether it still holds or not."""
-        return self._kept.get(question)
+    def get(self, key: ResponseKey) -> CachedResponse | None:
+        """Return the cached reply, which may be out of date."""
+        return self._responses.get(key)
 
-    def wants(self, question: Question, size: int) -> bool:
-        """Tell whether a reply of `size` bytes is to be kept; the first time it is only noted."""
-        if size > min(LARGEST, self._room):
+    def should_cache(self, key: ResponseKey, size: int) -> bool:
+        """Whether to cache a reply of `size` bytes: from the second request on."""
+        if size > min(MAX_BODY_BYTES, self._max_bytes):
             return False
-        mark = hash(question)
-        known = mark in self._noted
-        self._noted[mark] = None
-        self._noted.move_to_end(mark)
-        if len(self._noted) > _NOTED:
-            self._noted.popitem(last=False)
-        return known
+        key_hash = hash(key)
+        requested_before = key_hash in self._requested_once
+        self._requested_once[key_hash] = None
+        self._requested_once.move_to_end(key_hash)
+        if len(self._requested_once) > _MAX_REQUESTED_KEYS:
+            self._requested_once.popitem(last=False)
+        return requested_before
 
-    def keep(
-        self, question: Question, job: Job, body: bytes, moment: int, *, etag: str = ""
+    def put(
+        self, key: ResponseKey, job: JobRecord, body: bytes, data_version: int, *, etag: str = ""
     ) -> None:
-        """Keep a reply, or know it to hold at a later moment; those used longest ago make room."""
-        self.drop(question)
-        self._kept[question] = Kept(public(job), body, moment, etag)
-        self._used += len(body)
-        while self._used > self._room:
-            self.drop(next(iter(self._kept)))
+        """Cache a reply, or confirm it; drop the least recently used ones."""
+        self.drop(key)
+        self._responses[key] = CachedResponse(without_secrets(job), body, data_version, etag)
+        self._used_bytes += len(body)
+        while self._used_bytes > self._max_bytes:
+            self.drop(next(iter(self._responses)))
 
-    def drop(self, question: Question) -> None:
-        """Forget a reply."""
-        found = self._kept.pop(question, None)
-        self._used -= 0 if found is None else len(found.body)
+    def drop(self, key: ResponseKey) -> None:
+        """Drop a reply."""
+        dropped = self._responses.pop(key, None)
+        self._used_bytes -= 0 if dropped is None else len(dropped.body)
 
     def clear(self) -> None:
-        """Forget every reply: nothing outlives its job for long, even if nobody asks again."""
-        self._kept.clear()
-        self._used = 0
+        """Drop every reply, so that none outlives its job for long."""
+        self._responses.clear()
+        self._used_bytes = 0
 
 
-def public(job: Job) -> Job:
-    """Return a job without what it keeps secret."""
+def without_secrets(job: JobRecord) -> JobRecord:
+    """Return a job without its secrets."""
     return replace(job, request={}, context={}, locked=False)

@@ -17,12 +17,12 @@ from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, Jo
 from webdata_nb.service.routes.replies import (
     StatusRoute,
     job_of,
-    look_at,
+    read_snapshot,
     seconds,
     status_of,
     with_rows,
 )
-from webdata_nb.service.routes.response_cache import Question
+from webdata_nb.service.routes.response_cache import ResponseKey
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
@@ -33,7 +33,7 @@ from webdata_nb.service.routes.routing import (
     refusals,
     strict_router,
 )
-from webdata_nb.service.store.records import Job, JobSnapshot, RowRange
+from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
 
 # A job may also end in another process, which tells nobody here.
 LOOK_S: Final = 1.0
@@ -81,9 +81,9 @@ async def start_search(
         "message": f"Search for {job.subject!r} started",
     }
     if wait and (result := await _result(state, job, wait, include_data=include_data)):
-        look, gone = result
-        rows = look.rows if include_data else ()
-        return with_rows(_envelope(look.job) | gone, rows, inside=reply)
+        snapshot, gone = result
+        rows = snapshot.rows if include_data else ()
+        return with_rows(_envelope(snapshot.job) | gone, rows, inside=reply)
     return JSONResponse(reply)
 
 
@@ -107,31 +107,38 @@ async def get_search(
 
     Past the retention of the rows the reply says `result_expired`, and has none.
     """
-    question = Question.of(request, account_id, job_id)
+    key = ResponseKey.of(request, account_id, job_id)
     if wait:
         await _ended(state, await job_of(state, account_id, job_id, "search"), wait)
-    window = _ALL if include_data else None
+    row_range = _ALL if include_data else None
     return await status_of(
-        state, question, "search", window, examples=0, envelope=lambda look: _envelope(look.job)
+        state,
+        key,
+        "search",
+        row_range,
+        examples=0,
+        envelope=lambda snapshot: _envelope(snapshot.job),
     )
 
 
 async def _result(
-    state: AppState, job: Job, wait_s: float, *, include_data: bool
+    state: AppState, job: JobRecord, wait_s: float, *, include_data: bool
 ) -> tuple[JobSnapshot, dict[str, Any]] | None:
     """Return what a job that was just begun came to; None where it goes on for longer."""
     deadline = time.monotonic() + wait_s
-    window = _ALL if include_data else None
+    row_range = _ALL if include_data else None
     with state.events.listen(job.id) as listener:
         while (left_s := deadline - time.monotonic()) > 0:
             if not job.state.terminal:  # a start repeated under its key may find an old job
                 await listener.wait(min(left_s, LOOK_S))
             if (ended := listener.ended) is not None and _holds_all(ended):
                 return ended, {}
-            told = await look_at(state, job.account_id, job.id, "search", window, examples=0)
-            job = told[0].job
+            result = await read_snapshot(
+                state, job.account_id, job.id, "search", row_range, examples=0
+            )
+            job = result[0].job
             if job.state.terminal:
-                return told
+                return result
     return None
 
 
@@ -140,7 +147,7 @@ def _holds_all(ended: JobSnapshot) -> bool:
     return len(ended.rows) == ended.job.published
 
 
-async def _ended(state: AppState, job: Job, wait_s: float) -> None:
+async def _ended(state: AppState, job: JobRecord, wait_s: float) -> None:
     """Wait until the job has ended, or the time is up."""
     deadline = time.monotonic() + wait_s
     with state.events.listen(job.id) as listener:
@@ -153,7 +160,7 @@ async def _ended(state: AppState, job: Job, wait_s: float) -> None:
             await listener.wait(min(left_s, LOOK_S))
 
 
-def _envelope(job: Job) -> dict[str, object]:
+def _envelope(job: JobRecord) -> dict[str, object]:
     return {
         "success": True,
         "job_id": job.id,

@@ -25,7 +25,7 @@ from webdata_nb.service.search.chain import (
 )
 from webdata_nb.service.search.providers.base import SearchProvider, SearchQuery, SearchResult
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JournalEntry, UrlOutcome
+from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JournalEntry, UrlOutcome
 
 MAX_CONCURRENT_PAGES: Final = 5
 
@@ -45,7 +45,9 @@ class SearchResources:
     extractor: Extractor | None = None
 
 
-async def run(context: JobContext, request: SearchRequest, resources: SearchResources) -> Batch:
+async def run(
+    context: JobContext, request: SearchRequest, resources: SearchResources
+) -> CommitBatch:
     """Search to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
     search = _SearchRun(context, request, resources)
     last_batch = await search.find_results()
@@ -78,7 +80,7 @@ class _SearchRun:
         self._extractor = extractor = resources.extractor
         self._options = options if extractor is None else extractor.scrape_options(options)
 
-    async def find_results(self) -> Batch:
+    async def find_results(self) -> CommitBatch:
         """Rank the results, or load those of an earlier attempt; return what is not yet stored."""
         entries = await self._context.journal()
         if not entries:
@@ -100,7 +102,7 @@ class _SearchRun:
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
 
-    async def _search(self) -> Batch:
+    async def _search(self) -> CommitBatch:
         request, resources = self._request, self._resources
         links = provider_chain(request.engine, usable_providers(resources.entries))
         query = SearchQuery(
@@ -121,12 +123,12 @@ class _SearchRun:
             raise JobFailed(outcome.failure)
         return EMPTY_BATCH
 
-    def _results_batch(self, outcome: SearchOutcome) -> Batch:
+    def _results_batch(self, outcome: SearchOutcome) -> CommitBatch:
         self._total = len(outcome.results)
         done = not self._request.formats
         self._unscraped = {} if done else dict(enumerate(outcome.results))
         content = {"success": True, "scraped": False}
-        return Batch(
+        return CommitBatch(
             entries=tuple(
                 self._entry(ordinal, result, content, done=done)
                 for ordinal, result in enumerate(outcome.results)
@@ -153,7 +155,7 @@ class _SearchRun:
             content = await self._content(visit)
             outcome = "fetched" if visit.error is None else f"failed:{visit.error.kind}"
             await self._context.commit(
-                Batch(
+                CommitBatch(
                     updates=(self._entry(ordinal, result, content, done=True),),
                     url_outcomes=(UrlOutcome(result.url, outcome),),
                     completed=self._total - len(self._unscraped),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.store.interface import IndexSource, TextIndex
-from webdata_nb.service.store.records import IndexedPage, Job, UnindexedRow
+from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
 
 BATCH: Final = 20
 # Characters that one regex call scans: it holds the interpreter's lock meanwhile.
@@ -68,7 +68,7 @@ class Indexer:
                     start, upto = upto, await self._index_batch(job, upto)
         return True
 
-    async def _index_batch(self, job: Job, start: int) -> int:
+    async def _index_batch(self, job: JobRecord, start: int) -> int:
         """Index a batch of a job's rows; return the position after it.
 
         The batch ends before the first row whose page is not fetched yet.

@@ -20,10 +20,10 @@ from webdata_nb.service.store.account_records import Account, AccountUsage, ApiK
 from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     NO_CURSORS,
-    Batch,
+    CommitBatch,
     IdempotencyKey,
     IndexedPage,
-    Job,
+    JobRecord,
     JobSnapshot,
     Lease,
     NewJob,
@@ -44,7 +44,7 @@ class JobStore(Protocol):
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
-    ) -> tuple[Job, bool]:
+    ) -> tuple[JobRecord, bool]:
         """Persist a job, or find the one that the same key started; tell whether it is new.
 
         Raises
@@ -55,12 +55,12 @@ class JobStore(Protocol):
             The account may not start another job now.
         """
 
-    async def job(self, account_id: str, job_id: str) -> Job:
+    async def job(self, account_id: str, job_id: str) -> JobRecord:
         """Return an account's job; raises `NoSuchJob`."""
 
     async def jobs(
         self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
-    ) -> list[Job]:
+    ) -> list[JobRecord]:
         """Return an account's jobs, newest first, older than `before` (created_at, id)."""
 
     async def rows(self, account_id: str, job_id: str, *, start: int, count: int) -> list[bytes]:
@@ -74,7 +74,7 @@ class JobStore(Protocol):
         account_id: str,
         job_id: str,
         *,
-        row_range: Callable[[Job], RowRange | None],
+        row_range: Callable[[JobRecord], RowRange | None],
         examples: int,
     ) -> JobSnapshot:
         """Return an account's job, the rows that `row_range` chooses for it, and its receipt.
@@ -93,7 +93,7 @@ class JobStore(Protocol):
     async def receipt_entry(self, job_id: str, url: str) -> UrlOutcome | None:
         """Return the receipt's entry of a URL; None if the job never saw it."""
 
-    async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
+    async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
         """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""
 
     async def active_jobs(self) -> int:
@@ -115,7 +115,7 @@ class JobQueue(Protocol):
         held_jobs: Collection[str] = (),
         lease_s: float,
         now: float,
-    ) -> list[tuple[Job, Lease]]:
+    ) -> list[tuple[JobRecord, Lease]]:
         """Claim jobs that are pending or whose lease ran out, taking turns between accounts.
 
         An account's first job comes before any account's second, running ones included; within a
@@ -147,7 +147,7 @@ class JobQueue(Protocol):
     async def renew(self, lease: Lease, *, lease_s: float, now: float) -> None:
         """Extend a lease; raises `LeaseLost`."""
 
-    async def commit(self, lease: Lease, batch: Batch) -> None:
+    async def commit(self, lease: Lease, batch: CommitBatch) -> None:
         """Write a batch in one transaction; writing the same batch again changes nothing.
 
         Raises
@@ -165,7 +165,7 @@ class JobQueue(Protocol):
         state: JobStatus,
         *,
         error: str | None,
-        batch: Batch = EMPTY_BATCH,
+        batch: CommitBatch = EMPTY_BATCH,
         now: float,
     ) -> JobSnapshot:
         """Write a last batch and end the job in one transaction; raises `LeaseLost`.
@@ -188,7 +188,7 @@ class IndexSource(Protocol):
 
     async def jobs_to_index(
         self, account_id: str | None = None, *, cursors: Mapping[str, int] = NO_CURSORS
-    ) -> list[Job]:
+    ) -> list[JobRecord]:
         """Return the jobs, of one account or of all, with visible rows beyond their cursor.
 
         The oldest job comes first. `cursors` has the number of indexed rows by job id.
@@ -436,7 +436,7 @@ class JobContext(Protocol):
     """A claimed job, as an engine sees it."""
 
     @property
-    def job(self) -> Job:
+    def job(self) -> JobRecord:
         """The job as claimed."""
 
     async def journal(self) -> Sequence[StoredEntry]:
@@ -445,7 +445,7 @@ class JobContext(Protocol):
     async def pinned_files(self) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned."""
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: CommitBatch) -> None:
         """Store a batch durably, then notify listeners; raises `LeaseLost`."""
 
 

@@ -36,7 +36,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobRecord:
     """A stored job; `context` has the settings of the session that started it.
 
     Attributes
@@ -141,7 +141,7 @@ class UrlOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CommitBatch:
     """What an engine writes in one transaction under its lease.
 
     Attributes
@@ -168,7 +168,7 @@ class Batch:
     outcome: Mapping[str, Any] | None = None
 
 
-EMPTY_BATCH: Final = Batch()
+EMPTY_BATCH: Final = CommitBatch()
 NO_CURSORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -194,7 +194,7 @@ class RowRange:
 class JobSnapshot:
     """A job with some of its rows and its receipt, read in one transaction."""
 
-    job: Job
+    job: JobRecord
     rows: tuple[bytes, ...]
     receipt: Receipt
 

@@ -16,7 +16,7 @@ from webdata_nb.contract.webhook_payloads import Notice
 from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.interface import JobStore, Outbox
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.webhook_records import Delivery, DueEndpoint
 from webdata_nb.service.webhooks.schedule import POLICIES, DeliveryOutcome, next_delivery
@@ -139,7 +139,7 @@ class Deliverer:
         # An attempt that is not recorded would be made again.
         await self._retry.run(record)
 
-    async def _send(self, delivery: Delivery, job: Job) -> DeliveryOutcome:
+    async def _send(self, delivery: Delivery, job: JobRecord) -> DeliveryOutcome:
         url = job.request.get("webhook_url")
         if url is None:
             return DeliveryOutcome(

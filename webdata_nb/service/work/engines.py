@@ -37,7 +37,7 @@ from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import Batch
+from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.web.addresses import is_local_host
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -182,7 +182,7 @@ class JobEngines:
         default_factory=dict, repr=False
     )
 
-    async def run(self, context: JobContext) -> Batch:
+    async def run(self, context: JobContext) -> CommitBatch:
         """Run a job to its end; raises what its engine raises."""
         job = context.job
         if job.locked:

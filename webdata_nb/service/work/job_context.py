@@ -10,7 +10,7 @@ from math import inf
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.store.interface import JobContext, JobQueue
-from webdata_nb.service.store.records import Batch, Job, Lease, StoredEntry
+from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, StoredEntry
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work.events import JobEvents
 
@@ -19,7 +19,7 @@ from webdata_nb.service.work.events import JobEvents
 class LeasedJob(JobContext):
     """A `JobContext` on a queue. While the store is unavailable, its calls and the job wait."""
 
-    claimed_job: Job
+    claimed_job: JobRecord
     lease: Lease
     queue: JobQueue
     events: JobEvents
@@ -27,7 +27,7 @@ class LeasedJob(JobContext):
     _open_commits: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
     @property
-    def job(self) -> Job:
+    def job(self) -> JobRecord:
         return self.claimed_job
 
     async def journal(self) -> Sequence[StoredEntry]:
@@ -42,13 +42,13 @@ class LeasedJob(JobContext):
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.pinned_files(self.job.id))
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: CommitBatch) -> None:
         # No deadline: while the disk is full or the database locked, jobs are paused.
         with waiting_for("the database", inf):
             await self._commit(batch)
         self.events.changed(self.job.id)
 
-    async def _commit(self, batch: Batch) -> None:
+    async def _commit(self, batch: CommitBatch) -> None:
         earlier, done = tuple(self._open_commits), asyncio.Event()
         self._open_commits[done] = None
         try:

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.observability.logs import event, reason
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 
-def log_start(job: Job, *, now: float) -> None:
+def log_start(job: JobRecord, *, now: float) -> None:
     """Log that a worker began an attempt at a job."""
     event(
         "job_started",
@@ -20,7 +20,7 @@ def log_start(job: Job, *, now: float) -> None:
     )
 
 
-def log_end(job: Job) -> None:
+def log_end(job: JobRecord) -> None:
     """Log how a job ended, its rows and its credits."""
     level = logging.WARNING if job.state is JobStatus.FAILED else logging.INFO
     event(
@@ -37,7 +37,7 @@ def log_end(job: Job) -> None:
 
 
 def log_stall(
-    job: Job, *, operation: str, waited_s: float, action: Literal["requeued", "failed"]
+    job: JobRecord, *, operation: str, waited_s: float, action: Literal["requeued", "failed"]
 ) -> None:
     """Log that a job stalled, in which operation, and whether it was requeued or failed."""
     event(
@@ -51,5 +51,5 @@ def log_stall(
     )
 
 
-def _job_fields(job: Job) -> dict[str, Any]:
+def _job_fields(job: JobRecord) -> dict[str, Any]:
     return {"job": job.id, "account": job.account_id, "key": job.key_id, "kind": job.kind}

@@ -9,7 +9,7 @@ from typing import Final
 
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store, TextIndex
-from webdata_nb.service.store.records import IDEMPOTENCY_S, Job
+from webdata_nb.service.store.records import IDEMPOTENCY_S, JobRecord
 from webdata_nb.service.store.spool import SpoolDirectory
 
 log = logging.getLogger(__name__)
@@ -18,13 +18,13 @@ HOUR_S: Final = 3600.0
 SWEEP_INTERVAL_S: Final = 300.0
 
 
-def retention_hours(retention: Retention, job: Job) -> float:
+def retention_hours(retention: Retention, job: JobRecord) -> float:
     """Return how many hours a job's rows are kept after its end."""
     hours = retention.search_hours if job.kind == "search" else retention.crawl_hours
     return min(hours, retention.job_hours)
 
 
-def expired_at(retention: Retention, job: Job, now: float) -> float | None:
+def expired_at(retention: Retention, job: JobRecord, now: float) -> float | None:
     """Return when a job's rows expired; None while they can be read."""
     if job.finished_at is None:
         return None

@@ -14,7 +14,7 @@ from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.logs import JOB_ID
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.interface import JobQueue
-from webdata_nb.service.store.records import Job, JobSnapshot, Lease
+from webdata_nb.service.store.records import JobRecord, JobSnapshot, Lease
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.events import JobEvents
@@ -156,7 +156,7 @@ class LocalRunner(Runner):
             if len(claimed) < max(1, free):
                 return
 
-    def _begin(self, job: Job, lease: Lease) -> None:
+    def _begin(self, job: JobRecord, lease: Lease) -> None:
         context = LeasedJob(job, lease, self._queue, self._events, self._retry)
         task = asyncio.create_task(self._run(context), name=f"job {job.id}")
         self._tasks[job.id] = task

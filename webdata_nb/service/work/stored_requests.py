@@ -9,13 +9,13 @@ from pydantic import BaseModel, ValidationError
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.service.errors import JobFailed
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.store.records import JobRecord
 
 _MAX_PROBLEMS: Final = 3
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def crawl_request(job: Job) -> CrawlRequest:
+def crawl_request(job: JobRecord) -> CrawlRequest:
     """Return the request of a stored crawl.
 
     Raises
@@ -26,12 +26,12 @@ def crawl_request(job: Job) -> CrawlRequest:
     return _validate(CrawlRequest, job)
 
 
-def search_request(job: Job) -> SearchRequest:
+def search_request(job: JobRecord) -> SearchRequest:
     """Return the request of a stored search; raises `JobFailed`."""
     return _validate(SearchRequest, job)
 
 
-def _validate(model: type[_Model], job: Job) -> _Model:
+def _validate(model: type[_Model], job: JobRecord) -> _Model:
     # The limits protect the whole service, so older jobs are no exception.
     try:
         return model.model_validate(job.request)

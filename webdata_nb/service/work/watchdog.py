@@ -16,7 +16,7 @@ from webdata_nb.service.errors import JobFailed, JobStalled
 from webdata_nb.service.observability.operations import Operations, recorded
 from webdata_nb.service.settings import STALL_S
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import Batch
+from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.worker import Engine
 
@@ -54,7 +54,7 @@ class Watchdog:
         self._engine, self._fired, self._stall_s = engine, fired, stall_s
         self._check_interval_s = min(CHECK_INTERVAL_S, stall_s / 4)
 
-    async def run(self, context: JobContext) -> Batch:
+    async def run(self, context: JobContext) -> CommitBatch:
         """Run a job to its end.
 
         Raises
@@ -75,7 +75,7 @@ class Watchdog:
         raise self._stall_error(context, waited_for)
 
     async def _wait_until_done_or_stalled(
-        self, attempt: asyncio.Future[Batch], operations: Operations
+        self, attempt: asyncio.Future[CommitBatch], operations: Operations
     ) -> None:
         loop = asyncio.get_running_loop()
         idle_s, changes = 0.0, -1
@@ -99,7 +99,7 @@ class Watchdog:
         return JobFailed(f"the job made {reason}") if final else JobStalled(reason)
 
 
-async def _cancel(attempt: asyncio.Future[Batch]) -> None:
+async def _cancel(attempt: asyncio.Future[CommitBatch]) -> None:
     """Cancel an attempt; abandon it if it does not end, as it has no lease to write with."""
     if not attempt.done():
         attempt.cancel()

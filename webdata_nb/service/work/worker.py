@@ -23,7 +23,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
 )
 from webdata_nb.service.store.interface import JobContext
-from webdata_nb.service.store.records import EMPTY_BATCH, Batch, JobSnapshot
+from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobSnapshot
 from webdata_nb.service.work.job_context import LeasedJob
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ MAX_ATTEMPTS: Final = 5
 
 _INTERNAL_ERROR: Final = "the service made an error; its log has the details"
 
-Engine = Callable[[JobContext], Awaitable[Batch]]
+Engine = Callable[[JobContext], Awaitable[CommitBatch]]
 
 
 async def run_job(
@@ -69,7 +69,7 @@ async def run_job(
     return ended
 
 
-async def _run_engine(context: LeasedJob, engine: Engine) -> Batch:
+async def _run_engine(context: LeasedJob, engine: Engine) -> CommitBatch:
     """Run the engine, unless too many attempts made no progress."""
     if context.job.attempts_since_progress > MAX_ATTEMPTS:
         raise JobFailed(
@@ -80,8 +80,8 @@ async def _run_engine(context: LeasedJob, engine: Engine) -> Batch:
 
 
 async def _wait_for_engine(
-    context: LeasedJob, engine_task: asyncio.Future[Batch]
-) -> tuple[JobStatus, str | None, Batch]:
+    context: LeasedJob, engine_task: asyncio.Future[CommitBatch]
+) -> tuple[JobStatus, str | None, CommitBatch]:
     try:
         return JobStatus.COMPLETED, None, await engine_task
     except (LeaseLost, StoreUnavailable, JobStalled):
@@ -97,7 +97,7 @@ async def _finish(
     context: LeasedJob,
     state: JobStatus,
     error: str | None,
-    batch: Batch,
+    batch: CommitBatch,
     clock: Callable[[], float],
 ) -> JobSnapshot:
     """Write the end of a job; if its last batch cannot be stored, write that the job failed."""
@@ -121,7 +121,7 @@ async def _finish(
 
 
 async def _renew_lease(
-    context: LeasedJob, engine_task: asyncio.Future[Batch], clock: Callable[[], float]
+    context: LeasedJob, engine_task: asyncio.Future[CommitBatch], clock: Callable[[], float]
 ) -> None:
     """Renew the lease until it is lost, then stop the engine.
 

@@ -1,1 +1,1 @@
-"""The store's protocols, implemented with named SQL statements on a small `Database` protocol."""
+"""Implements the store with named SQL statements on a small `SqlDatabase` protocol."""

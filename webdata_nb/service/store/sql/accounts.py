@@ -19,7 +19,7 @@ from webdata_nb.service.store.account_records import (
     OperationUsage,
 )
 from webdata_nb.service.store.interface import AccountStore
-from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, account_of_row
 
 MAX_CACHED_KEYS: Final = 1024
@@ -28,7 +28,7 @@ MAX_CACHED_KEYS: Final = 1024
 class SqlAccountStore(AccountStore):
     """An `AccountStore` on a database. Valid keys are cached until the next commit."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqlDatabase) -> None:
         self._database = database
         self._cached_keys: dict[str, tuple[Caller, float | None]] = {}
         self._cache_version = 0
@@ -202,7 +202,7 @@ def _load_account(transaction: Transaction, name: str, now: float) -> Account:
     return account_of_row(row, now)[0]
 
 
-def _load_key(transaction: Transaction, key_id: str) -> Row:
+def _load_key(transaction: Transaction, key_id: str) -> SqlRow:
     row = transaction.row("key", id=key_id)
     if row is None:
         raise NoSuchAccount(f"no key {key_id}; `webdata keys list` shows them")

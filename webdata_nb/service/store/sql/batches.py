@@ -12,14 +12,14 @@ from typing import Any
 import orjson
 
 from webdata_nb.service.errors import LeaseLost, MissingRows
-from webdata_nb.service.store.records import Batch, JournalEntry, Lease, UrlOutcome
+from webdata_nb.service.store.records import CommitBatch, JournalEntry, Lease, UrlOutcome
 from webdata_nb.service.store.sql.connection import Transaction
 from webdata_nb.service.store.sql.job_rows import lease_values
 
 _Values = dict[str, Any]
 
 
-def write_batch(transaction: Transaction, lease: Lease, batch: Batch) -> int:
+def write_batch(transaction: Transaction, lease: Lease, batch: CommitBatch) -> int:
     """Write a batch; return how many entries are new.
 
     Raises
@@ -56,7 +56,7 @@ def write_batch(transaction: Transaction, lease: Lease, batch: Batch) -> int:
     return new_hidden + new_visible
 
 
-def _check_lease(transaction: Transaction, lease: Lease, batch: Batch) -> None:
+def _check_lease(transaction: Transaction, lease: Lease, batch: CommitBatch) -> None:
     fenced = transaction.execute(
         "check_lease",
         **lease_values(lease),
@@ -108,7 +108,7 @@ def _check_published(transaction: Transaction, rows: Sequence[_Values]) -> None:
         )
 
 
-def _check_order(batch: Batch, count: int) -> None:
+def _check_order(batch: CommitBatch, count: int) -> None:
     """Raise `MissingRows` unless the `count` visible rows have the positions below `count`."""
     positions = [position for _, position in batch.published]
     positions += [entry.position for entry in batch.entries if entry.position is not None]

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, TypeVar
 T = TypeVar("T")
 
 
-class Row(Protocol):
+class SqlRow(Protocol):
     """One row of a result, by column name."""
 
     def __getitem__(self, column: str, /) -> Any: ...
@@ -18,10 +18,10 @@ class Row(Protocol):
 class Transaction(Protocol):
     """Runs named statements of `named_statements`; used by one thread at a time."""
 
-    def row(self, statement: str, /, **values: Any) -> Row | None:
+    def row(self, statement: str, /, **values: Any) -> SqlRow | None:
         """Run a statement; return its first row, or None."""
 
-    def rows(self, statement: str, /, **values: Any) -> Sequence[Row]:
+    def rows(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         """Run a statement; return its rows."""
 
     def execute(self, statement: str, /, **values: Any) -> int:
@@ -34,7 +34,7 @@ class Transaction(Protocol):
         """Overwrite on disk what later statements replace, where the database supports it."""
 
 
-class Database(Protocol):
+class SqlDatabase(Protocol):
     """A database with the store's schema, to be used by `async with`.
 
     Raises
@@ -57,7 +57,7 @@ class Database(Protocol):
     async def write(self, statement: str, /, **values: Any) -> int:
         """Run one statement in a transaction; return how many rows it changed."""
 
-    async def read(self, statement: str, /, **values: Any) -> Sequence[Row]:
+    async def read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         """Return the rows of one statement."""
 
     async def query(self, query: Callable[[Transaction], T]) -> T:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webdata_nb.service.store.sql.connection import Row, Transaction
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
 MAX_PROBLEMS: Final = 100
 
@@ -26,26 +26,26 @@ def find_contradictions(transaction: Transaction) -> Iterator[CheckResult]:
         yield CheckResult(check, tuple(map(describe, rows)))
 
 
-def _describe_counts(row: Row) -> str:
+def _describe_counts(row: SqlRow) -> str:
     return f"job {row['id']}: {row['counted']} counted, {row['found']} found"
 
 
-def _describe_rows(row: Row) -> str:
+def _describe_rows(row: SqlRow) -> str:
     return f"{_describe_counts(row)}, the last at position {row['upto'] - 1}"
 
 
-def _describe_receipt(row: Row) -> str:
+def _describe_receipt(row: SqlRow) -> str:
     return f"{_describe_counts(row)} of outcome {row['outcome']}"
 
 
-def _describe_balance(row: Row) -> str:
+def _describe_balance(row: SqlRow) -> str:
     return (
         f"account {row['id']}: balance {row['monthly_left']} + {row['topup_left']} after "
         f"{row['lines']} lines, ledger {row['monthly']} + {row['topup']} in {row['found']}"
     )
 
 
-_CHECKS: Final[tuple[tuple[str, str, Callable[[Row], str]], ...]] = (
+_CHECKS: Final[tuple[tuple[str, str, Callable[[SqlRow], str]], ...]] = (
     ("visible rows", "wrong_published", _describe_rows),
     ("receipts", "wrong_receipts", _describe_receipt),
     ("ledger sums", "wrong_balances", _describe_balance),

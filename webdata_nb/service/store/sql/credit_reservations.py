@@ -16,20 +16,20 @@ from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
 from webdata_nb.service.store.account_records import Account
-from webdata_nb.service.store.sql.connection import Row, Transaction
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
 # Nobody knows when a job ends: this only spreads the callers' next attempts.
 RETRY_S: Final = 2
 
 
-def account_of_row(row: Row, now: float) -> tuple[Account, list[LedgerLine]]:
+def account_of_row(row: SqlRow, now: float) -> tuple[Account, list[LedgerLine]]:
     """Return an account, and the lines that a new billing period adds to its ledger."""
     terms = Terms(row["plan"], row["monthly"], row["concurrency"])
     balance, lines = ledger.renew_period(_balance_of_row(row), terms, row["created_at"], now)
     return Account(row["id"], row["name"], terms, balance, row["created_at"]), lines
 
 
-def _balance_of_row(row: Row) -> Balance:
+def _balance_of_row(row: SqlRow) -> Balance:
     return Balance(row["monthly_left"], row["topup_left"], row["period_start"])
 
 
@@ -154,7 +154,7 @@ class LockedCredits:
         return 0 if row is None else int(row["active"])
 
 
-def settle_job(transaction: Transaction, job_row: Row, now: float) -> int:
+def settle_job(transaction: Transaction, job_row: SqlRow, now: float) -> int:
     """Charge for the visible rows of a job that has just ended; return its credits."""
     row_counts = {
         row["charged"]: row["n"] for row in transaction.rows("charged_rows", job_id=job_row["id"])

@@ -14,15 +14,15 @@ from webdata_nb.service.store.interface import IndexSource, JobQueue
 from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     NO_CURSORS,
-    Batch,
-    Job,
+    CommitBatch,
+    JobRecord,
     JobSnapshot,
     Lease,
     StoredEntry,
     UnindexedRow,
 )
 from webdata_nb.service.store.sql.batches import write_batch
-from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import settle_job
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values, read_receipt
 from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
@@ -34,7 +34,7 @@ SUSPECT_ATTEMPTS: Final = 2
 class SqlJobQueue(JobQueue, IndexSource):
     """A `JobQueue` and `IndexSource` on a database."""
 
-    def __init__(self, database: Database, cipher: SecretCipher) -> None:
+    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self.database = database
         self.cipher = cipher
 
@@ -47,7 +47,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         held_jobs: Collection[str] = (),
         lease_s: float,
         now: float,
-    ) -> list[tuple[Job, Lease]]:
+    ) -> list[tuple[JobRecord, Lease]]:
         rows = await self.database.change(
             lambda transaction: transaction.rows(
                 "claim",
@@ -75,7 +75,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         if not await self.database.write("renew", **lease_values(lease), lease_s=lease_s, now=now):
             raise LeaseLost(lease.job_id)
 
-    async def commit(self, lease: Lease, batch: Batch) -> None:
+    async def commit(self, lease: Lease, batch: CommitBatch) -> None:
         await self.database.change(
             lambda transaction: _commit(transaction, lease, batch, self.cipher)
         )
@@ -86,7 +86,7 @@ class SqlJobQueue(JobQueue, IndexSource):
         state: JobStatus,
         *,
         error: str | None,
-        batch: Batch = EMPTY_BATCH,
+        batch: CommitBatch = EMPTY_BATCH,
         now: float,
     ) -> JobSnapshot:
         def change(transaction: Transaction) -> JobSnapshot:
@@ -112,8 +112,8 @@ class SqlJobQueue(JobQueue, IndexSource):
 
     async def jobs_to_index(
         self, account_id: str | None = None, *, cursors: Mapping[str, int] = NO_CURSORS
-    ) -> list[Job]:
-        def query(transaction: Transaction) -> list[Job]:
+    ) -> list[JobRecord]:
+        def query(transaction: Transaction) -> list[JobRecord]:
             counts = transaction.rows("published_counts", account_id=account_id)
             ids = [row["id"] for row in counts if row["published"] > cursors.get(row["id"], 0)]
             rows = (transaction.row("job_by_id", id=job_id) for job_id in ids)
@@ -131,7 +131,9 @@ class SqlJobQueue(JobQueue, IndexSource):
         ]
 
 
-def settle_end(transaction: Transaction, row: Row, cipher: SecretCipher, now: float) -> Job:
+def settle_end(
+    transaction: Transaction, row: SqlRow, cipher: SecretCipher, now: float
+) -> JobRecord:
     """Settle the credits of a job that has just ended, and write its webhook delivery."""
     job = job_of_row(row, cipher)
     cost = settle_job(transaction, row, now)
@@ -139,7 +141,9 @@ def settle_end(transaction: Transaction, row: Row, cipher: SecretCipher, now: fl
     return replace(job, credits=cost)
 
 
-def _commit(transaction: Transaction, lease: Lease, batch: Batch, cipher: SecretCipher) -> int:
+def _commit(
+    transaction: Transaction, lease: Lease, batch: CommitBatch, cipher: SecretCipher
+) -> int:
     """Write a batch and the deliveries of its published rows; return its number of new entries."""
     new_entries = write_batch(transaction, lease, batch)
     if batch.published and (row := transaction.row("job_by_id", id=lease.job_id)) is not None:
@@ -148,7 +152,7 @@ def _commit(transaction: Transaction, lease: Lease, batch: Batch, cipher: Secret
     return new_entries
 
 
-def _all_rows(job: Job, batch: Batch) -> tuple[bytes, ...]:
+def _all_rows(job: JobRecord, batch: CommitBatch) -> tuple[bytes, ...]:
     """Return the visible rows of a job if its last batch has all of them."""
     visible = sorted(
         (each for each in batch.entries if each.position is not None),

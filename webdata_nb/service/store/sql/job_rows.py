@@ -10,8 +10,8 @@ from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import NoSuchJob, SecretsLost
-from webdata_nb.service.store.records import Job, Lease, NewJob
-from webdata_nb.service.store.sql.connection import Row, Transaction
+from webdata_nb.service.store.records import JobRecord, Lease, NewJob
+from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 
 
@@ -30,9 +30,9 @@ def new_job_values(job: NewJob, cipher: SecretCipher, now: float) -> dict[str, A
     }
 
 
-def accepted_job(job: NewJob, now: float) -> Job:
+def accepted_job(job: NewJob, now: float) -> JobRecord:
     """Return a new job as it is stored."""
-    return Job(
+    return JobRecord(
         id=job.id,
         account_id=job.account_id,
         kind=job.kind,
@@ -53,7 +53,7 @@ def accepted_job(job: NewJob, now: float) -> Job:
     )
 
 
-def job_of_row(row: Row, cipher: SecretCipher) -> Job:
+def job_of_row(row: SqlRow, cipher: SecretCipher) -> JobRecord:
     """Return a stored job with its secrets; `locked` without them if no key decrypts them."""
     request: dict[str, Any] = orjson.loads(row["request"])
     context: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def job_of_row(row: Row, cipher: SecretCipher) -> Job:
         request, context = merge_secrets(request, cipher.decrypt(row["sealed"]))
     except SecretsLost:
         locked = True
-    return Job(
+    return JobRecord(
         id=row["id"],
         account_id=row["account_id"],
         kind=row["kind"],
@@ -89,7 +89,9 @@ def job_of_row(row: Row, cipher: SecretCipher) -> Job:
     )
 
 
-def load_job(transaction: Transaction, account_id: str, job_id: str, cipher: SecretCipher) -> Job:
+def load_job(
+    transaction: Transaction, account_id: str, job_id: str, cipher: SecretCipher
+) -> JobRecord:
     """Return an account's job; raises `NoSuchJob`."""
     row = transaction.row("job", id=job_id, account_id=account_id)
     if row is None:

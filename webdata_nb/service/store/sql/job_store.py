@@ -14,14 +14,14 @@ from webdata_nb.service.store.interface import JobStore
 from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
     IdempotencyKey,
-    Job,
+    JobRecord,
     JobSnapshot,
     NewJob,
     RowRange,
     RowSummary,
     UrlOutcome,
 )
-from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits
 from webdata_nb.service.store.sql.job_queue import settle_end
 from webdata_nb.service.store.sql.job_rows import (
@@ -38,16 +38,16 @@ NEWEST: Final = (float("inf"), "\U0010ffff")
 class SqlJobStore(JobStore):
     """A `JobStore` on a database."""
 
-    def __init__(self, database: Database, cipher: SecretCipher) -> None:
+    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self.database = database
         self.cipher = cipher
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
-    ) -> tuple[Job, bool]:
+    ) -> tuple[JobRecord, bool]:
         values, accepted = new_job_values(job, self.cipher, now), accepted_job(job, now)
 
-        def change(transaction: Transaction) -> tuple[Job, bool]:
+        def change(transaction: Transaction) -> tuple[JobRecord, bool]:
             if key is not None and (earlier := _replayed_job_id(transaction, job, key, now)):
                 return load_job(transaction, job.account_id, earlier, self.cipher), False
             credits_ = LockedCredits(transaction, job.account_id, now)
@@ -60,7 +60,7 @@ class SqlJobStore(JobStore):
 
         return await self.database.change(change)
 
-    async def job(self, account_id: str, job_id: str) -> Job:
+    async def job(self, account_id: str, job_id: str) -> JobRecord:
         rows = await self.database.read("job", id=job_id, account_id=account_id)
         if not rows:
             raise NoSuchJob("no such job")
@@ -68,7 +68,7 @@ class SqlJobStore(JobStore):
 
     async def jobs(
         self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
-    ) -> list[Job]:
+    ) -> list[JobRecord]:
         created_at, job_id = before or NEWEST
         rows = await self.database.read(
             "jobs", account_id=account_id, before=created_at, before_id=job_id, limit=limit
@@ -95,7 +95,7 @@ class SqlJobStore(JobStore):
         account_id: str,
         job_id: str,
         *,
-        row_range: Callable[[Job], RowRange | None],
+        row_range: Callable[[JobRecord], RowRange | None],
         examples: int,
     ) -> JobSnapshot:
         def query(transaction: Transaction) -> JobSnapshot:
@@ -124,7 +124,7 @@ class SqlJobStore(JobStore):
         rows = await self.database.read("receipt_entry", job_id=job_id, url=url)
         return _url_outcome(rows[0]) if rows else None
 
-    async def cancel(self, account_id: str, job_id: str, *, now: float) -> Job:
+    async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
         def change(transaction: Transaction) -> None:
             ended = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
             if ended is not None:
@@ -147,7 +147,7 @@ class SqlJobStore(JobStore):
 
 
 def _rows_in_range(
-    transaction: Transaction, job: Job, row_range: RowRange | None
+    transaction: Transaction, job: JobRecord, row_range: RowRange | None
 ) -> tuple[bytes, ...]:
     if row_range is None:
         return ()
@@ -161,7 +161,7 @@ def _rows_in_range(
     return tuple(row["page"] for row in rows)
 
 
-def _url_outcome(row: Row) -> UrlOutcome:
+def _url_outcome(row: SqlRow) -> UrlOutcome:
     return UrlOutcome(row["url"], row["outcome"], row["detail"])
 
 

@@ -15,8 +15,8 @@ from webdata_nb.contract.events import Profile
 from webdata_nb.contract.webhook_payloads import Facts, Notice
 from webdata_nb.service.errors import NoSuchDelivery, WrongState
 from webdata_nb.service.store.interface import Outbox
-from webdata_nb.service.store.records import Job
-from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.records import JobRecord
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.webhook_records import (
     WEBHOOK_CONTEXT,
     Delivery,
@@ -27,7 +27,7 @@ from webdata_nb.service.store.webhook_records import (
 NEWEST: Final = (float("inf"), "\U0010ffff")
 
 
-def add_end_delivery(transaction: Transaction, job: Job, now: float) -> None:
+def add_end_delivery(transaction: Transaction, job: JobRecord, now: float) -> None:
     """Write the delivery of a job's end, in the transaction that ends it."""
     if (webhook := _webhook_of(job)) is None:
         return
@@ -35,7 +35,7 @@ def add_end_delivery(transaction: Transaction, job: Job, now: float) -> None:
     transaction.execute("add_delivery", **_new_delivery(job, webhook, notice, "ended", now))
 
 
-def add_page_deliveries(transaction: Transaction, job: Job, first: int, now: float) -> None:
+def add_page_deliveries(transaction: Transaction, job: JobRecord, first: int, now: float) -> None:
     """Write the deliveries of the rows from position `first` on, as they become visible."""
     webhook = _webhook_of(job)
     if webhook is None or not webhook.pages or job.kind != "crawl":
@@ -60,7 +60,7 @@ class _Webhook:
     pages: bool
 
 
-def _webhook_of(job: Job) -> _Webhook | None:
+def _webhook_of(job: JobRecord) -> _Webhook | None:
     url = job.request.get("webhook_url")
     if url is None:
         return None
@@ -70,7 +70,7 @@ def _webhook_of(job: Job) -> _Webhook | None:
     return _Webhook(endpoint, Profile(options.get("profile", "A")), bool(options.get("pages")))
 
 
-def _facts(job: Job) -> Facts:
+def _facts(job: JobRecord) -> Facts:
     return Facts(
         job_id=job.id,
         kind=job.kind,
@@ -82,7 +82,7 @@ def _facts(job: Job) -> Facts:
 
 
 def _new_delivery(
-    job: Job, webhook: _Webhook, notice: Notice, subject: str, now: float
+    job: JobRecord, webhook: _Webhook, notice: Notice, subject: str, now: float
 ) -> dict[str, Any]:
     # Derived from the job and the subject, so that no event is written twice.
     event_id = uuid.uuid5(uuid.NAMESPACE_URL, f"webdata:{job.id}:{subject}")
@@ -103,7 +103,7 @@ def _new_delivery(
 class SqlOutbox(Outbox):
     """An `Outbox` on a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
     async def due(self, *, now: float) -> list[DueEndpoint]:
@@ -208,7 +208,7 @@ class SqlOutbox(Outbox):
         return _delivery(rows[0])
 
 
-def _delivery(row: Row) -> Delivery:
+def _delivery(row: SqlRow) -> Delivery:
     return Delivery(
         id=row["id"],
         event_id=row["event_id"],

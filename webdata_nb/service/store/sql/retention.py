@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from webdata_nb.service.store.interface import RetentionStore
-from webdata_nb.service.store.sql.connection import Database
+from webdata_nb.service.store.sql.connection import SqlDatabase
 
 # Rows may be megabytes each: a slice must not hold up the commits of running jobs.
 _SLICES: Final = {"delete_entries": 20, "delete_receipt": 1000, "delete_pinned_files": 20}
@@ -16,7 +16,7 @@ _KEYS: Final = 1000
 class SqlRetentionStore(RetentionStore):
     """A `RetentionStore` on a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
     async def active_job_ids(self) -> set[str]:

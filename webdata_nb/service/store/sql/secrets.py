@@ -11,7 +11,7 @@ import orjson
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import SecretsLost
 from webdata_nb.service.store.interface import SecretStore
-from webdata_nb.service.store.sql.connection import Database, Row, Transaction
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 
 _SLICE: Final = 200
@@ -20,7 +20,7 @@ _SLICE: Final = 200
 class SqlSecretStore(SecretStore):
     """A `SecretStore` on a database."""
 
-    def __init__(self, database: Database, cipher: SecretCipher) -> None:
+    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         self._database, self._cipher = database, cipher
 
     async def encrypt_plaintext(self) -> None:
@@ -31,7 +31,7 @@ class SqlSecretStore(SecretStore):
             await self._database.change(partial(_encrypt, rows, self._cipher))
             after = rows[-1]["id"]
 
-    async def _plaintext_jobs(self, after: str) -> Sequence[Row]:
+    async def _plaintext_jobs(self, after: str) -> Sequence[SqlRow]:
         return await self._database.read("plaintext_jobs", after=after, limit=_SLICE)
 
     async def reencrypt(self) -> tuple[int, int]:
@@ -55,7 +55,7 @@ def _prepare(transaction: Transaction) -> None:
     transaction.execute("mark_jobs_without_plaintext")
 
 
-def _encrypt(rows: Sequence[Row], cipher: SecretCipher, transaction: Transaction) -> None:
+def _encrypt(rows: Sequence[SqlRow], cipher: SecretCipher, transaction: Transaction) -> None:
     for row in rows:
         try:
             secrets = cipher.decrypt(row["sealed"] or "")

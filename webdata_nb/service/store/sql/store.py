@@ -15,7 +15,7 @@ from webdata_nb.service.store.interface import (
 )
 from webdata_nb.service.store.records import StateCounts
 from webdata_nb.service.store.sql.accounts import SqlAccountStore
-from webdata_nb.service.store.sql.connection import Database
+from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.job_queue import SqlJobQueue
 from webdata_nb.service.store.sql.job_store import SqlJobStore
 from webdata_nb.service.store.sql.outbox import SqlOutbox
@@ -29,7 +29,7 @@ class SqlStore(SqlJobStore, SqlJobQueue, Store):
     `cipher` encrypts jobs' secrets. Opening encrypts what older releases stored in the clear.
     """
 
-    def __init__(self, database: Database, cipher: SecretCipher) -> None:
+    def __init__(self, database: SqlDatabase, cipher: SecretCipher) -> None:
         super().__init__(database, cipher)
         self.accounts: AccountStore = SqlAccountStore(database)
         self.outbox: Outbox = SqlOutbox(database)

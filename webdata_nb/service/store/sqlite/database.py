@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from webdata_nb.service.errors import NewerSchema
-from webdata_nb.service.store.sql.connection import Database, Transaction
+from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
 from webdata_nb.service.store.sql.named_statements import migrations, schema_version, statements
 from webdata_nb.service.store.sqlite.errors import primary_code, translated
 from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
@@ -60,8 +60,8 @@ class SqliteTransaction(Transaction):
         self._connection.execute("PRAGMA secure_delete = ON")
 
 
-class SqliteDatabase(Database):
-    """A `Database` in one SQLite file, for one service process at a time.
+class SqliteDatabase(SqlDatabase):
+    """A `SqlDatabase` in one SQLite file, for one service process at a time.
 
     Changes share transactions (`GroupCommitWriter`); queries run on threads of their own.
     """

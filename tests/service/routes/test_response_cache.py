@@ -17,11 +17,11 @@ from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.routes.response_cache import LARGEST, Question, Shelf
-from webdata_nb.service.store.records import Job
+from webdata_nb.service.routes.response_cache import MAX_BODY_BYTES, ResponseCache, ResponseKey
+from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
-JOB = Job(
+JOB = JobRecord(
     id="j",
     account_id="a",
     kind="crawl",
@@ -125,40 +125,42 @@ async def test_a_kept_reply_is_for_its_owner_alone(tmp_path: Path, site: Site) -
         await api.get(path, 401)
 
 
-def asked(path: str, account: str = "a") -> Question:
-    return Question(account, "job", path, b"")
+def asked(path: str, account: str = "a") -> ResponseKey:
+    return ResponseKey(account, "job", path, b"")
 
 
 def test_what_is_kept_of_a_job_holds_no_secret() -> None:
-    shelf = Shelf()
-    shelf.keep(asked("/"), JOB, b"body", 1)
-    kept = shelf.get(asked("/"))
+    cache = ResponseCache()
+    cache.put(asked("/"), JOB, b"body", 1)
+    kept = cache.get(asked("/"))
     assert kept is not None
-    assert (kept.body, kept.moment) == (b"body", 1)
+    assert (kept.body, kept.data_version) == (b"body", 1)
     assert kept.job == replace(JOB, request={}, context={})
 
 
 def test_the_first_question_is_only_noted_and_the_largest_reply_never_kept() -> None:
-    shelf = Shelf()
-    assert [shelf.wants(asked("/"), LARGEST) for _ in range(3)] == [False, True, True]
-    assert [shelf.wants(asked("/", "b"), LARGEST + 1) for _ in range(3)] == [False] * 3
-    assert not shelf.wants(asked("/", "b"), 1)
-    shelf.keep(asked("/"), JOB, b"body", 1)
-    shelf.clear()
-    assert shelf.get(asked("/")) is None
+    cache = ResponseCache()
+    assert [cache.should_cache(asked("/"), MAX_BODY_BYTES) for _ in range(3)] == [False, True, True]
+    assert [cache.should_cache(asked("/", "b"), MAX_BODY_BYTES + 1) for _ in range(3)] == [
+        False
+    ] * 3
+    assert not cache.should_cache(asked("/", "b"), 1)
+    cache.put(asked("/"), JOB, b"body", 1)
+    cache.clear()
+    assert cache.get(asked("/")) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 100)), max_size=60))
 def test_no_more_is_kept_than_there_is_room_for(questions: list[tuple[int, int]]) -> None:
-    shelf = Shelf(room=150)
+    cache = ResponseCache(max_bytes=150)
     latest: dict[int, bytes] = {}
     for number, (name, size) in enumerate(questions):
         latest[name] = bytes([number]) * size
-        shelf.keep(asked(str(name)), JOB, latest[name], number)
-        found = {each: shelf.get(asked(str(each))) for each in latest}
+        cache.put(asked(str(name)), JOB, latest[name], number)
+        found = {each: cache.get(asked(str(each))) for each in latest}
         kept = {each: got.body for each, got in found.items() if got is not None}
         assert kept.items() <= latest.items()
         assert name in kept
         assert sum(map(len, kept.values())) <= 150
     if sum(map(len, latest.values())) <= 150 and len(questions) == len(latest):
-        assert len(latest) == sum(shelf.get(asked(str(n))) is not None for n in latest)
+        assert len(latest) == sum(cache.get(asked(str(n))) is not None for n in latest)
