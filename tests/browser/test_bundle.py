@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from tests.service.web.test_proxy import TunnelProxy
 from tests.service.web.test_tls import CERTIFICATES, presenting
+from tests.service.web.test_upstream_proxy import TunnelProxy
 from tests.service.web.wire import WireServer
 from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser, RenderRequest

@@ -56,7 +56,7 @@ def test_ordinary_addresses_are_public(ip: str) -> None:
 
 
 @pytest.mark.parametrize("ip", METADATA.split())
-def test_metadata_addresses_and_the_forms_that_carry_them(ip: str) -> None:
+def test_metadata_addresses_and_forms_that_embed_them(ip: str) -> None:
     assert classify_address(ip).metadata
     assert not classify_address(ip).public
 
@@ -64,15 +64,15 @@ def test_metadata_addresses_and_the_forms_that_carry_them(ip: str) -> None:
 @pytest.mark.parametrize(
     "ip", ["127.0.0.1", "127.8.8.8", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]
 )
-def test_addresses_that_dial_this_host(ip: str) -> None:
+def test_addresses_that_connect_to_this_host(ip: str) -> None:
     assert classify_address(ip).this_host
 
 
-def test_a_mapped_address_is_the_address_inside() -> None:
+def test_mapped_address_is_its_ipv4_address() -> None:
     assert str(classify_address("::ffff:10.1.2.3").address) == "10.1.2.3"
 
 
-def test_what_is_no_address() -> None:
+def test_invalid_addresses() -> None:
     with pytest.raises(ValueError, match="example"):
         classify_address("example.com")
 

@@ -42,14 +42,14 @@ LABELS = {
 
 
 @pytest.mark.parametrize("name", LABELS)
-def test_labels_of_the_standard(name: str) -> None:
+def test_standard_labels(name: str) -> None:
     for label in LABELS[name].split():
         assert encoding_for_label(label) == name, label
         assert encoding_for_label(f" {label.upper()}\n") == name, label
 
 
 @pytest.mark.parametrize("label", ["", "bogus", "utf-7", "é", "\0", "x" * 1000, "whatwg-utf-8"])
-def test_what_is_no_label(label: str) -> None:
+def test_unknown_labels(label: str) -> None:
     assert encoding_for_label(label) is None
 
 
@@ -120,7 +120,7 @@ def test_decoding_cases(corpora: Path, file: str, name: str) -> None:
         (b"\x1b[31mred\x1b[0m", None, Charset("windows-1252", "default")),
     ],
 )
-def test_the_order_of_signs(body: bytes, content_type: str | None, expected: Charset) -> None:
+def test_order_of_precedence(body: bytes, content_type: str | None, expected: Charset) -> None:
     assert sniff_charset(body, content_type) == expected
 
 
@@ -137,7 +137,7 @@ FILLER = b"<p>nothing to see" * 100
         (b"<!-- <meta charset=big5> --><meta charset=koi8-r>", "KOI8-R"),
     ],
 )
-def test_a_late_declaration_counts_where_a_parser_obeys_it(late: bytes, name: str) -> None:
+def test_late_declaration_counts_if_parser_obeys_it(late: bytes, name: str) -> None:
     assert sniff_charset(FILLER + late + FILLER).name == name
 
 
@@ -154,7 +154,7 @@ def test_a_late_declaration_counts_where_a_parser_obeys_it(late: bytes, name: st
         ("Voix ambiguë d'un cœur qui, au zéphyr, préfère les jattes. ", "cp1252", "windows-1252"),
     ],
 )
-def test_undeclared_text_is_recognised(text: str, codec: str, name: str) -> None:
+def test_undeclared_encoding_is_detected(text: str, codec: str, name: str) -> None:
     once = text.encode(codec)
     for body in (once * 5, b"<!doctype html><p>" * 9_000 + once * 5_000):
         found = sniff_charset(body)
@@ -162,7 +162,7 @@ def test_undeclared_text_is_recognised(text: str, codec: str, name: str) -> None
         assert decode_text(once, found) == text
 
 
-def test_a_cut_character_at_the_sample_edge_changes_nothing() -> None:
+def test_cut_character_at_sample_end_is_tolerated() -> None:
     for padding in range(4):
         body = b"a" * padding + "日本語".encode("shift_jis") * 20_000
         assert sniff_charset(body).name == "Shift_JIS"

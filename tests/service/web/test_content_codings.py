@@ -72,21 +72,21 @@ def failure(codings: Iterable[str], body: bytes, **limits: int) -> str:
 
 @ALL_PACKERS
 @pytest.mark.parametrize("size", SIZES)
-def test_every_coding_comes_out_whole(packer: str, size: int) -> None:
+def test_every_coding_is_decoded(packer: str, size: int) -> None:
     coding, pack = PACKERS[packer]
     data = text_of(size)
     assert decode([coding], pack(data)) == data
 
 
 @ALL_PACKERS
-def test_bytes_may_arrive_one_by_one(packer: str) -> None:
+def test_single_bytes_are_decoded(packer: str) -> None:
     coding, pack = PACKERS[packer]
     data = text_of(5_000)
     assert decode([coding], pack(data), step=1) == data
 
 
 @ALL_PACKERS
-def test_every_cut_is_noticed(packer: str) -> None:
+def test_truncation_is_detected(packer: str) -> None:
     coding, pack = PACKERS[packer]
     for data in (b"", b"a", text_of(200), os.urandom(200), bytes(300), text_of(70_000)):
         packed = pack(data)
@@ -96,13 +96,13 @@ def test_every_cut_is_noticed(packer: str) -> None:
 
 
 @ALL_PACKERS
-def test_damage_is_noticed(packer: str) -> None:
+def test_damage_is_detected(packer: str) -> None:
     coding, _ = PACKERS[packer]
     assert failure([coding], b"\xff\xfe<html>this was never compressed</html>" * 20) == "decode"
 
 
 @ALL_PACKERS
-def test_the_ceiling_is_exact(packer: str) -> None:
+def test_limit_is_exact(packer: str) -> None:
     coding, pack = PACKERS[packer]
     packed = pack(text_of(100_000))
     assert len(decode([coding], packed, ceiling=100_000)) == 100_000
@@ -111,7 +111,7 @@ def test_the_ceiling_is_exact(packer: str) -> None:
 
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("ceiling", [1_000_000, 20 * MIB])
-def test_a_bomb_unpacks_no_further_than_the_ceiling(name: str, ceiling: int) -> None:
+def test_bomb_stops_at_limit(name: str, ceiling: int) -> None:
     coding, pieces = BOMBS[name]
     bomb = pieces()
     decoder = ContentDecoder([coding], ceiling)
@@ -127,7 +127,7 @@ def test_a_bomb_unpacks_no_further_than_the_ceiling(name: str, ceiling: int) -> 
     assert peak < ceiling + 8 * MIB
 
 
-def test_a_bomb_inside_a_coding_that_hides_it() -> None:
+def test_bomb_inside_another_coding_stops_at_limit() -> None:
     bomb = b"".join(BOMBS["gzip"][1]())
     twice = gzip.compress(gzip.compress(bomb))
     assert failure(["gzip", "gzip", "gzip"], twice, ceiling=MIB) == "too_large"
@@ -167,40 +167,40 @@ def test_truncated_gzip_of_the_corpus(corpora: Path, name: str) -> None:
     assert failure(["gzip"], (corpora / "compressed" / name).read_bytes()) == "decode"
 
 
-def test_chained_codings_are_undone_last_first() -> None:
+def test_chained_codings_are_decoded_in_reverse() -> None:
     data = text_of(50_000)
     packed = zstandard.ZstdCompressor().compress(quick_brotli(zlib.compress(data)))
     assert decode(["deflate", "br", "zstd"], packed) == data
 
 
-def test_gzip_of_several_members() -> None:
+def test_gzip_with_several_members() -> None:
     members = [gzip.compress(text_of(size)) for size in (10, 0, 70_000)]
     assert decode(["gzip"], b"".join(members), step=7) == text_of(10) + text_of(70_000)
 
 
 @pytest.mark.parametrize("padding", [b"\0" * 100, b"\x1f", b"trailing words"])
 @pytest.mark.parametrize("step", [1, 16_384])
-def test_what_follows_the_last_gzip_member_is_ignored(padding: bytes, step: int) -> None:
+def test_bytes_after_last_gzip_member_are_ignored(padding: bytes, step: int) -> None:
     assert decode(["gzip"], gzip.compress(b"page") + padding, step=step) == b"page"
 
 
-def test_what_follows_a_deflate_stream_is_ignored() -> None:
+def test_bytes_after_deflate_stream_are_ignored() -> None:
     assert decode(["deflate"], zlib.compress(b"page") + b"\0\0") == b"page"
 
 
-def test_zstd_of_several_frames() -> None:
+def test_zstd_with_several_frames() -> None:
     pack = zstandard.ZstdCompressor().compress
     frames = [pack(text_of(size)) for size in (10, 0, 200_000)]
     assert decode(["zstd"], b"".join(frames)) == text_of(10) + text_of(200_000)
 
 
-def test_zstd_with_a_window_that_no_browser_takes() -> None:
+def test_zstd_window_larger_than_in_browsers_fails() -> None:
     settings = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
     packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     assert failure(["zstd"], packer.compress(b"page") + packer.flush()) == "decode"
 
 
-def test_a_flood_of_empty_gzip_members_ends_early() -> None:
+def test_flood_of_empty_gzip_members_fails() -> None:
     assert failure(["gzip"], gzip.compress(b"") * 2000) == "decode"
 
 
@@ -223,13 +223,13 @@ def test_content_codings(lines: list[str], codings: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("lines", [["compress"], ["gzip, dcb"], ["utf-8"], ["gzip," * 6]])
-def test_codings_that_cannot_be_undone(lines: list[str]) -> None:
+def test_unknown_codings_fail(lines: list[str]) -> None:
     with pytest.raises(FetchError) as caught:
         parse_content_codings(lines)
     assert caught.value.kind == "decode"
 
 
-def test_a_decoder_without_codings_changes_nothing() -> None:
+def test_decoder_without_codings_returns_body() -> None:
     decoder = ContentDecoder([], 10)
     decoder.feed(b"pa")
     decoder.feed(b"ge")

@@ -36,7 +36,7 @@ async def failure(fetcher: Fetcher, request: FetchRequest | str) -> FetchError:
     return caught.value
 
 
-async def test_a_page(server: WireServer, fetcher: Fetcher) -> None:
+async def test_page_is_fetched(server: WireServer, fetcher: Fetcher) -> None:
     url = server.page("/a", b"<p>hello", "Content-Type: text/html", "X-Twice: 1", "x-twice: 2")
     fetched = await fetcher.fetch(FetchRequest(url + "?q=1#part"))
     assert fetched.url == fetched.final_url == url + "?q=1"
@@ -51,7 +51,7 @@ async def test_a_page(server: WireServer, fetcher: Fetcher) -> None:
     assert fetched.elapsed_s > 0
 
 
-async def test_what_is_sent(server: WireServer, fetcher: Fetcher) -> None:
+async def test_request_headers(server: WireServer, fetcher: Fetcher) -> None:
     await fetcher.fetch(FetchRequest(server.page("/a b|c'ü", b"x")))
     sent = server.last
     assert (sent.method, sent.target) == ("GET", "/a%20b|c'%C3%BC")
@@ -63,7 +63,7 @@ async def test_what_is_sent(server: WireServer, fetcher: Fetcher) -> None:
     }
 
 
-async def test_own_headers_and_cookies(server: WireServer, fetcher: Fetcher) -> None:
+async def test_job_headers_and_cookies_are_sent(server: WireServer, fetcher: Fetcher) -> None:
     request = FetchRequest(
         server.page("/", b"x"),
         headers={"X-Token": "t", "user-agent": "mine", "Accept-Language": "de"},
@@ -77,13 +77,13 @@ async def test_own_headers_and_cookies(server: WireServer, fetcher: Fetcher) -> 
     assert sent["accept"] == "application/json"
 
 
-async def test_an_own_accept_header_comes_first(server: WireServer, fetcher: Fetcher) -> None:
+async def test_job_accept_header_takes_precedence(server: WireServer, fetcher: Fetcher) -> None:
     request = FetchRequest(server.page("/", b"x"), headers={"accept": "a/b"}, accept="c/d")
     await fetcher.fetch(request)
     assert server.last.headers["accept"] == "a/b"
 
 
-async def test_a_cookie_header_and_cookies_add_up(server: WireServer, fetcher: Fetcher) -> None:
+async def test_cookie_header_and_cookies_are_combined(server: WireServer, fetcher: Fetcher) -> None:
     request = FetchRequest(server.page("/", b"x"), headers={"cookie": "a=1"}, cookies={"b": "2"})
     await fetcher.fetch(request)
     assert server.last.headers["cookie"] == "a=1; b=2"
@@ -104,7 +104,7 @@ async def test_a_cookie_header_and_cookies_add_up(server: WireServer, fetcher: F
         {"X-Nul": "secret\0"},
     ],
 )
-async def test_headers_that_a_job_may_not_set(
+async def test_reserved_headers_are_refused(
     server: WireServer, fetcher: Fetcher, headers: dict[str, str]
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -114,7 +114,7 @@ async def test_headers_that_a_job_may_not_set(
 
 
 @pytest.mark.parametrize("cookies", [{"a": "1; b=2"}, {"a": "1\r\nX: y"}, {"a b": "1"}, {"": "1"}])
-async def test_cookies_that_no_header_can_carry(
+async def test_invalid_cookies_are_refused(
     server: WireServer, fetcher: Fetcher, cookies: dict[str, str]
 ) -> None:
     with pytest.raises(Refused):
@@ -122,7 +122,7 @@ async def test_cookies_that_no_header_can_carry(
     assert server.requests == []
 
 
-async def test_nothing_is_kept_for_the_next_page(server: WireServer, fetcher: Fetcher) -> None:
+async def test_cookies_are_not_kept_between_pages(server: WireServer, fetcher: Fetcher) -> None:
     url = server.page("/", b"x", "Set-Cookie: session=1; Path=/")
     for _ in range(2):
         await fetcher.fetch(
@@ -134,9 +134,7 @@ async def test_nothing_is_kept_for_the_next_page(server: WireServer, fetcher: Fe
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Oops", "304 Not Modified", "429 Slow"])
-async def test_an_error_status_is_a_result(
-    server: WireServer, fetcher: Fetcher, status: str
-) -> None:
+async def test_error_status_is_a_result(server: WireServer, fetcher: Fetcher, status: str) -> None:
     fetched = await fetcher.fetch(FetchRequest(server.page("/", b"", status=status)))
     assert fetched.status == int(status[:3])
 
@@ -148,7 +146,7 @@ async def test_an_error_status_is_a_result(
         ("deflate", zlib.compress(b"hello" * 9000)),
     ],
 )
-async def test_a_compressed_page(
+async def test_compressed_page_is_decoded(
     server: WireServer, fetcher: Fetcher, coding: str, body: bytes
 ) -> None:
     fetched = await fetcher.fetch(
@@ -158,12 +156,12 @@ async def test_a_compressed_page(
     assert fetched.wire_bytes == len(body)
 
 
-async def test_an_empty_body_needs_no_decoding(server: WireServer, fetcher: Fetcher) -> None:
+async def test_empty_body_needs_no_decoding(server: WireServer, fetcher: Fetcher) -> None:
     fetched = await fetcher.fetch(FetchRequest(server.page("/", b"", "Content-Encoding: gzip")))
     assert fetched.body == b""
 
 
-async def test_a_chunked_page(server: WireServer, fetcher: Fetcher) -> None:
+async def test_chunked_page(server: WireServer, fetcher: Fetcher) -> None:
     server.answers["/"] = (
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"
     )
@@ -171,7 +169,9 @@ async def test_a_chunked_page(server: WireServer, fetcher: Fetcher) -> None:
     assert (fetched.body, fetched.wire_bytes) == (b"hello!", 6)
 
 
-async def test_a_page_that_ends_with_its_connection(server: WireServer, fetcher: Fetcher) -> None:
+async def test_page_without_length_ends_with_connection(
+    server: WireServer, fetcher: Fetcher
+) -> None:
     server.answers["/"] = then_close(b"HTTP/1.0 200 OK\r\n\r\nhello")
     assert (await fetcher.fetch(FetchRequest(server.url()))).body == b"hello"
 
@@ -197,7 +197,7 @@ async def test_post_and_head(server: WireServer, fetcher: Fetcher) -> None:
     ],
 )
 @pytest.mark.parametrize("end", [then_close, then_reset])
-async def test_a_connection_cut(
+async def test_cut_connection_fails(
     server: WireServer,
     fetcher: Fetcher,
     stage: str,
@@ -212,7 +212,7 @@ async def test_a_connection_cut(
     assert (await fetcher.fetch(FetchRequest(server.page("/well", b"whole")))).body == b"whole"
 
 
-async def test_a_compressed_page_that_was_cut_short(server: WireServer, fetcher: Fetcher) -> None:
+async def test_truncated_compressed_page_fails(server: WireServer, fetcher: Fetcher) -> None:
     half = gzip.compress(b"hello" * 9000)[:-20]
     error = await failure(fetcher, server.page("/", half, "Content-Encoding: gzip"))
     assert error.kind == "decode"
@@ -232,28 +232,26 @@ async def test_a_compressed_page_that_was_cut_short(server: WireServer, fetcher:
         HEAD + b"X: 1\r\n" * 1000 + b"\r\n",
     ],
 )
-async def test_what_is_no_http(server: WireServer, fetcher: Fetcher, said: bytes) -> None:
+async def test_invalid_http_fails(server: WireServer, fetcher: Fetcher, said: bytes) -> None:
     server.answers["/"] = then_close(said)
     error = await failure(fetcher, server.url())
     assert error.kind == "protocol"
     assert "aaa" not in str(error)
 
 
-async def test_one_line_of_headers_may_be_long(server: WireServer, fetcher: Fetcher) -> None:
+async def test_long_header_is_accepted(server: WireServer, fetcher: Fetcher) -> None:
     long = "default-src 'self' " * 1500
     fetched = await fetcher.fetch(FetchRequest(server.page("/", b"x", f"X-Policy: {long}")))
     assert fetched.header("x-policy") == long.strip()
 
 
-async def test_header_values_that_are_no_utf8(server: WireServer, fetcher: Fetcher) -> None:
+async def test_header_values_in_latin1(server: WireServer, fetcher: Fetcher) -> None:
     server.answers["/"] = HEAD + b"X-Name: caf\xe9\r\nContent-Length: 0\r\n\r\n"
     assert (await fetcher.fetch(FetchRequest(server.url()))).header("x-name") == "café"
 
 
 @pytest.mark.parametrize("path", ["/announced", "/chunked"])
-async def test_a_page_too_large_for_the_wire(
-    server: WireServer, fetcher: Fetcher, path: str
-) -> None:
+async def test_wire_limit(server: WireServer, fetcher: Fetcher, path: str) -> None:
     server.page("/announced", b"a" * 2_000_000)
     chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
     server.answers["/chunked"] = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 30
@@ -263,15 +261,13 @@ async def test_a_page_too_large_for_the_wire(
     assert "1,000,000 bytes" in str(error)
 
 
-async def test_the_decoded_limit_holds_without_a_coding(
-    server: WireServer, fetcher: Fetcher
-) -> None:
+async def test_decoded_limit_applies_without_coding(server: WireServer, fetcher: Fetcher) -> None:
     request = FetchRequest(server.page("/", b"a" * 100), limits=FetchLimits(decoded_bytes=99))
     assert (await failure(fetcher, request)).kind == "too_large"
 
 
 @pytest.mark.parametrize("name", BOMBS)
-async def test_a_bomb_over_the_wire(server: WireServer, fetcher: Fetcher, name: str) -> None:
+async def test_compression_bomb_is_stopped(server: WireServer, fetcher: Fetcher, name: str) -> None:
     coding, pieces = BOMBS[name]
 
     async def explode(writer: asyncio.StreamWriter) -> None:
@@ -286,7 +282,7 @@ async def test_a_bomb_over_the_wire(server: WireServer, fetcher: Fetcher, name: 
     assert (await failure(fetcher, request)).kind == "too_large"
 
 
-async def test_an_unknown_coding(server: WireServer, fetcher: Fetcher) -> None:
+async def test_unknown_coding_fails(server: WireServer, fetcher: Fetcher) -> None:
     error = await failure(fetcher, server.page("/", b"x", "Content-Encoding: dcz"))
     assert (error.kind, "'dcz'" in str(error)) == ("decode", True)
 
@@ -299,7 +295,7 @@ async def test_an_unknown_coding(server: WireServer, fetcher: Fetcher) -> None:
         (HEAD + b"Content-Length: 9\r\n\r\nhell", r"whole page within 0.2 s \(4 bytes"),
     ],
 )
-async def test_the_deadline_covers_every_stage(
+async def test_deadline_covers_every_stage(
     server: WireServer, fetcher: Fetcher, said: bytes, what: str
 ) -> None:
     server.answers["/"] = then_hang(said)
@@ -308,7 +304,7 @@ async def test_the_deadline_covers_every_stage(
     assert caught.value.kind == "timeout"
 
 
-async def test_a_drip_does_not_outlast_the_deadline(server: WireServer, fetcher: Fetcher) -> None:
+async def test_slow_body_does_not_outlast_deadline(server: WireServer, fetcher: Fetcher) -> None:
     async def drip(writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b"Content-Length: 1000000\r\n\r\n")
         while not writer.is_closing():
@@ -319,13 +315,13 @@ async def test_a_drip_does_not_outlast_the_deadline(server: WireServer, fetcher:
     assert (await failure(fetcher, FetchRequest(server.url(), timeout_s=0.2))).kind == "timeout"
 
 
-async def test_limits_set_the_deadline_too(server: WireServer, fetcher: Fetcher) -> None:
+async def test_limits_set_deadline(server: WireServer, fetcher: Fetcher) -> None:
     server.answers["/"] = then_hang(b"")
     request = FetchRequest(server.url(), limits=FetchLimits(timeout_s=0.1))
     assert "within 0.1 s" in str(await failure(fetcher, request))
 
 
-async def test_an_own_timeout_of_the_hop_question_is_no_deadline(
+async def test_timeout_of_allow_hop_is_not_the_deadline(
     server: WireServer, fetcher: Fetcher
 ) -> None:
     async def overtaxed(url: str) -> str | None:
@@ -336,7 +332,7 @@ async def test_an_own_timeout_of_the_hop_question_is_no_deadline(
         await fetcher.fetch(FetchRequest(url), allow_hop=overtaxed)
 
 
-async def test_nobody_listens(fetcher: Fetcher) -> None:
+async def test_refused_connection_fails(fetcher: Fetcher) -> None:
     async with WireServer() as gone:
         url = gone.url()
     error = await failure(fetcher, url)
@@ -345,7 +341,7 @@ async def test_nobody_listens(fetcher: Fetcher) -> None:
 
 
 @pytest.mark.parametrize("end", [then_close, then_reset])
-async def test_a_stale_connection_costs_the_reader_nothing(
+async def test_stale_connection_is_replaced(
     server: WireServer, fetcher: Fetcher, end: Callable[[bytes], Answer]
 ) -> None:
     server.answers["/"] = [page(b"first"), end(b""), page(b"second")]
@@ -355,7 +351,7 @@ async def test_a_stale_connection_costs_the_reader_nothing(
     assert len(server.requests) == 3
 
 
-async def test_a_post_is_never_sent_twice(server: WireServer, fetcher: Fetcher) -> None:
+async def test_post_is_never_sent_twice(server: WireServer, fetcher: Fetcher) -> None:
     server.answers["/"] = [page(b"first"), then_close(b""), page(b"second")]
     request = FetchRequest(server.url(), method="POST", body=b"once")
     await fetcher.fetch(request)
@@ -363,22 +359,20 @@ async def test_a_post_is_never_sent_twice(server: WireServer, fetcher: Fetcher) 
     assert len(server.requests) == 2
 
 
-async def test_connections_are_used_again(server: WireServer, fetcher: Fetcher) -> None:
+async def test_connections_are_reused(server: WireServer, fetcher: Fetcher) -> None:
     url = server.page("/", b"x" * 45_000)
     for _ in range(5):
         await fetcher.fetch(FetchRequest(url))
     assert server.connections == 1
 
 
-async def test_many_pages_at_once(server: WireServer, fetcher: Fetcher) -> None:
+async def test_concurrent_pages(server: WireServer, fetcher: Fetcher) -> None:
     urls = [server.page(f"/{n}", b"%d" % n) for n in range(40)]
     fetched = await asyncio.gather(*(fetcher.fetch(FetchRequest(url)) for url in urls))
     assert [one.body for one in fetched] == [b"%d" % n for n in range(40)]
 
 
-async def test_a_cancelled_fetch_lets_go_of_its_connection(
-    server: WireServer, fetcher: Fetcher
-) -> None:
+async def test_cancelled_fetch_closes_connection(server: WireServer, fetcher: Fetcher) -> None:
     asked = asyncio.Event()
 
     async def hang(writer: asyncio.StreamWriter) -> None:
@@ -394,7 +388,7 @@ async def test_a_cancelled_fetch_lets_go_of_its_connection(
     assert (await fetcher.fetch(FetchRequest(server.page("/well", b"x")))).body == b"x"
 
 
-async def test_the_environment_has_no_say(
+async def test_environment_proxies_are_ignored(
     server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
@@ -403,11 +397,11 @@ async def test_the_environment_has_no_say(
         assert (await fetcher.fetch(FetchRequest(server.page("/", b"x")))).body == b"x"
 
 
-async def test_a_bad_url(fetcher: Fetcher) -> None:
+async def test_invalid_url_fails(fetcher: Fetcher) -> None:
     assert (await failure(fetcher, "example.com")).kind == "bad_url"
 
 
-async def test_a_fetcher_fetches_only_while_open() -> None:
+async def test_fetcher_works_only_inside_its_block() -> None:
     fetcher = Fetcher(EgressPolicy("local"), user_agent="x")
     with pytest.raises(RuntimeError, match="async with"):
         await fetcher.fetch(FetchRequest("http://example.com/"))

@@ -44,19 +44,19 @@ async def test_redirects_are_followed(server: WireServer, fetcher: Fetcher, stat
 
 
 @pytest.mark.parametrize("status", ["300 Choose", "304 Same", "201 Made"])
-async def test_other_answers_with_a_location_are_results(
+async def test_location_counts_only_in_redirects(
     server: WireServer, fetcher: Fetcher, status: str
 ) -> None:
     fetched = await fetcher.fetch(FetchRequest(server.redirect("/", "/b", status=status)))
     assert (fetched.status, fetched.redirects) == (int(status[:3]), ())
 
 
-async def test_a_redirect_to_nowhere_is_a_result(server: WireServer, fetcher: Fetcher) -> None:
+async def test_redirect_without_location_is_a_result(server: WireServer, fetcher: Fetcher) -> None:
     fetched = await fetcher.fetch(FetchRequest(server.page("/", b"moved", status="302 Found")))
     assert (fetched.status, fetched.body) == (302, b"moved")
 
 
-async def test_not_following(server: WireServer, fetcher: Fetcher) -> None:
+async def test_redirects_are_not_followed_on_request(server: WireServer, fetcher: Fetcher) -> None:
     request = FetchRequest(server.redirect("/", "/b"), follow_redirects=False)
     fetched = await fetcher.fetch(request)
     assert (fetched.status, fetched.header("location")) == (302, "/b")
@@ -72,7 +72,7 @@ async def test_not_following(server: WireServer, fetcher: Fetcher) -> None:
         (b"/a b", "/a%20b"),
     ],
 )
-async def test_locations_as_servers_write_them(
+async def test_unusual_locations(
     server: WireServer, fetcher: Fetcher, location: bytes, asked: str
 ) -> None:
     server.answers["/"] = (
@@ -83,7 +83,7 @@ async def test_locations_as_servers_write_them(
 
 
 @pytest.mark.parametrize("location", ["mailto:a@b.test", "ftp://b.test/", "http://", "file:///x"])
-async def test_a_redirect_to_no_web_page(
+async def test_redirect_to_other_scheme_fails(
     server: WireServer, fetcher: Fetcher, location: str
 ) -> None:
     error = await failure(fetcher, FetchRequest(server.redirect("/", location)))
@@ -91,14 +91,14 @@ async def test_a_redirect_to_no_web_page(
     assert repr(location) in str(error)
 
 
-async def test_a_circle(server: WireServer, fetcher: Fetcher) -> None:
+async def test_redirect_loop_fails(server: WireServer, fetcher: Fetcher) -> None:
     server.redirect("/a", "/b")
     error = await failure(fetcher, FetchRequest(server.redirect("/b", "/a#again")))
     assert (error.kind, "in a circle" in str(error)) == ("redirects", True)
     assert server.paths() == ["/b", "/a"]
 
 
-async def test_too_many(server: WireServer, fetcher: Fetcher) -> None:
+async def test_too_many_redirects_fail(server: WireServer, fetcher: Fetcher) -> None:
     for n in range(20):
         server.redirect(f"/{n}", f"/{n + 1}")
     request = FetchRequest(server.url("/0"), limits=FetchLimits(redirects=3))
@@ -109,7 +109,7 @@ async def test_too_many(server: WireServer, fetcher: Fetcher) -> None:
     assert (await fetcher.fetch(request)).body == b"last"
 
 
-async def test_the_next_hop_is_asked_for_first(server: WireServer, fetcher: Fetcher) -> None:
+async def test_allow_hop_is_called_before_request(server: WireServer, fetcher: Fetcher) -> None:
     asked: list[tuple[str, int]] = []
 
     async def note(url: str) -> str | None:
@@ -122,7 +122,7 @@ async def test_the_next_hop_is_asked_for_first(server: WireServer, fetcher: Fetc
     assert asked == [(server.url("/b"), 1), (server.url("/c"), 2)]
 
 
-async def test_a_hop_that_is_not_allowed(server: WireServer, fetcher: Fetcher) -> None:
+async def test_disallowed_hop_stops_fetch(server: WireServer, fetcher: Fetcher) -> None:
     async def refuse_c(url: str) -> str | None:
         return "robots" if url.endswith("/c") else None
 
@@ -136,14 +136,14 @@ async def test_a_hop_that_is_not_allowed(server: WireServer, fetcher: Fetcher) -
     assert server.paths() == ["/a", "/b"]
 
 
-async def test_secrets_stay_with_their_origin(server: WireServer, fetcher: Fetcher) -> None:
+async def test_credentials_stay_with_their_origin(server: WireServer, fetcher: Fetcher) -> None:
     start = server.redirect("/a", "/b")
     server.page("/b", b"x")
     await fetcher.fetch(secretive(start))
     assert secrets_sent(server) == [SECRETS, SECRETS]
 
 
-async def test_secrets_do_not_go_to_another_host_nor_come_back(
+async def test_credentials_are_dropped_after_another_host(
     server: WireServer, fetcher: Fetcher
 ) -> None:
     start = server.redirect("/a", server.url("/b", host="localhost"))
@@ -153,7 +153,9 @@ async def test_secrets_do_not_go_to_another_host_nor_come_back(
     assert secrets_sent(server) == [SECRETS, set(), set()]
 
 
-async def test_secrets_do_not_go_to_another_port(server: WireServer, fetcher: Fetcher) -> None:
+async def test_credentials_are_not_sent_to_another_port(
+    server: WireServer, fetcher: Fetcher
+) -> None:
     async with WireServer() as other:
         start = server.redirect("/a", other.page("/b", b"x"))
         await fetcher.fetch(secretive(start))
@@ -161,7 +163,7 @@ async def test_secrets_do_not_go_to_another_port(server: WireServer, fetcher: Fe
         assert other.last.headers["user-agent"] == "webdata-tests/1.0"
 
 
-async def test_a_cookie_that_a_hop_sets_goes_back_to_it(
+async def test_cookie_of_a_hop_is_returned_to_its_host(
     server: WireServer, fetcher: Fetcher
 ) -> None:
     """A page behind a cookie wall: it sets a cookie and sends the visitor to the same URL."""
@@ -172,7 +174,7 @@ async def test_a_cookie_that_a_hop_sets_goes_back_to_it(
     assert [one.headers.get("cookie") for one in server.requests] == ["own=1", "own=1; seen=yes"]
 
 
-async def test_a_cookie_that_a_hop_sets_goes_to_no_other_host(
+async def test_cookie_of_a_hop_is_not_sent_to_other_hosts(
     server: WireServer, fetcher: Fetcher
 ) -> None:
     cookies = ("Set-Cookie: a=1", "Set-Cookie: b=2; Domain=localhost", "Set-Cookie: c=3; Domain=.")
@@ -182,14 +184,14 @@ async def test_a_cookie_that_a_hop_sets_goes_to_no_other_host(
     assert [one.headers.get("cookie") for one in server.requests][:2] == [None, None]
 
 
-async def test_a_wall_that_never_opens_is_a_circle(server: WireServer, fetcher: Fetcher) -> None:
+async def test_cookie_wall_that_never_opens_is_a_loop(server: WireServer, fetcher: Fetcher) -> None:
     error = await failure(fetcher, FetchRequest(server.redirect("/", "/", "Set-Cookie: a=1")))
     assert error.kind == "redirects"
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(("status", "method", "body"), [("303", "GET", b""), ("307", "POST", b"p")])
-async def test_what_becomes_of_a_post(
+async def test_method_after_redirect(
     server: WireServer, fetcher: Fetcher, status: str, method: str, body: bytes
 ) -> None:
     start = server.redirect("/a", "/b", status=f"{status} Moved")
@@ -197,14 +199,14 @@ async def test_what_becomes_of_a_post(
     assert (server.last.target, server.last.method, server.last.body) == ("/b", method, body)
 
 
-async def test_a_body_does_not_go_to_another_origin(server: WireServer, fetcher: Fetcher) -> None:
+async def test_body_is_not_sent_to_another_origin(server: WireServer, fetcher: Fetcher) -> None:
     start = server.redirect("/a", server.url("/b", host="localhost"), status="307 Moved")
     error = await failure(fetcher, FetchRequest(start, method="POST", body=b"private"))
     assert error.kind == "redirects"
     assert server.paths() == ["/a"]
 
 
-async def test_a_redirect_keeps_its_connection(server: WireServer, fetcher: Fetcher) -> None:
+async def test_redirect_reuses_connection(server: WireServer, fetcher: Fetcher) -> None:
     start = server.redirect("/a", "/b")
     fetched: FetchedResponse = await fetcher.fetch(FetchRequest(start))
     assert fetched.status == 404

@@ -41,7 +41,7 @@ async def failure(fetcher: Fetcher, url: str) -> FetchError:
 
 
 @pytest.mark.parametrize("host", ["site.test", "127.0.0.1", "site.test."])
-async def test_a_certificate_that_fits(host: str) -> None:
+async def test_valid_certificate_is_accepted(host: str) -> None:
     names: list[str | None] = []
     context = presenting("site.pem")
     context.sni_callback = lambda _socket, name, _context: names.append(name)
@@ -60,7 +60,7 @@ async def test_a_certificate_that_fits(host: str) -> None:
         ("site.pem", "site.test", None, "unable to get local issuer"),
     ],
 )
-async def test_a_certificate_that_is_not_trusted(
+async def test_untrusted_certificate_fails(
     certificate: str, host: str, trusting: str | None, what: str
 ) -> None:
     async with (
@@ -74,7 +74,7 @@ async def test_a_certificate_that_is_not_trusted(
     assert what in str(error)
 
 
-async def test_a_server_that_speaks_no_tls() -> None:
+async def test_server_without_tls_fails() -> None:
     async def complain(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -87,7 +87,7 @@ async def test_a_server_that_speaks_no_tls() -> None:
     assert "No secure connection to 127.0.0.1" in str(error)
 
 
-async def test_secrets_do_not_go_from_https_to_http(server: WireServer) -> None:
+async def test_credentials_are_not_sent_from_https_to_http(server: WireServer) -> None:
     async with WireServer(tls=presenting("site.pem")) as secure, fetcher_for() as fetcher:
         plain = server.page("/", b"x")
         start = secure.redirect("/", plain)
@@ -96,7 +96,7 @@ async def test_secrets_do_not_go_from_https_to_http(server: WireServer) -> None:
     assert not {"x-token", "cookie"} & server.last.headers.keys()
 
 
-async def test_a_bundle_that_is_missing(tmp_path: Path) -> None:
+async def test_missing_bundle_fails(tmp_path: Path) -> None:
     fetcher = Fetcher(EgressPolicy("local"), user_agent="x", ca_bundle=tmp_path / "none.pem")
     with pytest.raises(FileNotFoundError):
         await fetcher.__aenter__()

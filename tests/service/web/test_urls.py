@@ -112,13 +112,13 @@ def test_canonical_form(spelling: str, meant: str) -> None:
         "https://example.com/" + "a" * MAX_URL_CHARS,
     ],
 )
-def test_no_web_address_says_what_is_allowed(text: str) -> None:
+def test_error_for_invalid_address_states_what_is_allowed(text: str) -> None:
     with pytest.raises(FetchError, match=r"Give an http:// or https:// URL with a host") as caught:
         canonical_url(text)
     assert caught.value.kind == "bad_url"
 
 
-def test_an_error_does_not_repeat_a_password() -> None:
+def test_error_does_not_contain_password() -> None:
     with pytest.raises(FetchError) as caught:
         canonical_url("http://ann:secret@exa mple.com/")
     assert "secret" not in str(caught.value)
@@ -152,7 +152,7 @@ def test_join(href: str, leads_to: str | None) -> None:
     assert UrlJoiner("http://example.com/a/b#old").join(href) == leads_to
 
 
-def test_a_base_that_is_no_web_address() -> None:
+def test_invalid_base_fails() -> None:
     with pytest.raises(FetchError, match="scheme 'data'"):
         UrlJoiner("data:text/html,x")
 
@@ -179,7 +179,7 @@ def test_parts() -> None:
 
 
 @pytest.mark.parametrize("text", ["ftp://example.com/", "nothing", "http://"])
-def test_parts_of_no_web_address(text: str) -> None:
+def test_split_of_invalid_address_fails(text: str) -> None:
     with pytest.raises(FetchError):
         split_url(text)
 
@@ -192,7 +192,7 @@ def test_parts_of_no_web_address(text: str) -> None:
         ("http://example.com/?x=%2f", "HTTP://EXAMPLE.COM:80/?x=%2F#y"),
     ],
 )
-def test_spellings_of_one_page_share_a_key(one: str, other: str) -> None:
+def test_forms_of_one_url_share_a_key(one: str, other: str) -> None:
     assert dedupe_key(one) == dedupe_key(other)
 
 
@@ -207,5 +207,5 @@ def test_spellings_of_one_page_share_a_key(one: str, other: str) -> None:
         ("http://example.com/A", "http://example.com/a"),
     ],
 )
-def test_pages_that_may_differ_keep_their_keys(one: str, other: str) -> None:
+def test_possibly_different_pages_have_different_keys(one: str, other: str) -> None:
     assert dedupe_key(one) != dedupe_key(other)

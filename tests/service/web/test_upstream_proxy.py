@@ -101,14 +101,14 @@ def fetcher_by(proxy_url: str, policy: EgressPolicy) -> Fetcher:
     )
 
 
-async def test_plain_pages_are_asked_of_the_proxy(proxy: TunnelProxy) -> None:
+async def test_http_pages_are_requested_from_proxy(proxy: TunnelProxy) -> None:
     async with fetcher_by(proxy.url, EgressPolicy("local")) as fetcher:
         fetched = await fetcher.fetch(FetchRequest("http://nowhere.test/a?b"))
     assert fetched.body == b"by proxy"
     assert proxy.heads[0].startswith("GET http://nowhere.test/a?b HTTP/1.1\r\n")
 
 
-async def test_secure_pages_go_through_a_tunnel(proxy: TunnelProxy, secure: WireServer) -> None:
+async def test_https_pages_use_a_tunnel(proxy: TunnelProxy, secure: WireServer) -> None:
     secure.page("/", b"secret page")
     async with fetcher_by(proxy.url, EgressPolicy("team")) as fetcher:
         fetched = await fetcher.fetch(FetchRequest("https://site.test/", headers={"X-Token": "t"}))
@@ -117,7 +117,7 @@ async def test_secure_pages_go_through_a_tunnel(proxy: TunnelProxy, secure: Wire
     assert "token" not in proxy.heads[0].lower()
 
 
-async def test_credentials_for_the_proxy(proxy: TunnelProxy) -> None:
+async def test_proxy_credentials_are_sent(proxy: TunnelProxy) -> None:
     with_user = proxy.url.replace("http://", "http://ann:pw@")
     async with fetcher_by(with_user, EgressPolicy("local")) as fetcher:
         await fetcher.fetch(FetchRequest("http://nowhere.test/"))
@@ -133,7 +133,7 @@ async def test_credentials_for_the_proxy(proxy: TunnelProxy) -> None:
         ("http://[::ffff:10.0.0.1]/", "refused"),
     ],
 )
-async def test_a_team_does_not_reach_private_hosts_by_proxy(
+async def test_private_hosts_are_refused_with_proxy_in_team_mode(
     proxy: TunnelProxy, url: str, kind: str
 ) -> None:
     async with fetcher_by(proxy.url, EgressPolicy("team")) as fetcher:
@@ -143,27 +143,27 @@ async def test_a_team_does_not_reach_private_hosts_by_proxy(
     assert proxy.heads == []
 
 
-async def test_metadata_is_not_reached_by_proxy_either(proxy: TunnelProxy) -> None:
+async def test_metadata_is_refused_with_proxy(proxy: TunnelProxy) -> None:
     async with fetcher_by(proxy.url, EgressPolicy("local")) as fetcher:
         with pytest.raises(Refused):
             await fetcher.fetch(FetchRequest("http://169.254.169.254/"))
     assert proxy.heads == []
 
 
-async def test_the_proxy_may_be_where_pages_may_not(proxy: TunnelProxy) -> None:
+async def test_proxy_itself_may_have_a_private_address(proxy: TunnelProxy) -> None:
     policy = EgressPolicy("team", (ip_network("192.168.0.0/16"),))
     async with fetcher_by(proxy.url, policy) as fetcher:
         assert (await fetcher.fetch(FetchRequest("http://nowhere.test/"))).status == 200
 
 
-async def test_a_proxy_that_says_no(proxy: TunnelProxy) -> None:
+async def test_proxy_refusal_fails(proxy: TunnelProxy) -> None:
     async with fetcher_by(proxy.url, EgressPolicy("local")) as fetcher:
         with pytest.raises(FetchError, match=r"no way to forbidden\.test \(status 403\)") as caught:
             await fetcher.fetch(FetchRequest("https://forbidden.test/"))
     assert caught.value.kind == "connect"
 
 
-async def test_a_proxy_that_is_not_there() -> None:
+async def test_unreachable_proxy_fails() -> None:
     async with WireServer() as gone:
         url = gone.url()
     async with fetcher_by(url, EgressPolicy("local")) as fetcher:
@@ -173,6 +173,6 @@ async def test_a_proxy_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("proxy_url", ["socks5://127.0.0.1:1080", "127.0.0.1:3128", "http://"])
-def test_what_is_no_proxy(proxy_url: str) -> None:
+def test_invalid_proxy_url_is_rejected(proxy_url: str) -> None:
     with pytest.raises(ValueError, match="A proxy is given as"):
         Fetcher(EgressPolicy("local"), user_agent="x", proxy=proxy_url)

@@ -60,14 +60,16 @@ async def resolver(names: Names, clock: Clock) -> AsyncIterator[Resolver]:
     await opened.close()
 
 
-async def test_every_address_once(resolver: Resolver) -> None:
+async def test_addresses_are_unique(resolver: Resolver) -> None:
     assert await resolver.addresses("site", 80) == ("93.184.215.14", "2606:4700::1")
     dialled = [(found["host"], found["port"]) for found in await resolver.resolve("site", 443)]
     assert dialled == [("93.184.215.14", 443), ("2606:4700::1", 443)]
 
 
 @pytest.mark.parametrize("bad", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
-async def test_one_bad_address_refuses_the_host(names: Names, resolver: Resolver, bad: str) -> None:
+async def test_one_forbidden_address_refuses_host(
+    names: Names, resolver: Resolver, bad: str
+) -> None:
     names.known["mixed"] = ["93.184.215.14", bad]
     told = []
     hosts = ("mixed", "unknown", "nowhere")
@@ -80,7 +82,7 @@ async def test_one_bad_address_refuses_the_host(names: Names, resolver: Resolver
     ]
 
 
-async def test_the_owner_of_a_local_service_is_told_what_is_refused(names: Names) -> None:
+async def test_local_mode_states_reason_of_refusal(names: Names) -> None:
     names.known["metadata"] = ["169.254.169.254"]
     resolver = Resolver(LOCAL, lookup=names)
     with pytest.raises(Refused):
@@ -89,7 +91,7 @@ async def test_the_owner_of_a_local_service_is_told_what_is_refused(names: Names
         await resolver.addresses("unknown", 80)
 
 
-async def test_an_upstream_proxy_judges_only_what_is_not_known_here(
+async def test_upstream_proxy_decides_only_on_unknown_names(
     names: Names, resolver: Resolver
 ) -> None:
     names.known["private"] = ["10.0.0.1"]
@@ -100,7 +102,7 @@ async def test_an_upstream_proxy_judges_only_what_is_not_known_here(
     assert caught.value.kind == "dns"
 
 
-async def test_a_name_is_looked_up_once_a_minute(
+async def test_lookup_is_cached_for_a_minute(
     names: Names, resolver: Resolver, clock: Clock
 ) -> None:
     for port in (80, 443):
@@ -112,7 +114,7 @@ async def test_a_name_is_looked_up_once_a_minute(
 
 
 @pytest.mark.parametrize("host", ["unknown", "nowhere"])
-async def test_a_failure_is_kept_as_long(names: Names, resolver: Resolver, host: str) -> None:
+async def test_failure_is_cached(names: Names, resolver: Resolver, host: str) -> None:
     for _ in range(3):
         with pytest.raises(FetchError, match=host) as caught:
             await resolver.addresses(host, 80)
@@ -120,13 +122,13 @@ async def test_a_failure_is_kept_as_long(names: Names, resolver: Resolver, host:
     assert names.asked == [host]
 
 
-async def test_a_name_no_name_server_would_take(names: Names) -> None:
+async def test_invalid_host_name(names: Names) -> None:
     names.known["x" * 64] = UnicodeError("label too long")
     with pytest.raises(FetchError, match="it is not a host name"):
         await Resolver(LOCAL, lookup=names).addresses("x" * 64, 80)
 
 
-async def test_those_who_ask_at_once_share_one_lookup(names: Names, resolver: Resolver) -> None:
+async def test_concurrent_callers_share_one_lookup(names: Names, resolver: Resolver) -> None:
     names.may_answer.clear()
     asking = [asyncio.create_task(resolver.addresses("site", 80)) for _ in range(5)]
     await asyncio.sleep(0)
@@ -138,7 +140,7 @@ async def test_those_who_ask_at_once_share_one_lookup(names: Names, resolver: Re
     assert names.asked == ["site"]
 
 
-async def test_a_silent_name_server(
+async def test_silent_name_server_times_out(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolver_module, "LOOKUP_TIMEOUT_S", 0.01)
@@ -148,7 +150,7 @@ async def test_a_silent_name_server(
     assert caught.value.kind == "dns"
 
 
-async def test_closing_ends_lookups(names: Names) -> None:
+async def test_close_cancels_lookups(names: Names) -> None:
     resolver = Resolver(TEAM, lookup=names)
     names.may_answer.clear()
     asking = asyncio.create_task(resolver.addresses("site", 80))
@@ -160,7 +162,7 @@ async def test_closing_ends_lookups(names: Names) -> None:
         await asking
 
 
-async def test_only_so_many_names_are_kept(
+async def test_cache_is_bounded(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolver_module, "_MAX_CACHED", 2)
@@ -172,7 +174,7 @@ async def test_only_so_many_names_are_kept(
     assert names.asked == ["one", "two", "three", "one"]
 
 
-async def test_the_system_is_asked_by_default() -> None:
+async def test_system_resolver_is_the_default() -> None:
     resolver = Resolver(LOCAL)
     try:
         assert "127.0.0.1" in await resolver.addresses("localhost", 80)
@@ -183,7 +185,7 @@ async def test_the_system_is_asked_by_default() -> None:
         await resolver.close()
 
 
-async def test_silent_names_of_one_account_delay_no_other_account(
+async def test_silent_names_of_one_account_do_not_delay_others(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolver_module, "LOOKUP_TIMEOUT_S", 0.2)

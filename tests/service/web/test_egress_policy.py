@@ -63,14 +63,14 @@ async def said_to(fetcher: Fetcher, url: str) -> str:
 
 
 @pytest.mark.parametrize("host", (LOOPBACK + NOT_ADMITTED).split())
-async def test_a_team_reaches_nothing_private(server: WireServer, host: str) -> None:
+async def test_private_targets_are_refused_in_team_mode(server: WireServer, host: str) -> None:
     async with fetcher_for(EgressPolicy("team")) as fetcher:
         assert await said_to(fetcher, server.url(host=host)) == refusal(host)
     assert server.connections == 0
 
 
 @pytest.mark.parametrize("host", NOT_ADMITTED.split())
-async def test_nor_by_a_redirect(server: WireServer, host: str) -> None:
+async def test_redirect_to_private_target_is_refused(server: WireServer, host: str) -> None:
     async with fetcher_for(EgressPolicy("team", THIS_MACHINE)) as fetcher:
         start = server.redirect("/", server.url("/inside", host=host))
         assert await said_to(fetcher, start) == refusal(host)
@@ -78,16 +78,14 @@ async def test_nor_by_a_redirect(server: WireServer, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", [*LOOPBACK.split(), "site.test"])
-async def test_an_admitted_network_is_reached_by_every_spelling(
-    server: WireServer, host: str
-) -> None:
+async def test_listed_network_is_allowed_in_every_notation(server: WireServer, host: str) -> None:
     server.page("/", b"inside")
     async with fetcher_for(EgressPolicy("team", THIS_MACHINE)) as fetcher:
         assert (await fetcher.fetch(FetchRequest(server.url(host=host)))).body == b"inside"
 
 
 @pytest.mark.parametrize("host", [*LOOPBACK.split(), "site.test"])
-async def test_local_reaches_this_machine_but_not_the_service(
+async def test_local_mode_allows_this_machine_but_not_the_service(
     server: WireServer, host: str
 ) -> None:
     server.page("/", b"mine")
@@ -98,18 +96,18 @@ async def test_local_reaches_this_machine_but_not_the_service(
 
 
 @pytest.mark.parametrize("host", ["metadata.test", "169.254.169.254", "[::ffff:169.254.169.254]"])
-async def test_local_reaches_no_metadata(host: str) -> None:
+async def test_local_mode_refuses_metadata(host: str) -> None:
     async with fetcher_for(EgressPolicy("local")) as fetcher:
         assert await said_to(fetcher, f"http://{host}/latest/meta-data/") == POLICY_TEXT
 
 
-async def test_the_host_keeps_its_name(server: WireServer) -> None:
+async def test_host_header_keeps_name(server: WireServer) -> None:
     async with fetcher_for(EgressPolicy("local")) as fetcher:
         await fetcher.fetch(FetchRequest(server.url(host="Site.TEST")))
     assert server.last.headers["host"] == f"site.test:{server.port}"
 
 
-async def test_a_name_that_changes_its_address_is_not_asked_again(server: WireServer) -> None:
+async def test_dns_rebinding_is_not_followed(server: WireServer) -> None:
     answers = [["127.0.0.1"], ["10.0.0.1"]]
 
     async def rebind(_host: str) -> Sequence[str]:
@@ -124,7 +122,7 @@ async def test_a_name_that_changes_its_address_is_not_asked_again(server: WireSe
     assert server.connections == 2
 
 
-async def test_the_socket_itself_refuses(
+async def test_socket_factory_refuses_forbidden_address(
     server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were every earlier check to fail, the dial of the address would still be refused."""
@@ -146,7 +144,7 @@ async def test_the_socket_itself_refuses(
         "http://site.test:25/",
     ],
 )
-async def test_refused_before_any_lookup(url: str) -> None:
+async def test_refusal_needs_no_lookup(url: str) -> None:
     async def no_lookup(host: str) -> Sequence[str]:
         raise AssertionError(host)
 
@@ -162,7 +160,7 @@ async def test_refused_before_any_lookup(url: str) -> None:
         ("local", "The host 'site.test' could not be found (Name or service not known)."),
     ],
 )
-async def test_an_unknown_name(server: WireServer, mode: EgressMode, words: str) -> None:
+async def test_unknown_name_fails(server: WireServer, mode: EgressMode, words: str) -> None:
     async def nowhere(_host: str) -> Sequence[str]:
         raise OSError(-2, "Name or service not known")
 
@@ -184,7 +182,7 @@ async def test_an_unknown_name(server: WireServer, mode: EgressMode, words: str)
         ("http://site.test/hook", None),
     ],
 )
-async def test_checking_without_a_request(url: str, kind: str | None) -> None:
+async def test_check_sends_no_request(url: str, kind: str | None) -> None:
     async def know(host: str) -> Sequence[str]:
         if host not in NAMES:
             raise OSError(-2, "Name or service not known")
@@ -210,7 +208,7 @@ async def test_checking_without_a_request(url: str, kind: str | None) -> None:
         ("XN--BCHER-KVA.test", "xn--bcher-kva.test"),
     ],
 )
-async def test_odd_names_are_asked_for_as_they_are_checked(
+async def test_unusual_names_are_resolved_as_checked(
     server: WireServer, host: str, asked: str
 ) -> None:
     names: list[str] = []
