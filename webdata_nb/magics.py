@@ -28,8 +28,8 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     formatter = shell.display_formatter.formatters[_HTML]
-    before = formatter.for_type(records.FRAME)
-    formatter.for_type(records.FRAME, _Look(before))
+    before = formatter.for_type(records.DATA_FRAME)
+    formatter.for_type(records.DATA_FRAME, _Look(before))
     for magic in _MAGICS:
         shell.register_magic_function(_line_magic(shell, magic), "line", magic.name)
     _loaded[shell] = before
@@ -41,10 +41,10 @@ def unload(shell: Any) -> None:
         return
     before = _loaded.pop(shell)
     formatter = shell.display_formatter.formatters[_HTML]
-    if isinstance(formatter.for_type(records.FRAME), _Look):
-        formatter.pop(records.FRAME)
+    if isinstance(formatter.for_type(records.DATA_FRAME), _Look):
+        formatter.pop(records.DATA_FRAME)
         if before is not None:
-            formatter.for_type(records.FRAME, before)
+            formatter.for_type(records.DATA_FRAME, before)
     for magic in _MAGICS:
         shell.magics_manager.magics["line"].pop(magic.name, None)
 
@@ -61,7 +61,7 @@ class _Look:
     def __call__(self, df: pd.DataFrame) -> str | None:
         theirs = self._theirs(df)
         # Where somebody switched HTML off for frames, it is off for ours.
-        if theirs is None or not (records.is_ours(df) and _drawable(df)):
+        if theirs is None or not (records.has_receipt(df) and _drawable(df)):
             return theirs
         return show(df)._repr_html_()
 

@@ -229,4 +229,4 @@ def test_a_way_that_the_place_cannot_show_gives_way_and_the_log_says_so(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert kind_of(want) is bars.Log
-    assert f"progress='{want}' cannot be shown here: elsewhere" in caplog.text
+    assert f"progress='{want}' is not available here: elsewhere" in caplog.text

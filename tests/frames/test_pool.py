@@ -44,7 +44,7 @@ def given_back(count: int, rows: str = "table") -> int:
 def test_rows_lie_in_the_memory_that_was_asked_for() -> None:
     arrow, returning = pa.default_memory_pool(), arrow_memory.RETURNING
     before = arrow.bytes_allocated(), returning.bytes_allocated()
-    made = rows.returning("crawl", PAGES).table
+    made = rows.trimmed_batch("crawl", PAGES).table
     assert arrow.bytes_allocated() == before[0]
     assert returning.bytes_allocated() >= before[1] + made.nbytes
     assert made.equals(rows.to_table("crawl", PAGES))
@@ -57,7 +57,7 @@ def test_a_value_that_does_not_fit_lies_there_too() -> None:
     ]
     arrow = pa.default_memory_pool()
     before = arrow.bytes_allocated()
-    made = rows.returning("crawl", odd).table
+    made = rows.trimmed_batch("crawl", odd).table
     assert arrow.bytes_allocated() == before
     assert made.equals(rows.to_table("crawl", odd))
 
@@ -68,7 +68,8 @@ def test_equal_links_are_one_text_also_of_several_pages_of_rows() -> None:
     texts: dict[str, str] = {}
     # Decoded anew each time, as replies are: equal texts, but not the same ones.
     made = [
-        rows.returning("crawl", orjson.loads(orjson.dumps(plain)), texts=texts) for _ in range(2)
+        rows.trimmed_batch("crawl", orjson.loads(orjson.dumps(plain)), texts=texts)
+        for _ in range(2)
     ]
     first, second = (batch.objects["links"] for batch in made)
     assert first == second == [links, None]

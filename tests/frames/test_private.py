@@ -52,7 +52,8 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
     wrong = {
         name: oct(mode)
         for name, mode in found.items()
-        if mode != (private_files.FOLDER if (tmp_path / name).is_dir() else private_files.FILE)
+        if mode
+        != (private_files.FOLDER_MODE if (tmp_path / name).is_dir() else private_files.FILE_MODE)
     }
     assert wrong == {}
 

@@ -13,7 +13,7 @@ from webdata_nb.calls import budget
 from webdata_nb.calls.budget import Estimate
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame, stacked
-from webdata_nb.frames.stacked import Part
+from webdata_nb.frames.stacked import InputRows
 from webdata_nb.requests.call_options import CallOptions
 from webdata_nb.requests.inputs import (
     Input,
@@ -138,12 +138,12 @@ def _dated_table(each: Input, snapshot: snapshots.Snapshot) -> pa.Table:
     table = snapshot.table
     if each.labels:
         table = stacked.stack(
-            each.spec.op, each.spec.columns, [Part(each.labels, table, snapshot.at)]
+            each.spec.op, each.spec.columns, [InputRows(each.labels, table, snapshot.at)]
         )
     return stacked.with_time("taken_at", table, snapshot.at)
 
 
 def _empty_table(each: Input) -> pa.Table:
-    table = stacked.stack(each.spec.op, each.spec.columns, [Part(each.labels, None, None)])
+    table = stacked.stack(each.spec.op, each.spec.columns, [InputRows(each.labels, None, None)])
     plain = table if each.labels else table.select(list(each.spec.columns))
     return stacked.with_time("taken_at", plain, None)

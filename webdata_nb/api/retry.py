@@ -81,10 +81,10 @@ async def aretry_failed(
     True
     """
     receipt_attrs = _receipt(df)
-    places = merge_retried.failed(df)
+    places = merge_retried.failed_row_indices(df)
     if not places:
         return df.copy(deep=False)
-    backend: frame.DtypeBackend = "pyarrow" if frame.arrow_backed(df) else "pandas"
+    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
     call = CallOptions.of(
         session=session, progress=progress, cache=True, timeout=timeout, dtype_backend=backend
     )
@@ -118,11 +118,11 @@ class _Retry:
         self._fan_out = fan_out
 
     async def run(self, places: Sequence[int]) -> pd.DataFrame:
-        urls = merge_retried.texts(self._df, "url", places)
+        urls = merge_retried.texts_at(self._df, "url", places)
         pages = [(place, url) for place, url in zip(places, urls, strict=True) if url is not None]
         failed_inputs = [place for place, url in zip(places, urls, strict=True) if url is None]
         if self._single_pages():
-            starts = merge_retried.texts(self._df, "start_url", failed_inputs)
+            starts = merge_retried.texts_at(self._df, "start_url", failed_inputs)
             pages += [(p, u) for p, u in zip(failed_inputs, starts, strict=True) if u is not None]
             failed_inputs = []
         inputs = [self._input(place) for place in failed_inputs]
@@ -154,7 +154,7 @@ class _Retry:
             unchanged -= {"url", "depth"}
         columns = [name for name in patch.columns if name in self._df.columns]
         columns = [name for name in columns if name not in unchanged]
-        return merge_retried.merged(self._df, places, patch, columns)
+        return merge_retried.replace_columns(self._df, places, patch, columns)
 
     def _options(self) -> SinglePageOptions:
         """Return the options with which the pages were requested."""
@@ -166,7 +166,7 @@ class _Retry:
         return {"scrape_options": options, "respect_robots_txt": respect_robots_txt}
 
     def _input(self, place: int) -> Input:
-        labels = {name: merge_retried.texts(self._df, name, [place])[0] for name in self._labels}
+        labels = {name: merge_retried.texts_at(self._df, name, [place])[0] for name in self._labels}
         labelled: dict[str, Any] = {
             _LABELS.get(name, name): value for name, value in labels.items()
         }
@@ -188,8 +188,8 @@ class _Retry:
         retried = await multi_input.run(inputs, self._call, fan_out)
         pieces = {}
         for place, each in zip(places, inputs, strict=True):
-            pieces[place] = merge_retried.chosen(retried, each.labels)
-        return merge_retried.replaced(df, pieces)
+            pieces[place] = merge_retried.rows_of_input(retried, each.labels)
+        return merge_retried.replace_rows(df, pieces)
 
 
 def _receipt(df: object) -> Mapping[str, Any]:
@@ -206,7 +206,7 @@ def _receipt(df: object) -> Mapping[str, Any]:
 def _with_receipt(
     df: pd.DataFrame, attrs: Mapping[str, Any], before: pd.DataFrame, places: Sequence[int]
 ) -> pd.DataFrame:
-    failed = len(merge_retried.failed(df))
+    failed = len(merge_retried.failed_row_indices(df))
     df.attrs = {
         **before.attrs,
         frame.ATTRS: receipt.after_retry(attrs, rows=len(df), failed=failed, retried=len(places)),

@@ -86,12 +86,12 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     >>> show(df, max_rows=2)
     Sheet of 2 rows
     """
-    if not isinstance(df, records.FRAME):
+    if not isinstance(df, records.DATA_FRAME):
         raise InvalidArgument("df must be a pandas DataFrame")
     most = arguments.check_integer("max_rows", max_rows, least=1)
     return row_table.render(
         [str(name) for name in df.columns],
-        records.plain(df.head(most)),
-        line=records.line(df),
+        records.to_lists(df.head(most)),
+        line=records.receipt_line(df),
         left_out=max(0, len(df) - most),
     )

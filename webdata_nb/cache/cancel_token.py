@@ -37,10 +37,10 @@ class CancelToken:
             prepare(root)
             path = root / _FOLDER / name
             private_files.make_folder(path.parent, root)
-            path.touch(mode=private_files.FILE)
+            path.touch(mode=private_files.FILE_MODE)
         except OSError:
             path = Path(tempfile.gettempdir(), f"webdata-{name}")
-            path.touch(mode=private_files.FILE)
+            path.touch(mode=private_files.FILE_MODE)
         return cls(path, platform.node())
 
     def cancel(self) -> None:

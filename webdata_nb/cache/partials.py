@@ -56,7 +56,7 @@ class PartialListing:
     def _write(self, mode: str, data: bytes) -> None:
         try:
             private_files.make_folder(self.path.parent, self.root)
-            self.path.touch(mode=private_files.FILE)
+            self.path.touch(mode=private_files.FILE_MODE)
             with self.path.open(mode) as file:
                 file.write(data)
                 file.flush()

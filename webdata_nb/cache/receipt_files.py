@@ -48,7 +48,7 @@ def write(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
 def read(path: Path) -> list[ReceiptEntry] | None:
     """Return the receipt of the crawl in `path`; None where it is missing or unreadable."""
     try:
-        document = parquet.Document(receipt_path(path).read_bytes())
+        document = parquet.ParquetDocument(receipt_path(path).read_bytes())
         if document.own.get("schema") != _VERSION:
             return None
         rows = document.read(SCHEMA.names).to_pylist()

@@ -15,7 +15,7 @@ from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobError, WebdataError
 from webdata_nb.frames import arrow_memory, exports, frame, receipt
 from webdata_nb.frames.receipt import JobOutcome
-from webdata_nb.frames.rows import Batch
+from webdata_nb.frames.rows import TableBatch
 from webdata_nb.requests.call_options import CallOptions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class CallResult:
     receipt_entries: Sequence[ReceiptEntry] | None = None
 
     @classmethod
-    def fetched(cls, batch: Batch, outcome: JobOutcome) -> CallResult:
+    def fetched(cls, batch: TableBatch, outcome: JobOutcome) -> CallResult:
         """Return rows that the service sent."""
         return cls(batch.table, objects=batch.objects, outcome=outcome)
 

@@ -47,7 +47,7 @@ def _file_lock(root: Path, key: CacheKey) -> filelock.BaseFileLock:
     # Not bound to a thread: a task may end on another thread than it began on.
     return filelock.FileLock(
         folder / f"{key.op}-{key.digest}.lock",
-        mode=private_files.FILE,
+        mode=private_files.FILE_MODE,
         thread_local=False,
     )
 

@@ -149,7 +149,7 @@ def timestamp_of(path: Path) -> datetime | None:
 def touch_marker(root: Path, name: str) -> None:
     """Set the time of an event that makes older results outdated."""
     prepare(root)
-    (root / _LAYOUT / name).touch(mode=private_files.FILE)
+    (root / _LAYOUT / name).touch(mode=private_files.FILE_MODE)
 
 
 def marker_time(root: Path, name: str) -> datetime | None:
@@ -178,7 +178,7 @@ def _read(
 ) -> Snapshot | None:
     """Read a snapshot file; any defect is logged and counts as a miss."""
     try:
-        document = parquet.Document(_verified_bytes(path))
+        document = parquet.ParquetDocument(_verified_bytes(path))
         _check_document(document, key)
         table = document.read(columns)
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def _verified_bytes(path: Path) -> bytes:
     return data
 
 
-def _check_document(document: parquet.Document, key: CacheKey) -> None:
+def _check_document(document: parquet.ParquetDocument, key: CacheKey) -> None:
     if document.own.get("digest") != key.digest:
         raise ValueError("it belongs to another request")
     if not document.schema.equals(schemas.SCHEMAS[key.op], check_metadata=True):
@@ -221,7 +221,7 @@ def prepare(root: Path) -> None:
         parquet.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
     if root not in _swept:
         _swept.add(root)
-        private_files.tighten(folder)
+        private_files.restrict_to_owner(folder)
         sweep(root)
 
 

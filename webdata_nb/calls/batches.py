@@ -28,8 +28,8 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.frames import dataset, frame, receipt, rows, stacked
-from webdata_nb.frames.rows import Batch
-from webdata_nb.frames.stacked import Part
+from webdata_nb.frames.rows import TableBatch
+from webdata_nb.frames.stacked import InputRows
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.recording import recorder
 from webdata_nb.requests import arguments
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS: Final = 20
-_SOURCES: Final[Mapping[str, Callable[[StreamContext], AsyncGenerator[Batch, None]]]] = {
+_SOURCES: Final[Mapping[str, Callable[[StreamContext], AsyncGenerator[TableBatch, None]]]] = {
     "search": job_stream.search,
     "crawl": job_stream.crawl,
     "creatives": creatives_listing.stream,
@@ -233,7 +233,7 @@ class _StreamLoop:
 
     async def _recorded_batches(
         self, stats: StreamStats, options: CallOptions
-    ) -> AsyncGenerator[Batch, None]:
+    ) -> AsyncGenerator[TableBatch, None]:
         """Yield the rows of a recording, or record the rows, where the settings ask for it."""
         spec = stats.input.spec
         if options.settings.replay is not None:
@@ -242,7 +242,7 @@ class _StreamLoop:
                 yield batch
             return
         folder = options.settings.record
-        tables: list[pa.Table] = [rows.joined(spec.op, ()).table.select(list(spec.columns))]
+        tables: list[pa.Table] = [rows.concat(spec.op, ()).table.select(list(spec.columns))]
         async with aclosing(self._cached_or_fetched_batches(stats, options)) as batches:
             async for batch in batches:
                 if folder is not None:
@@ -255,7 +255,7 @@ class _StreamLoop:
 
     async def _cached_or_fetched_batches(
         self, stats: StreamStats, options: CallOptions
-    ) -> AsyncGenerator[Batch, None]:
+    ) -> AsyncGenerator[TableBatch, None]:
         spec = stats.input.spec
         cache = ResultCache.of_spec(spec, options)
         known_ids: set[object] = set()
@@ -272,7 +272,7 @@ class _StreamLoop:
         try:
             async with aclosing(self._fetch(stats, options)) as batches:
                 async for batch in batches:
-                    selected = Batch(batch.table.select(list(spec.columns)), batch.objects)
+                    selected = TableBatch(batch.table.select(list(spec.columns)), batch.objects)
                     yield _without_creatives(selected, known_ids)
         except TRANSIENT_ERRORS as error:
             if stats.rows:
@@ -281,14 +281,16 @@ class _StreamLoop:
             for batch in self._split(stats, stale):
                 yield batch
 
-    def _split(self, stats: StreamStats, result: CallResult) -> list[Batch]:
+    def _split(self, stats: StreamStats, result: CallResult) -> list[TableBatch]:
         """Return the rows of a cached or recorded result in batches."""
         stats.cached_receipt = result.attrs
         size = self._options.batch_rows
         firsts = range(0, result.table.num_rows, size)
-        return [Batch(result.table.slice(first, size), {}) for first in firsts]
+        return [TableBatch(result.table.slice(first, size), {}) for first in firsts]
 
-    async def _fetch(self, stats: StreamStats, options: CallOptions) -> AsyncGenerator[Batch, None]:
+    async def _fetch(
+        self, stats: StreamStats, options: CallOptions
+    ) -> AsyncGenerator[TableBatch, None]:
         spec, size = stats.input.spec, self._options.batch_rows
         description = f"{spec.op} {receipt.shorten(spec.subject)}"
         unit = UNITS[spec.op]
@@ -308,7 +310,7 @@ class _StreamLoop:
 
     # ------------------------------------------------------------------------------------- frames
 
-    def _build_frame(self, stats: StreamStats, batch: Batch) -> pd.DataFrame:
+    def _build_frame(self, stats: StreamStats, batch: TableBatch) -> pd.DataFrame:
         options, spec = self._options, stats.input.spec
         cached_receipt = stats.cached_receipt or {}
         attrs = {
@@ -322,7 +324,7 @@ class _StreamLoop:
         }
         table = batch.table
         if options.has_labels:
-            part = Part(stats.input.labels, table, datetime.now(UTC))
+            part = InputRows(stats.input.labels, table, datetime.now(UTC))
             table = stacked.stack(spec.op, spec.columns, [part])
         if options.out is not None:
             dataset.write_part(options.out, stats.partition, stats.batches, table, attrs)
@@ -332,7 +334,7 @@ class _StreamLoop:
 
     def _error_frame(self, stats: StreamStats) -> pd.DataFrame:
         spec = stats.input.spec
-        part = Part(stats.input.labels, None, datetime.now(UTC), stats.error_message)
+        part = InputRows(stats.input.labels, None, datetime.now(UTC), stats.error_message)
         table = stacked.stack(spec.op, spec.columns, [part])
         return frame.build(table, dtype_backend=self._call.dtype_backend)
 
@@ -351,12 +353,12 @@ class _StreamLoop:
         )
 
 
-def _without_creatives(batch: Batch, known_ids: set[object]) -> Batch:
+def _without_creatives(batch: TableBatch, known_ids: set[object]) -> TableBatch:
     """Omit the creatives of an earlier result."""
     if not known_ids:
         return batch
     is_new = [each not in known_ids for each in batch.table["creative_id"].to_pylist()]
-    return Batch(batch.table.filter(is_new), {})
+    return TableBatch(batch.table.filter(is_new), {})
 
 
 def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:

@@ -25,7 +25,7 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.frames import receipt, stacked
-from webdata_nb.frames.stacked import Part
+from webdata_nb.frames.stacked import InputRows
 from webdata_nb.jobs.progress_scope import show_progress
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input
@@ -153,16 +153,16 @@ async def _run_input(spec: JobSpec, options: CallOptions) -> InputResult:
 # ------------------------------------------------------------------------------------- stacking
 
 
-def _part(each: Input, result: InputResult | None, options: CallOptions) -> Part:
+def _part(each: Input, result: InputResult | None, options: CallOptions) -> InputRows:
     if result is None:
-        return Part(each.labels, None, None)
+        return InputRows(each.labels, None, None)
     if isinstance(result, WebdataError):
-        return Part(each.labels, None, datetime.now(UTC), _message(result))
+        return InputRows(each.labels, None, datetime.now(UTC), _message(result))
     at = datetime.fromisoformat(result.attrs["timings"]["finished_at"])
-    return Part(each.labels, result.table, at, _row_error(result.error(), options))
+    return InputRows(each.labels, result.table, at, _row_error(result.error(), options))
 
 
-def _with_one_row(part: Part, result: InputResult | None) -> Part:
+def _with_one_row(part: InputRows, result: InputResult | None) -> InputRows:
     """Limit an input to one row, or give it an error that says why it has none."""
     if part.table is None or not isinstance(result, CallResult):
         return part
@@ -188,7 +188,7 @@ def _message(error: WebdataError) -> str:
 
 def _stack(
     inputs: Sequence[Input],
-    parts: Sequence[Part],
+    parts: Sequence[InputRows],
     results: Sequence[InputResult | None],
     options: CallOptions,
     started_at: datetime,

@@ -1,4 +1,4 @@
-"""What changed between two frames of the same kind, or between two files of the cache."""
+"""Compares two frames of the same kind, or two files of the cache, row by row."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.frames import frame
-from webdata_nb.frames.parquet import Document
+from webdata_nb.frames.parquet import ParquetDocument
 
 __all__ = ["diff"]
 
 Key = tuple[object, ...]
 
-# What differs each time although nothing changed.
+# Columns that differ in each run even if nothing changed.
 VOLATILE: Final = frozenset({"fetched_at", "taken_at", "time_taken", "id"})
 _LABELS: Final = ("query", "engine", "language", "country", "advertiser", "region", "date_range")
 _KEYS: Final = ("creative_id", "url")
@@ -32,23 +32,23 @@ def diff(
     on: str | Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return what is in `b` and was not in `a`, what is gone, and what changed.
+    """Return the added, removed and changed rows from `a` to `b`.
 
     Parameters
     ----------
     a, b
         The earlier and the later frame, or Parquet files such as `cache.ls()["file"]` names.
     on
-        Columns that say which row is which; by default `url` or `creative_id`, with the columns
-        of several inputs. Rows with the same key are told apart by their order.
+        Columns that identify a row; by default `url` or `creative_id`, with the columns
+        of several inputs. Rows with the same key are matched in their order.
     columns
-        Columns to compare; by default all that both frames have, but for `fetched_at`,
-        `time_taken` and `id`, which differ each time.
+        Columns to compare; by default all common columns except `fetched_at`, `time_taken` and
+        `id`, which differ in each run.
 
     Returns
     -------
     pandas.DataFrame
-        Changed and removed rows in the order of `a`, then added ones in the order of `b`.
+        Changed and removed rows in the order of `a`, then added rows in the order of `b`.
 
         ============ ========= ====================================================
         column       dtype     meaning
@@ -63,7 +63,7 @@ def diff(
     Raises
     ------
     InvalidArgument
-        A key or column that a frame does not have, or a file that cannot be read.
+        A key or column is missing in a frame, or a file cannot be read.
 
     Examples
     --------
@@ -73,17 +73,17 @@ def diff(
     >>> diff(before, after)[["change", "url"]].to_numpy().tolist()
     [['changed', '/a'], ['removed', '/b'], ['added', '/c']]
     """
-    old, new = _frame("a", a), _frame("b", b)
-    keys = _keys(old, new, on)
-    compared = _compared(old, new, keys, columns)
-    before, after = _Rows.of(old, keys, compared), _Rows.of(new, keys, compared)
-    found = [_changed(key, before, after) for key in before.places]
-    found += [_added(key, after) for key in after.places if key not in before.places]
-    return _told([each for each in found if each is not None], keys, old)
+    old, new = _read_frame("a", a), _read_frame("b", b)
+    keys = _key_columns(old, new, on)
+    compared = _compared_columns(old, new, keys, columns)
+    before, after = _KeyedRows.of(old, keys, compared), _KeyedRows.of(new, keys, compared)
+    changes = [_change_of(key, before, after) for key in before.indices]
+    changes += [_addition(key, after) for key in after.indices if key not in before.indices]
+    return _to_frame([change for change in changes if change is not None], keys, old)
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _RowChange:
     change: str
     key: Key
     columns: list[str]
@@ -92,82 +92,82 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a frame by key; the n-th row of one key is told apart by n."""
+class _KeyedRows:
+    """The rows of a frame by key and the number of the row among those with its key."""
 
-    places: dict[Key, int]
+    indices: dict[Key, int]
     values: dict[str, list[Any]]
 
     @classmethod
-    def of(cls, df: pd.DataFrame, keys: list[str], compared: list[str]) -> _Rows:
+    def of(cls, df: pd.DataFrame, keys: list[str], compared: list[str]) -> _KeyedRows:
         seen: Counter[Key] = Counter()
-        places: dict[Key, int] = {}
-        for place, key in enumerate(zip(*(_plain(df[name]) for name in keys), strict=True)):
+        indices: dict[Key, int] = {}
+        for index, key in enumerate(zip(*(_comparable(df[name]) for name in keys), strict=True)):
             seen[key] += 1
-            places[(*key, seen[key])] = place
-        return cls(places, {name: _plain(df[name]) for name in compared})
+            indices[(*key, seen[key])] = index
+        return cls(indices, {name: _comparable(df[name]) for name in compared})
 
     def row(self, key: Key) -> dict[str, Any]:
-        place = self.places[key]
-        return {name: values[place] for name, values in self.values.items()}
+        index = self.indices[key]
+        return {name: values[index] for name, values in self.values.items()}
 
 
-def _changed(key: Key, before: _Rows, after: _Rows) -> _Change | None:
+def _change_of(key: Key, before: _KeyedRows, after: _KeyedRows) -> _RowChange | None:
     old = before.row(key)
-    if key not in after.places:
-        return _Change("removed", key, [], old, {})
+    if key not in after.indices:
+        return _RowChange("removed", key, [], old, {})
     new = after.row(key)
     names = [name for name in old if old[name] != new[name]]
     if not names:
         return None
     picked = ({name: row[name] for name in names} for row in (old, new))
-    return _Change("changed", key, names, *picked)
+    return _RowChange("changed", key, names, *picked)
 
 
-def _added(key: Key, after: _Rows) -> _Change:
-    return _Change("added", key, [], {}, after.row(key))
+def _addition(key: Key, after: _KeyedRows) -> _RowChange:
+    return _RowChange("added", key, [], {}, after.row(key))
 
 
-def _told(found: list[_Change], keys: list[str], old: pd.DataFrame) -> pd.DataFrame:
-    made: dict[str, pd.Series[Any]] = {
-        "change": pd.Series([each.change for each in found], dtype="str")
+def _to_frame(changes: list[_RowChange], keys: list[str], old: pd.DataFrame) -> pd.DataFrame:
+    columns: dict[str, pd.Series[Any]] = {
+        "change": pd.Series([change.change for change in changes], dtype="str")
     }
-    for place, name in enumerate(keys):
-        values = [each.key[place] for each in found]
-        made[name] = pd.Series(values, dtype=old[name].dtype)
+    for index, name in enumerate(keys):
+        values = [change.key[index] for change in changes]
+        columns[name] = pd.Series(values, dtype=old[name].dtype)
     for name in ("columns", "before", "after"):
-        made[name] = pd.Series([getattr(each, name) for each in found], dtype=object)
-    return pd.DataFrame(made)
+        columns[name] = pd.Series([getattr(change, name) for change in changes], dtype=object)
+    return pd.DataFrame(columns)
 
 
-def _frame(name: str, given: object) -> pd.DataFrame:
-    if isinstance(given, pd.DataFrame):
-        return given
-    if not isinstance(given, str | Path):
+def _read_frame(name: str, source: object) -> pd.DataFrame:
+    if isinstance(source, pd.DataFrame):
+        return source
+    if not isinstance(source, str | Path):
         raise InvalidArgument(f"{name} must be a DataFrame, or the path of a Parquet file")
     try:
-        document = Document(Path(given).expanduser().read_bytes())
+        document = ParquetDocument(Path(source).expanduser().read_bytes())
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InvalidArgument(f"{name} cannot be read as a Parquet file: {error}") from None
     return frame.build(document.read(), attrs=document.attrs)
 
 
-def _keys(old: pd.DataFrame, new: pd.DataFrame, on: str | Sequence[str] | None) -> list[str]:
-    there = set(old.columns) & set(new.columns)
+def _key_columns(old: pd.DataFrame, new: pd.DataFrame, on: str | Sequence[str] | None) -> list[str]:
+    common = set(old.columns) & set(new.columns)
     if on is not None:
         named = [on] if isinstance(on, str) else list(on)
-        missing = [name for name in named if name not in there]
+        missing = [name for name in named if name not in common]
         if missing or not named:
             raise InvalidArgument(f"on must name columns of both frames; not {missing or 'none'}")
         return named
-    main = [name for name in _KEYS if name in there][:1]
+    main = [name for name in _KEYS if name in common][:1]
     if not main:
         raise InvalidArgument("say with on= which columns tell the rows apart")
-    labels = ("start_url",) if "start_url" in there else _LABELS
-    return [*(name for name in labels if name in there), *main]
+    labels = ("start_url",) if "start_url" in common else _LABELS
+    return [*(name for name in labels if name in common), *main]
 
 
-def _compared(
+def _compared_columns(
     old: pd.DataFrame, new: pd.DataFrame, keys: list[str], columns: Sequence[str] | None
 ) -> list[str]:
     both = [name for name in old.columns if name in set(new.columns)]
@@ -179,13 +179,13 @@ def _compared(
     return wanted
 
 
-def _plain(column: pd.Series[Any]) -> list[Any]:
-    return [_value(value) for value in column.tolist()]
+def _comparable(column: pd.Series[Any]) -> list[Any]:
+    return [_comparable_value(value) for value in column.tolist()]
 
 
-def _value(value: Any) -> Any:
-    """Return a value that equals its like: lists for arrays, None for every kind of missing."""
-    if callable(to_list := getattr(value, "tolist", None)):  # an array of numpy
+def _comparable_value(value: Any) -> Any:
+    """Return a value that `==` can compare: a list for an array, None for missing values."""
+    if callable(to_list := getattr(value, "tolist", None)):  # a numpy array
         return to_list()
     if isinstance(value, list | dict | tuple):
         return value

@@ -1,4 +1,4 @@
-"""A service's CSV export, read back as it was before its cells were made harmless."""
+"""Reads a CSV export of the service and removes the protection against formulas."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from webdata_nb.frames import exports
 
 
 def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
-    r"""Read a CSV export of a job, with every cell as the page had it.
+    r"""Read a CSV export of a job, with the original text of each cell.
 
-    A service writes an apostrophe before a cell that a spreadsheet could take for a formula;
-    this takes it off again.
+    The service writes an apostrophe before each cell that a spreadsheet could read as a formula.
+    This function removes it.
 
     Parameters
     ----------
@@ -25,21 +25,21 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a result, in the order of the job. Columns are those of the file, all of them
-        text; an empty cell is missing. Lists and objects (`links`, `metadata`, ...) are JSON text.
+        One row per result, in the order of the job. All columns of the file are text; empty cells
+        are missing. Lists and objects (`links`, `metadata`, ...) are JSON text.
 
     Warns
     -----
     UserWarning
-        The export is partial: its job had not ended, or failed or was cancelled. The column
-        `partial_export` says so too.
+        The export is partial: the job had not ended, failed or was cancelled. The file then has
+        a column `partial_export`.
 
     Raises
     ------
     OSError
         The file cannot be read.
     ValueError
-        It is no CSV in UTF-8.
+        The file is not CSV in UTF-8.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A Parquet dataset that is partitioned by job, in a directory here or at any fsspec URL."""
+"""Writes Parquet datasets that are partitioned by job, to a directory or an fsspec URL."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def write_part(
 ) -> None:
     """Write one part: `target/job_id=.../part-00000.parquet`.
 
-    pyarrow, pandas, polars and DuckDB read such a dataset as one table. The first part takes the
-    place of all that the partition held: rows of the same job are never there twice.
+    pyarrow, pandas, polars and DuckDB read such a dataset as one table. The first part replaces
+    all older files of the partition, so that a job's rows are never stored twice.
 
     Raises
     ------
     OSError
-        The part cannot be written.
+        The file cannot be written.
     """
     partition, name = f"job_id={quote(job_id, safe='')}", f"part-{number:05d}.parquet"
     data = parquet.encode(table, own={}, attrs=attrs)

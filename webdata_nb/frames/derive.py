@@ -1,7 +1,7 @@
-"""One crawl, several tables: the links, images, headings and tables of its pages.
+"""Derives frames of links, images, headings and tables from the pages of a crawl.
 
-Each row tells the page it is from (`url`) and its place there (`position`, from 1), so that the
-tables join with the crawl and with each other.
+Each row has the page (`url`) and its position on the page (`position`, from 1), so that the frames
+join with the crawl and with each other.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def _plain(**named: pa.DataType) -> list[pa.Field[Any]]:
     return [pa.field(name, data_type) for name, data_type in named.items()]
 
 
-_PLACE: Final = _plain(url=schemas.TEXT, position=pa.int32())
+_POSITION_FIELDS: Final = _plain(url=schemas.TEXT, position=pa.int32())
 _EXTRA: Final = pa.field("extra", schemas.TEXT, metadata={b"webdata.type": schemas.JSON})
-_LINKS: Final = pa.schema([*_PLACE, *_plain(link=schemas.TEXT, internal=pa.bool_())])
+_LINKS: Final = pa.schema([*_POSITION_FIELDS, *_plain(link=schemas.TEXT, internal=pa.bool_())])
 _IMAGES: Final = pa.schema(
     [
-        *_PLACE,
+        *_POSITION_FIELDS,
         *_plain(src=schemas.TEXT, alt=schemas.TEXT, width=pa.int32(), height=pa.int32()),
         *_plain(caption=schemas.TEXT),
         _EXTRA,
     ]
 )
 _HEADINGS: Final = pa.schema(
-    [*_PLACE, *_plain(level=pa.int16(), text=schemas.TEXT, anchor=schemas.TEXT), _EXTRA]
+    [*_POSITION_FIELDS, *_plain(level=pa.int16(), text=schemas.TEXT, anchor=schemas.TEXT), _EXTRA]
 )
 
 
@@ -50,7 +50,7 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     df
-        A frame with a `links` column: `formats` must have asked for `"links"`.
+        A frame with a `links` column, from a call with `"links"` in `formats`.
 
     Returns
     -------
@@ -59,15 +59,15 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
         column       dtype     meaning
         ============ ========= ====================================================
         url          str       the page
-        position     Int32     place among the page's links, from 1
-        link         str       where it leads
-        internal     boolean   whether it stays on the page's host
+        position     Int32     position among the page's links, from 1
+        link         str       the URL of the link
+        internal     boolean   whether it has the host of the page
         ============ ========= ====================================================
 
     Raises
     ------
     InvalidArgument
-        There is no such column.
+        The column is missing.
 
     Examples
     --------
@@ -76,18 +76,18 @@ def links_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> links_df(pages)["link"].tolist()
     ['http://b.test/']
     """
-    made = [
+    links = [
         {
             "url": url,
             "position": position,
             "link": link,
             "internal": _host(link) == _host(url),
         }
-        for url, links in _listed(df, "links")
-        for position, link in enumerate(links, 1)
+        for url, page_links in _lists(df, "links")
+        for position, link in enumerate(page_links, 1)
         if isinstance(link, str)
     ]
-    return _framed(made, _LINKS, df)
+    return _to_frame(links, _LINKS, df)
 
 
 def images_df(df: pd.DataFrame) -> pd.DataFrame:
@@ -96,18 +96,18 @@ def images_df(df: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     df
-        A frame with an `images` column: `formats` must have asked for `"images"`.
+        A frame with an `images` column, from a call with `"images"` in `formats`.
 
     Returns
     -------
     pandas.DataFrame
         `url`, `position`; `src`, `alt`, `caption` (str), `width`, `height` (Int32, CSS pixels) as
-        the page states them; `extra` (dict of further fields).
+        stated by the page; `extra` (dict of other fields).
 
     Raises
     ------
     InvalidArgument
-        There is no such column.
+        The column is missing.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def images_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> images_df(pages)["src"].tolist()
     ['/a.png']
     """
-    return _framed(list(_items(df, "images", _IMAGES)), _IMAGES, df)
+    return _to_frame(list(_items(df, "images", _IMAGES)), _IMAGES, df)
 
 
 def headings_df(df: pd.DataFrame) -> pd.DataFrame:
@@ -125,18 +125,18 @@ def headings_df(df: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     df
-        A frame with a `headings` column: `formats` must have asked for `"headings"`.
+        A frame with a `headings` column, from a call with `"headings"` in `formats`.
 
     Returns
     -------
     pandas.DataFrame
         `url`, `position`; `level` (Int16, 1 to 6), `text`, `anchor` (str); `extra` (dict of
-        further fields).
+        other fields).
 
     Raises
     ------
     InvalidArgument
-        There is no such column.
+        The column is missing.
 
     Examples
     --------
@@ -146,35 +146,35 @@ def headings_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> headings_df(pages)["text"].tolist()
     ['Welcome']
     """
-    return _framed(list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
+    return _to_frame(list(_items(df, "headings", _HEADINGS)), _HEADINGS, df)
 
 
 def tables(
     df: pd.DataFrame, *, source: Source | None = None, min_rows: int = 1
 ) -> list[pd.DataFrame]:
-    r"""Return each table of the pages as a DataFrame of its own.
+    r"""Return each table of the pages as a DataFrame.
 
     Parameters
     ----------
     df
         A frame with an `html`, `raw_html` or `markdown` column.
     source
-        Which of them to read; by default the first of these that there is.
+        The column to read; by default the first of these three that exists.
     min_rows
-        Rows that a table must have, besides its header.
+        The minimum number of rows, not counting the header.
 
     Returns
     -------
     list of pandas.DataFrame
-        In the order of the pages. The first two columns are `url` and `position` (the table's
-        place on the page, from 1); the others are the table's own, numbers as Int64 or Float64,
-        truth values as boolean, everything else as str. `attrs["webdata"]` has `url`, `position`
+        In the order of the pages. The first two columns are `url` and `position` (of the table on
+        its page, from 1). The others are those of the table: numbers as Int64 or Float64, truth
+        values as boolean, everything else as str. `attrs["webdata"]` has `url`, `position`
         and `caption`.
 
     Raises
     ------
     InvalidArgument
-        There is no such column.
+        The column is missing.
 
     Examples
     --------
@@ -196,64 +196,72 @@ def tables(
 
 
 def _source(df: pd.DataFrame, wanted: str | None) -> str:
-    frame.require(df)
+    frame.require_frame(df)
     if wanted is not None and wanted not in _SOURCES:
         raise InvalidArgument(f"source must be one of {', '.join(map(repr, _SOURCES))}, or None")
-    there = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
-    if not there:
+    available = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
+    if not available:
         raise InvalidArgument(f"df has no column {' or '.join(_SOURCES)}: ask for it in formats")
-    return there[0]
+    return available[0]
 
 
-def _table(url: str, position: int, table: html_tables.Table) -> pd.DataFrame:
-    names = _distinct([name or f"column {n}" for n, name in enumerate(table.header, 1)])
+def _table(url: str, position: int, table: html_tables.TextTable) -> pd.DataFrame:
+    names = _unique_names([name or f"column {n}" for n, name in enumerate(table.header, 1)])
     columns: dict[str, Any] = {
         "url": pd.Series([url] * len(table.rows), dtype="str"),
         "position": pd.Series([position] * len(table.rows), dtype="Int32"),
     }
-    for place, name in enumerate(names):
-        columns[name] = _typed([row[place] for row in table.rows])
-    made = pd.DataFrame(columns)
-    told = {"kind": "table", "url": url, "position": position, "caption": table.caption}
-    made.attrs = {frame.ATTRS: told}
-    return made
+    for index, name in enumerate(names):
+        columns[name] = _typed_column([row[index] for row in table.rows])
+    df = pd.DataFrame(columns)
+    attrs = {"kind": "table", "url": url, "position": position, "caption": table.caption}
+    df.attrs = {frame.ATTRS: attrs}
+    return df
 
 
-def _distinct(names: list[str]) -> list[str]:
-    """Return names that differ from each other and from the two of the place."""
-    seen = Counter({"url": 1, "position": 1})
-    made = []
+def _unique_names(names: list[str]) -> list[str]:
+    """Return distinct names; append a number to repeated ones, `url` and `position`."""
+    counts = Counter({"url": 1, "position": 1})
+    unique = []
     for name in names:
-        seen[name] += 1
-        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return made
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return unique
 
 
-def _typed(cells: list[str]) -> pd.Series[Any]:
-    """Return a column as numbers where every cell is one; an empty cell is missing."""
-    known = [cell for cell in cells if cell]
-    for dtype, read in (("Int64", _whole), ("Float64", _number), ("boolean", _truth)):
-        values = [read(cell) for cell in known]
-        if known and None not in values:
-            left = iter(values)
-            return pd.Series([next(left) if cell else pd.NA for cell in cells], dtype=dtype)
+def _typed_column(cells: list[str]) -> pd.Series[Any]:
+    """Return a column of numbers or truth values if all cells are; empty cells are missing."""
+    filled = [cell for cell in cells if cell]
+    for dtype, parse in (
+        ("Int64", _parse_integer),
+        ("Float64", _parse_float),
+        ("boolean", _parse_boolean),
+    ):
+        values = [parse(cell) for cell in filled]
+        if filled and None not in values:
+            parsed = iter(values)
+            return pd.Series([next(parsed) if cell else pd.NA for cell in cells], dtype=dtype)
     return pd.Series(cells, dtype="str")
 
 
-def _whole(cell: str) -> int | None:
+def _parse_integer(cell: str) -> int | None:
     plain = cell.replace(",", "")
-    # Leading zeros and 19 digits are names (postcodes, ids), not numbers.
-    fits = plain.lstrip("+-").isdecimal() and plain.isascii() and len(plain) < len(str(2**62))
-    named = len(plain.lstrip("+-")) > 1 and plain.lstrip("+-").startswith("0")
-    return int(plain) if fits and not named and _grouped(cell) else None
+    # Digits with leading zeros, and 19 digits or more, are identifiers.
+    is_integer = plain.lstrip("+-").isdecimal() and plain.isascii() and len(plain) < len(str(2**62))
+    is_identifier = len(plain.lstrip("+-")) > 1 and plain.lstrip("+-").startswith("0")
+    return int(plain) if is_integer and not is_identifier and _has_valid_grouping(cell) else None
 
 
-def _number(cell: str) -> float | None:
+def _parse_float(cell: str) -> float | None:
     plain = cell.replace(",", "")
     if plain.lstrip("+-").isdecimal():
-        whole = _whole(cell)  # what is no whole number for its length or zeros is none at all
-        return None if whole is None else float(whole)
-    if not any(digit.isdecimal() for digit in plain) or not _grouped(cell) or "_" in plain:
+        integer = _parse_integer(cell)  # identifiers are no numbers either
+        return None if integer is None else float(integer)
+    if (
+        not any(digit.isdecimal() for digit in plain)
+        or not _has_valid_grouping(cell)
+        or "_" in plain
+    ):
         return None
     try:
         return float(plain)
@@ -261,40 +269,40 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _grouped(cell: str) -> bool:
-    """Whether the commas of a number, if any, stand before groups of three digits."""
+def _has_valid_grouping(cell: str) -> bool:
+    """Return whether all commas of a number separate groups of three digits."""
     groups = cell.partition(".")[0].split(",")[1:]
     return all(len(group) == 3 and group.isdecimal() for group in groups)  # noqa: PLR2004 - three
 
 
-def _truth(cell: str) -> bool | None:
+def _parse_boolean(cell: str) -> bool | None:
     return {"true": True, "false": False}.get(cell.lower())
 
 
 def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     known = set(schema.names)
-    for url, listed in _listed(df, column):
-        for position, item in enumerate(listed, 1):
+    for url, items in _lists(df, column):
+        for position, item in enumerate(items, 1):
             if isinstance(item, Mapping):
-                # Services name an image's own address `url` or `src`.
-                told = {"src": item.get("url"), **item} if column == "images" else item
-                extra = {name: value for name, value in told.items() if name not in known}
-                mine = {name: value for name, value in told.items() if name in known}
-                yield {**mine, "url": url, "position": position, "extra": extra or None}
+                # Services name the URL of an image `url` or `src`.
+                fields = {"src": item.get("url"), **item} if column == "images" else item
+                extra = {name: value for name, value in fields.items() if name not in known}
+                known_fields = {name: value for name, value in fields.items() if name in known}
+                yield {**known_fields, "url": url, "position": position, "extra": extra or None}
 
 
-def _listed(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
-    frame.require(df)
+def _lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
+    frame.require_frame(df)
     if column not in df.columns:
         raise InvalidArgument(f'df has no column {column}: ask for it, formats=["{column}"]')
     for url, value in zip(_urls(df), df[column].tolist(), strict=True):
-        listed = orjson.loads(value) if isinstance(value, str) else value
-        if not isinstance(listed, str | Mapping) and hasattr(listed, "__iter__"):
-            yield url, list(listed)
+        items = orjson.loads(value) if isinstance(value, str) else value
+        if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
+            yield url, list(items)
 
 
 def _urls(df: pd.DataFrame) -> list[str]:
-    frame.require(df)
+    frame.require_frame(df)
     if "url" not in df.columns:
         raise InvalidArgument("df has no column url: it must be a frame of search_df or crawl_df")
     return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]
@@ -307,28 +315,27 @@ def _host(url: str) -> str:
         return url
 
 
-def _framed(made: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame) -> pd.DataFrame:
-    table = pa.table(
-        [_column(made, field) for field in schema],
-        schema=schema,
-    )
-    backend: frame.DtypeBackend = "pyarrow" if frame.arrow_backed(df) else "pandas"
+def _to_frame(items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame) -> pd.DataFrame:
+    table = pa.table([_column(items, field) for field in schema], schema=schema)
+    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
     return frame.build(table, dtype_backend=backend)
 
 
-def _column(made: list[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
-    values = [row.get(field.name) for row in made]
+def _column(items: list[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
+    values = [row.get(field.name) for row in items]
     if schemas.kind(field) == schemas.JSON:
         values = [None if value is None else rows.dumps(value) for value in values]
-    column: pa.Array[Any] = pa.array([_fitting(value, field.type) for value in values], field.type)
+    column: pa.Array[Any] = pa.array(
+        [_value_or_none(value, field.type) for value in values], field.type
+    )
     return column
 
 
-def _fitting(value: Any, data_type: pa.DataType) -> Any:
-    """Return the value, or None where it is not what the column holds."""
+def _value_or_none(value: Any, data_type: pa.DataType) -> Any:
+    """Return `value` if it has the type of the column, else None."""
     if pa.types.is_string(data_type):
         return value if isinstance(value, str) else None
     if pa.types.is_boolean(data_type):
         return value if isinstance(value, bool) else None
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and abs(value) < 2 ** (data_type.bit_width - 1) else None
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_integer and abs(value) < 2 ** (data_type.bit_width - 1) else None

@@ -1,4 +1,4 @@
-"""Two search frames against each other: who moved, who came, who left."""
+"""Compares two search frames: rank changes, new results and missing results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _RANKS: Final = ("old_rank", "new_rank")
 def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Compare two results of `search_df`: rank moves, entries and exits.
 
-    Results are matched as a search itself tells them apart: `http` or `https`, `www.`, a trailing
-    slash and tracking parameters make no difference. Frames of several inputs are compared input
-    by input; one that failed in either frame has no results to compare, and is left out.
+    Results match regardless of `http` or `https`, `www.`, a trailing slash and tracking
+    parameters, as within a search. Frames of several inputs are compared input by input. Inputs
+    that failed in either frame are left out.
 
     Parameters
     ----------
@@ -30,15 +30,15 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row for each result of either frame: by input, then by new rank, and those that left
-        at the end by their old rank.
+        One row for each result of either frame, by input and new rank; results that left are at
+        the end, by their old rank.
 
         ==================== ======= ======================================================
         column               dtype   meaning
         ==================== ======= ======================================================
-        query, engine, ...   as is   the columns that tell the inputs apart, if there are any
-        url, title           str     as in the new frame, or in the old one where it left
-        old_rank, new_rank   Int32   positions from 1; missing where it was not there
+        query, engine, ...   as is   the columns that identify the inputs, if any
+        url, title           str     as in the new frame, or in the old one for a result that left
+        old_rank, new_rank   Int32   ranks from 1; missing if the result is not in the frame
         move                 Int32   places gained (positive) or lost; missing unless in both
         change               str     `up`, `down`, `same`, `entered` or `left`
         ==================== ======= ======================================================
@@ -46,7 +46,7 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InvalidArgument
-        A frame without these columns, or two that are told apart by different ones.
+        A frame lacks these columns, or the frames have different columns for their inputs.
 
     Examples
     --------
@@ -58,39 +58,41 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     ['https://c.test/', <NA>, 'entered']
     ['https://a.test/', <NA>, 'left']
     """
-    by = _parameters(old, new)
+    by = _input_columns(old, new)
     sides = [_side(frame, by, rank) for frame, rank in zip((old, new), _RANKS, strict=True)]
-    lost = pd.concat([_failed(frame, by) for frame in (old, new)], ignore_index=True)
-    kept = [_without(side, lost, by) for side in sides]
-    whole = kept[0].merge(kept[1], on=[*by, _KEY], how="outer", suffixes=("_old", ""), sort=False)
-    told = pd.DataFrame(
+    failed = pd.concat([_failed_inputs(frame, by) for frame in (old, new)], ignore_index=True)
+    compared = [_without(side, failed, by) for side in sides]
+    merged = compared[0].merge(
+        compared[1], on=[*by, _KEY], how="outer", suffixes=("_old", ""), sort=False
+    )
+    changes = pd.DataFrame(
         {
-            **{name: whole[name] for name in by},
-            **{name: whole[name].fillna(whole[f"{name}_old"]) for name in ("url", "title")},
-            **{name: whole[name] for name in _RANKS},
-            "move": (whole["old_rank"] - whole["new_rank"]).astype("Int32"),
+            **{name: merged[name] for name in by},
+            **{name: merged[name].fillna(merged[f"{name}_old"]) for name in ("url", "title")},
+            **{name: merged[name] for name in _RANKS},
+            "move": (merged["old_rank"] - merged["new_rank"]).astype("Int32"),
         }
     )
-    told["change"] = _changes(told)
-    return _sorted(told, by, pd.concat(kept, ignore_index=True))
+    changes["change"] = _change_names(changes)
+    return _sorted(changes, by, pd.concat(compared, ignore_index=True))
 
 
-def _parameters(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """Return the columns that tell several inputs apart."""
+def _input_columns(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """Return the columns that identify the inputs."""
     for name, frame in (("old", old), ("new", new)):
         if not isinstance(frame, pd.DataFrame) or not set(_NEEDED) <= set(frame.columns):
             raise InvalidArgument(f"{name} must be a frame of search_df, with `rank` and `url`")
-    found = [[name for name in _PARAMETERS if name in frame.columns] for frame in (old, new)]
-    if found[0] != found[1]:
+    columns = [[name for name in _PARAMETERS if name in frame.columns] for frame in (old, new)]
+    if columns[0] != columns[1]:
         raise InvalidArgument(
             "old and new must have the same columns for their inputs; "
-            f"they have {found[0] or 'none'} and {found[1] or 'none'}"
+            f"they have {columns[0] or 'none'} and {columns[1] or 'none'}"
         )
-    return found[0]
+    return columns[0]
 
 
 def _side(frame: pd.DataFrame, by: list[str], rank: str) -> pd.DataFrame:
-    """Return one frame's results with their keys, each result once, at its best rank."""
+    """Return the results of one frame with their keys, each result once with its best rank."""
     results = frame[frame["rank"].notna() & frame["url"].notna()]
     urls = results["url"].astype("str")
     title = results["title"] if "title" in results else pd.Series(pd.NA, index=results.index)
@@ -106,36 +108,38 @@ def _side(frame: pd.DataFrame, by: list[str], rank: str) -> pd.DataFrame:
     return side.sort_values(rank, kind="stable").drop_duplicates([*by, _KEY])
 
 
-def _failed(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return the inputs whose search failed: rows with an error and no result."""
+def _failed_inputs(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the inputs of rows with an error and without a result."""
     if not by or "error" not in frame:
         return pd.DataFrame({name: pd.Series(dtype="object") for name in by})
     failed = frame["rank"].isna() & frame["error"].notna()
     return frame.loc[failed, by].astype("object").drop_duplicates()
 
 
-def _without(side: pd.DataFrame, lost: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    if lost.empty:
+def _without(side: pd.DataFrame, failed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    if failed.empty:
         return side
-    marked = side.merge(lost.drop_duplicates(), on=by, how="left", indicator="_lost")
-    return marked[marked.pop("_lost") == "left_only"]
+    marked = side.merge(failed.drop_duplicates(), on=by, how="left", indicator="_source")
+    return marked[marked.pop("_source") == "left_only"]
 
 
-def _changes(told: pd.DataFrame) -> pd.Series[Any]:
-    names = pd.Series("same", index=told.index, dtype="str")
-    names[(told["move"] > 0).fillna(value=False)] = "up"
-    names[(told["move"] < 0).fillna(value=False)] = "down"
-    names[told["old_rank"].isna()] = "entered"
-    names[told["new_rank"].isna()] = "left"
+def _change_names(changes: pd.DataFrame) -> pd.Series[Any]:
+    names = pd.Series("same", index=changes.index, dtype="str")
+    names[(changes["move"] > 0).fillna(value=False)] = "up"
+    names[(changes["move"] < 0).fillna(value=False)] = "down"
+    names[changes["old_rank"].isna()] = "entered"
+    names[changes["new_rank"].isna()] = "left"
     return names
 
 
-def _sorted(told: pd.DataFrame, by: list[str], seen: pd.DataFrame) -> pd.DataFrame:
-    """Order rows by input as the frames have them, then by new rank, then by old."""
+def _sorted(changes: pd.DataFrame, by: list[str], results: pd.DataFrame) -> pd.DataFrame:
+    """Sort by input in the order of the frames, then by new rank, then by old rank."""
     keys: list[str] = []
     if by:
-        inputs = seen[by].drop_duplicates().assign(_input=range(len(seen[by].drop_duplicates())))
-        told = told.merge(inputs, on=by, how="left")
+        inputs = (
+            results[by].drop_duplicates().assign(_input=range(len(results[by].drop_duplicates())))
+        )
+        changes = changes.merge(inputs, on=by, how="left")
         keys = ["_input"]
-    told = told.sort_values([*keys, *reversed(_RANKS)], kind="stable", na_position="last")
-    return told.drop(columns=keys).reset_index(drop=True)
+    changes = changes.sort_values([*keys, *reversed(_RANKS)], kind="stable", na_position="last")
+    return changes.drop(columns=keys).reset_index(drop=True)

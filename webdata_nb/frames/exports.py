@@ -66,7 +66,7 @@ def to_parquet(
     >>> df = search_df("aurora forecast", formats=[])
     >>> to_parquet(df, "memory://aurora.parquet")
     """
-    frame.require(df)
+    frame.require_frame(df)
     attrs = df.attrs.get(frame.ATTRS, {})
     data = parquet.encode(frame.to_table(df), own={}, attrs=attrs)
     if isinstance(target, str) and remote.is_url(target):

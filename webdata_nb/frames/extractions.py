@@ -1,4 +1,4 @@
-"""What became of the extractions of a result's rows, summed up for its receipt."""
+"""Summarizes the extractions of a result's rows for its receipt."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ _COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
 
 
 def of_rows(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return how many rows were extracted by whom, failures by kind, and tokens used.
+    """Return the number of rows by provider, failures by kind, and used tokens.
 
-    Empty where no row tells of an extraction, as rows of other services may not.
+    The result is empty if no row has metadata about an extraction.
     """
     return _summary(row.get("metadata") for row in rows)
 
 
 def of_table(rows: pa.Table) -> dict[str, Any]:
-    """Do as `of_rows` does, for rows as columns; metadata is JSON there."""
+    """Return the same as `of_rows` for a table, whose metadata is JSON text."""
     if "metadata" not in rows.column_names:
         return {}
     column = rows["metadata"]
-    # Most crawls extract nothing: then no text is read.
+    # Most crawls extract nothing; then no text is decoded.
     texts = column.filter(pc.match_substring(column, '"extract"')).to_pylist()
     return _summary(orjson.loads(text) for text in texts if text is not None)
 
 
 def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
-    told = list(_told(metadata))
-    if not told:
+    extractions = list(_extractions(metadata))
+    if not extractions:
         return {}
-    kinds = Counter(str(each["error"].get("kind")) for each in told if _is_failed(each))
-    used = [each["usage"] for each in told if isinstance(each.get("usage"), Mapping)]
+    kinds = Counter(str(each["error"].get("kind")) for each in extractions if _is_failed(each))
+    usages = [each["usage"] for each in extractions if isinstance(each.get("usage"), Mapping)]
     return {
-        "providers": dict(Counter(str(each.get("provider")) for each in told)),
+        "providers": dict(Counter(str(each.get("provider")) for each in extractions)),
         "failed": dict(kinds),
-        **{name: sum(_whole(each.get(name)) for each in used) for name in _COUNTED},
+        **{name: sum(_integer_or_zero(usage.get(name)) for usage in usages) for name in _COUNTED},
     }
 
 
-def summed(*told: Mapping[str, Any]) -> dict[str, Any]:
+def summed(*summaries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sum of summaries, such as those of batches.
 
     Examples
@@ -54,38 +54,38 @@ def summed(*told: Mapping[str, Any]) -> dict[str, Any]:
     >>> summed({"failed": {"invalid": 2}, "calls": 3}, {"failed": {"timeout": 1}, "calls": 1})
     {'failed': {'invalid': 2, 'timeout': 1}, 'calls': 4}
     """
-    found: dict[str, Any] = {}
-    for name, value in (item for each in told for item in each.items()):
+    total: dict[str, Any] = {}
+    for name, value in (item for summary in summaries for item in summary.items()):
         if isinstance(value, Mapping):
-            found[name] = dict(Counter(found.get(name, {})) + Counter(value))
+            total[name] = dict(Counter(total.get(name, {})) + Counter(value))
         else:
-            found[name] = found.get(name, 0) + value
-    return found
+            total[name] = total.get(name, 0) + value
+    return total
 
 
-def sentence(told: Mapping[str, Any]) -> str:
-    """Return what a receipt's line says of it; empty where nothing failed.
+def failure_text(summary: Mapping[str, Any]) -> str:
+    """Return the failures of a summary as text; empty if nothing failed.
 
     Examples
     --------
-    >>> sentence({"failed": {"invalid": 2, "timeout": 1}})
+    >>> failure_text({"failed": {"invalid": 2, "timeout": 1}})
     'extraction failed: 2 invalid, 1 timeout'
     """
-    failed = told.get("failed") or {}
+    failed = summary.get("failed") or {}
     counted = ", ".join(f"{count} {kind}" for kind, count in failed.items())
     return f"extraction failed: {counted}" if counted else ""
 
 
-def _told(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+def _extractions(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     for each in metadata:
-        told = each.get("extract") if isinstance(each, Mapping) else None
-        if isinstance(told, Mapping):
-            yield told
+        extraction = each.get("extract") if isinstance(each, Mapping) else None
+        if isinstance(extraction, Mapping):
+            yield extraction
 
 
-def _is_failed(told: Mapping[str, Any]) -> bool:
-    return isinstance(told.get("error"), Mapping)
+def _is_failed(extraction: Mapping[str, Any]) -> bool:
+    return isinstance(extraction.get("error"), Mapping)
 
 
-def _whole(value: Any) -> int:
+def _integer_or_zero(value: Any) -> int:
     return value if type(value) is int else 0

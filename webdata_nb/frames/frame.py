@@ -1,4 +1,4 @@
-"""An Arrow table becomes a DataFrame: the one door, for fresh and cached rows alike."""
+"""Converts Arrow tables to DataFrames and back, for fresh and cached rows."""
 
 from __future__ import annotations
 
@@ -44,47 +44,49 @@ def build(
     table
         Rows in one of the schemas of `schemas.SCHEMAS`.
     shown
-        Names and order of the columns; all of them when None.
+        The names of the columns in their order; None for all columns.
     attrs
-        The receipt, put under `df.attrs["webdata"]`.
+        The receipt for `df.attrs["webdata"]`.
     dtype_backend
         `"pandas"`: `str`, nullable `Int16`/`Int32`/`boolean`, `datetime64[us, UTC]`, and Python
         objects in list and JSON columns. `"pyarrow"`: `ArrowDtype` throughout; JSON columns are
         then JSON text.
     objects
-        The values of list and JSON columns where they are at hand, as `rows.batch` gives them.
+        The values of list and JSON columns, if known from `rows.batch`.
     """
     table = table.select(list(shown)) if shown is not None else table
-    frame = _arrow_backed(table) if dtype_backend == "pyarrow" else _native(table, objects or {})
+    frame = (
+        _to_arrow_backed(table) if dtype_backend == "pyarrow" else _to_native(table, objects or {})
+    )
     if attrs is not None:
         frame.attrs = {ATTRS: dict(attrs)}
     return frame
 
 
-def require(df: object) -> None:
-    """Refuse what is no frame.
+def require_frame(df: object) -> None:
+    """Check that `df` is a DataFrame.
 
     Raises
     ------
     InvalidArgument
-        It is something else.
+        It is not.
     """
     if not isinstance(df, pd.DataFrame):
         raise InvalidArgument("df must be a pandas DataFrame")
 
 
-def arrow_backed(df: pd.DataFrame) -> bool:
-    """Whether a frame was built with `dtype_backend="pyarrow"`."""
+def is_arrow_backed(df: pd.DataFrame) -> bool:
+    """Return whether a frame was built with `dtype_backend="pyarrow"`."""
     return any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
 
 
 def to_table(df: pd.DataFrame) -> pa.Table:
-    """Return a frame as an Arrow table, as the cache would hold it.
+    """Convert a frame to an Arrow table with the types of the cache.
 
     Raises
     ------
     InvalidArgument
-        A column that Arrow cannot hold.
+        Arrow does not support the values of a column.
     """
     fields: list[pa.Field[Any]] = []
     columns: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
@@ -116,13 +118,13 @@ def _as_arrow(
 
 
 def with_attrs(table: pa.Table, attrs: Mapping[str, Any]) -> pa.Table:
-    """Return `table` with the receipt in its metadata, where pandas looks for attrs."""
-    told = orjson.dumps({ATTRS: dict(attrs)})
-    return table.replace_schema_metadata({b"PANDAS_ATTRS": told})
+    """Return `table` with the receipt in its metadata, from which pandas reads attrs."""
+    encoded = orjson.dumps({ATTRS: dict(attrs)})
+    return table.replace_schema_metadata({b"PANDAS_ATTRS": encoded})
 
 
 def require_polars() -> ModuleType:
-    """Return polars.
+    """Import polars.
 
     Raises
     ------
@@ -138,52 +140,52 @@ def require_polars() -> ModuleType:
 
 
 def to_polars(table: pa.Table) -> PolarsFrame:
-    """Return the same buffers as a polars frame."""
-    made: PolarsFrame = require_polars().from_arrow(_bare(table), rechunk=False)
-    return made
+    """Convert a table to a polars frame without copying its buffers."""
+    polars_frame: PolarsFrame = require_polars().from_arrow(_without_metadata(table), rechunk=False)
+    return polars_frame
 
 
-def _arrow_backed(table: pa.Table) -> pd.DataFrame:
-    frame: pd.DataFrame = _bare(table).to_pandas(types_mapper=pd.ArrowDtype)
+def _to_arrow_backed(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = _without_metadata(table).to_pandas(types_mapper=pd.ArrowDtype)
     return frame
 
 
-def _native(table: pa.Table, objects: Mapping[str, list[Any]]) -> pd.DataFrame:
+def _to_native(table: pa.Table, objects: Mapping[str, list[Any]]) -> pd.DataFrame:
     plain = [field.name for field in table.schema if not schemas.holds_objects(field)]
-    frame = _bare(table).select(plain).to_pandas(types_mapper=_NULLABLE.get)
+    frame = _without_metadata(table).select(plain).to_pandas(types_mapper=_NULLABLE.get)
     index = pd.RangeIndex(table.num_rows)
     columns: dict[str, Any] = {}
     for field in table.schema:
         if schemas.holds_objects(field):
-            values = objects.get(field.name) or _decoded(field, table[field.name])
+            values = objects.get(field.name) or _decode_column(field, table[field.name])
             columns[field.name] = pd.Series(values, dtype=object).to_numpy()
         else:
-            # Without its index, which pandas would align with the new one, column by column.
+            # Without the index, with which pandas would align each column.
             columns[field.name] = frame[field.name].array
     return pd.DataFrame(columns, index=index, copy=False)
 
 
-def _bare(table: pa.Table) -> pa.Table:
-    """Drop the file's metadata, which to_pandas would read as attrs of its own."""
+def _without_metadata(table: pa.Table) -> pa.Table:
+    """Remove the metadata of the file, which to_pandas would read as attrs."""
     return table.replace_schema_metadata(None)
 
 
-def _decoded(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
-    decode: Any = _lists if pa.types.is_list(field.type) else _parsed
+def _decode_column(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
+    decode: Any = _decode_lists if pa.types.is_list(field.type) else _decode_json
     return list(chain.from_iterable(map(decode, column.chunks)))
 
 
-def _parsed(chunk: pa.Array[Any]) -> list[Any]:
+def _decode_json(chunk: pa.Array[Any]) -> list[Any]:
     if chunk.null_count == len(chunk):
         return [None] * len(chunk)
-    # As one array: a call of the decoder for each text costs as much as what is in it.
+    # As one JSON array: a decoder call for each text would cost as much as the decoding.
     texts: list[Any] = chunk.fill_null("null").to_pylist()
     values: list[Any] = orjson.loads(f"[{','.join(texts)}]")
     return values
 
 
-def _lists(chunk: pa.ListArray[Any]) -> list[list[Any] | None]:
-    """Cut the flat values at the offsets, which costs less than a scalar for every list."""
+def _decode_lists(chunk: pa.ListArray[Any]) -> list[list[Any] | None]:
+    """Slice the flat values at the offsets, which is faster than one scalar per list."""
     offsets = chunk.offsets.to_pylist()
     flat = chunk.values.to_pylist()  # noqa: PD011 - an Arrow array, which has no to_numpy twin
     cuts = zip(offsets, offsets[1:], chunk.is_valid().to_pylist(), strict=False)

@@ -1,4 +1,4 @@
-"""Puts rows that were fetched again in the place of those that had failed."""
+"""Replaces failed rows of a frame by rows that were fetched again."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Any
 import pandas as pd
 
 
-def failed(df: pd.DataFrame) -> list[int]:
-    """Return the places of the rows whose `success` is False."""
+def failed_row_indices(df: pd.DataFrame) -> list[int]:
+    """Return the positions of the rows whose `success` is False."""
     flags = df["success"].tolist()
-    return [place for place, flag in enumerate(flags) if not pd.isna(flag) and not flag]
+    return [index for index, flag in enumerate(flags) if not pd.isna(flag) and not flag]
 
 
-def merged(
-    df: pd.DataFrame, places: Sequence[int], patch: pd.DataFrame, columns: Sequence[str]
+def replace_columns(
+    df: pd.DataFrame, indices: Sequence[int], patch: pd.DataFrame, columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Return `df` with `columns` of the rows at `places` taken from `patch`, row by row.
+    """Return `df` with `columns` of the rows at `indices` taken from the rows of `patch`.
 
-    Columns keep their dtypes; all else stays as it is, also what the user added.
+    All other values stay, and columns keep their dtypes.
     """
     order = list(range(len(df)))
-    for row, place in enumerate(places):
-        order[place] = len(df) + row
-    made = df.copy(deep=False)
+    for row, index in enumerate(indices):
+        order[index] = len(df) + row
+    result = df.copy(deep=False)
     for name in columns:
         both = pd.concat([df[name], patch[name].astype(df[name].dtype)], ignore_index=True)
-        made[name] = both.take(order).array
-    return made
+        result[name] = both.take(order).array
+    return result
 
 
-def replaced(df: pd.DataFrame, pieces: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
-    """Return `df` with each row of `pieces` replaced by the rows of its piece."""
-    cuts: list[pd.DataFrame] = []
+def replace_rows(df: pd.DataFrame, replacements: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
+    """Return `df` with the row at each key of `replacements` replaced by the rows of its value."""
+    pieces: list[pd.DataFrame] = []
     begin = 0
-    for place in sorted(pieces):
-        cuts += [df.iloc[begin:place], _like(df, pieces[place])]
-        begin = place + 1
-    made: pd.DataFrame = pd.concat([*cuts, df.iloc[begin:]], ignore_index=True)
-    made.attrs = dict(df.attrs)
-    return made
+    for index in sorted(replacements):
+        pieces += [df.iloc[begin:index], _with_columns_of(df, replacements[index])]
+        begin = index + 1
+    result: pd.DataFrame = pd.concat([*pieces, df.iloc[begin:]], ignore_index=True)
+    result.attrs = dict(df.attrs)
+    return result
 
 
-def _like(df: pd.DataFrame, piece: pd.DataFrame) -> pd.DataFrame:
+def _with_columns_of(df: pd.DataFrame, piece: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {
         name: piece[name].astype(df[name].dtype)
         if name in piece.columns
@@ -53,16 +53,16 @@ def _like(df: pd.DataFrame, piece: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def texts(df: pd.DataFrame, column: str, places: Sequence[int]) -> list[str | None]:
-    """Return the texts of some rows; None for a missing one."""
+def texts_at(df: pd.DataFrame, column: str, indices: Sequence[int]) -> list[str | None]:
+    """Return the texts of a column at `indices`; None for missing values."""
     values = df[column].tolist() if column in df.columns else [None] * len(df)
-    return [None if pd.isna(values[place]) else str(values[place]) for place in places]
+    return [None if pd.isna(values[index]) else str(values[index]) for index in indices]
 
 
-def chosen(df: pd.DataFrame, labels: Mapping[str, str | None]) -> pd.DataFrame:
-    """Return the rows of one input."""
+def rows_of_input(df: pd.DataFrame, labels: Mapping[str, str | None]) -> pd.DataFrame:
+    """Return the rows of the input with these labels."""
     rows = list(range(len(df)))
     for name, value in labels.items():
-        values = texts(df, name, range(len(df)))
+        values = texts_at(df, name, range(len(df)))
         rows = [row for row in rows if values[row] == value]
     return df.iloc[rows]

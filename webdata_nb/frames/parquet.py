@@ -1,4 +1,4 @@
-"""Parquet files that appear whole or not at all, with the receipt among their metadata."""
+"""Writes Parquet files atomically, with the receipt in their metadata, and reads them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ATTRS: Final = b"PANDAS_ATTRS"
 _OWN: Final = b"webdata"
 _ROWS_PER_GROUP: Final = 1024
 _ROWS_PER_GROUP_WITH_IMAGES: Final = 64
-# Below this, threads cost more processor time than they save in waiting.
-_THREADS_FROM: Final = 1024 * 1024
+# Below this size, threads cost more CPU time than they save.
+_MIN_BYTES_FOR_THREADS: Final = 1024 * 1024
 TEMPORARY: Final = ".tmp"
 
 
 def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any]) -> pa.Buffer:
-    """Return `table` as the bytes of a Parquet file that carries both mappings as JSON."""
+    """Encode `table` as a Parquet file with both mappings as JSON in its metadata."""
     metadata = {_OWN: orjson.dumps(own), _ATTRS: orjson.dumps({"webdata": attrs})}
-    images = any(schemas.kind(field) == schemas.PNG for field in _filled(table))
+    images = any(schemas.kind(field) == schemas.PNG for field in _non_empty_fields(table))
     sink = pa.BufferOutputStream()
     pq.write_table(
         table.replace_schema_metadata(metadata),
@@ -42,31 +42,31 @@ def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any])
     return sink.getvalue()
 
 
-def _filled(table: pa.Table) -> list[pa.Field[Any]]:
+def _non_empty_fields(table: pa.Table) -> list[pa.Field[Any]]:
     return [field for field in table.schema if table[field.name].null_count < table.num_rows]
 
 
-class Document:
-    """A Parquet file in memory: what it says of itself at once, columns when they are asked for.
+class ParquetDocument:
+    """A Parquet file in memory. Its metadata is read at once, its columns on request.
 
     Attributes
     ----------
     schema
         The columns, without the file's metadata.
     own, attrs
-        Both mappings that `encode` was given.
+        The mappings that were passed to `encode`.
     """
 
     def __init__(self, data: bytes) -> None:
         self._file = pq.ParquetFile(pa.BufferReader(data))
-        self._large = len(data) >= _THREADS_FROM
+        self._large = len(data) >= _MIN_BYTES_FOR_THREADS
         self.schema = self._file.schema_arrow.remove_metadata()
         metadata = self._file.schema_arrow.metadata or {}
         self.own: dict[str, Any] = orjson.loads(metadata.get(_OWN, b"{}"))
         self.attrs: dict[str, Any] = orjson.loads(metadata.get(_ATTRS, b"{}")).get("webdata", {})
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the table, or some of its columns in the order asked for."""
+        """Return the table, or the given columns in their order."""
         wanted = self.schema.names if columns is None else list(columns)
         table = self._file.read(columns=wanted, use_threads=self._large)
         return table.select(wanted).replace_schema_metadata(None)
@@ -75,9 +75,9 @@ class Document:
 def write_atomically(
     path: Path, data: pa.Buffer | bytes, *, durable: bool = True, owner_only: bool = False
 ) -> None:
-    """Write `data` beside `path`, force it to the disk if `durable`, and rename it into place."""
+    """Write a temporary file, sync it to the disk if `durable`, and rename it to `path`."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
-    mode = private_files.FILE if owner_only else 0o666  # less what the umask takes
+    mode = private_files.FILE_MODE if owner_only else 0o666  # reduced by the umask
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             file.write(data)

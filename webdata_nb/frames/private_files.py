@@ -1,4 +1,4 @@
-"""Folders and files of the cache that their owner alone may open."""
+"""Creates folders and files of the cache that only their owner can access."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = 0o700
-FILE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
 
 
 def make_folder(path: Path, root: Path) -> None:
-    """Make a folder below `root`, and those between; `root` too, where there is none.
+    """Make a folder and its missing parents up to `root`.
 
-    A root that is there already keeps its mode: it may be anybody's.
+    An existing root keeps its mode, since it may be shared.
 
     Raises
     ------
     OSError
-        One of them cannot be made.
+        A folder cannot be made.
     """
     missing = [path, *path.parents]
     for folder in reversed(missing[: missing.index(root) + 1]):
-        folder.mkdir(mode=FOLDER, parents=True, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
 
-def tighten(folder: Path) -> None:
-    """Take a folder that an older release made, with all in it, from everybody but its owner."""
+def restrict_to_owner(folder: Path) -> None:
+    """Remove the access of other users to a folder of an older release and its contents."""
     with suppress(OSError):
-        if os.name != "posix" or not _open_to_others(folder):
+        if os.name != "posix" or not _is_accessible_to_others(folder):
             return
         for parent, folders, files in os.walk(folder):
             for name in folders:
-                _narrow(Path(parent, name), FOLDER)
+                _restrict(Path(parent, name), FOLDER_MODE)
             for name in files:
-                _narrow(Path(parent, name), FILE)
-        # Last: its mode tells that all in it was done.
-        _narrow(folder, FOLDER)
+                _restrict(Path(parent, name), FILE_MODE)
+        # Last, since the mode of the folder shows that its contents are done.
+        _restrict(folder, FOLDER_MODE)
 
 
-def _narrow(path: Path, mode: int) -> None:
-    with suppress(OSError):  # another's, or gone meanwhile
-        if not path.is_symlink() and _open_to_others(path):
+def _restrict(path: Path, mode: int) -> None:
+    with suppress(OSError):  # owned by another user, or removed meanwhile
+        if not path.is_symlink() and _is_accessible_to_others(path):
             path.chmod(mode)
 
 
-def _open_to_others(path: Path) -> bool:
+def _is_accessible_to_others(path: Path) -> bool:
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

@@ -316,7 +316,7 @@ def of_runs(
     extraction = extractions.summed(*(attrs.get("extraction", {}) for attrs in known))
     parts = [f"{kind} of {len(runs)} inputs: {_row_counts(rows, ok, failed_rows)}"]
     parts += [f"{failed_inputs} of {len(runs)} inputs failed"] if failed_inputs else []
-    parts += [sentence] if (sentence := extractions.sentence(extraction)) else []
+    parts += [failures] if (failures := extractions.failure_text(extraction)) else []
     parts += [f"{cached} from the cache", f"{elapsed:.1f} s"]
     complete = all(run.attrs is not None and run.attrs["status"] == "completed" for run in runs)
     receipt = {
@@ -371,7 +371,7 @@ def summary_line(outcome: JobOutcome, elapsed_s: float) -> str:
     skipped = {name: n for name, n in outcome.counts.items() if n and not outcomes.is_row(name)}
     if skipped:
         parts.append("without a row: " + ", ".join(f"{n} {name}" for name, n in skipped.items()))
-    if failures := extractions.sentence(outcome.extraction):
+    if failures := extractions.failure_text(outcome.extraction):
         parts.append(failures)
     if warning := warning_text(outcome):
         parts.append(warning)

@@ -1,4 +1,4 @@
-"""The rows of a frame as plain values, for those who draw them."""
+"""Converts the rows of a frame to plain values for the display package."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import pandas as pd
 
 from webdata_nb.frames import frame
 
-FRAME: Final = pd.DataFrame
+DATA_FRAME: Final = pd.DataFrame
 
 
-def plain(df: pd.DataFrame) -> list[list[Any]]:
-    """Return the rows of `df` as lists; what is missing is None, and a time is text."""
+def to_lists(df: pd.DataFrame) -> list[list[Any]]:
+    """Return the rows of `df` as lists; missing values are None, and times are text."""
     columns = [[_value(each) for each in df.iloc[:, n].tolist()] for n in range(df.shape[1])]
     return [list(row) for row in zip(*columns, strict=True)] if columns else []
 
 
-def is_ours(df: pd.DataFrame) -> bool:
-    """Whether a frame came from this package, or was derived from one that did."""
-    told = df.attrs.get(frame.ATTRS)
-    return isinstance(told, dict) and isinstance(told.get("kind"), str)
+def has_receipt(df: pd.DataFrame) -> bool:
+    """Return whether a frame comes from this package, or was derived from such a frame."""
+    receipt = df.attrs.get(frame.ATTRS)
+    return isinstance(receipt, dict) and isinstance(receipt.get("kind"), str)
 
 
-def line(df: pd.DataFrame) -> str:
-    """Return the receipt of a frame in a line; empty where it has none."""
-    told = df.attrs.get(frame.ATTRS)
-    said = told.get("line") if isinstance(told, dict) else None
-    return said if isinstance(said, str) else ""
+def receipt_line(df: pd.DataFrame) -> str:
+    """Return the receipt of a frame as one line; empty if it has none."""
+    receipt = df.attrs.get(frame.ATTRS)
+    line = receipt.get("line") if isinstance(receipt, dict) else None
+    return line if isinstance(line, str) else ""
 
 
 def _value(value: Any) -> Any:

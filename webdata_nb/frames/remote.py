@@ -1,4 +1,4 @@
-"""Files elsewhere than on a local disk, by fsspec: `s3://`, `gs://`, `memory://` and others."""
+"""Writes files to URLs such as `s3://`, `gs://` and `memory://` with fsspec."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument, MissingExtra
 
-_MARK: Final = "://"
+_SCHEME_SEPARATOR: Final = "://"
 
 
 def is_url(target: object) -> bool:
-    """Whether a target is a URL, and no path."""
-    return isinstance(target, str) and _MARK in target
+    """Return whether a target is a URL rather than a path."""
+    return isinstance(target, str) and _SCHEME_SEPARATOR in target
 
 
 def check(url: str) -> None:
-    """Refuse a URL that cannot be written, before anything is sent.
+    """Check that a URL can be written, before anything is sent.
 
     Raises
     ------
     MissingExtra
-        fsspec, or the library that it needs for this kind of URL, is not installed.
+        fsspec, or the library for this kind of URL, is not installed.
     InvalidArgument
-        fsspec knows no such kind of URL.
+        fsspec does not support this kind of URL.
     """
-    protocol = url.partition(_MARK)[0]
+    protocol = url.partition(_SCHEME_SEPARATOR)[0]
     try:
         _fsspec().get_filesystem_class(protocol)
     except ValueError:
-        raise InvalidArgument(f"out: fsspec knows no {protocol}:// URLs") from None
+        raise InvalidArgument(f"out: fsspec does not support {protocol}:// URLs") from None
     except ImportError as error:
-        raise MissingExtra(f"{protocol}:// URLs need another library: {error}") from None
+        raise MissingExtra(
+            f"{protocol}:// URLs need a library that is not installed: {error}"
+        ) from None
 
 
 def write(url: str, data: pa.Buffer | bytes, options: Mapping[str, Any] | None = None) -> None:
-    """Write a file; the store shows it once it is whole, where the store is such."""
+    """Write a file. Most object stores show it only when it is complete."""
     try:
         with _fsspec().open(url, "wb", **dict(options or {})) as file:
             file.write(memoryview(data))
@@ -48,10 +50,10 @@ def write(url: str, data: pa.Buffer | bytes, options: Mapping[str, Any] | None =
 
 
 def write_part(folder: str, name: str, data: pa.Buffer | bytes, *, first: bool) -> None:
-    """Write a file of a dataset; the `first` one takes the place of all that the folder held."""
+    """Write one file of a dataset; the `first` one replaces all older files of the folder."""
     system, path = _fsspec().core.url_to_fs(folder)
     if first:
-        # A listing that was kept from before would not tell of what others have written.
+        # A cached listing would miss files of other processes.
         system.invalidate_cache()
         for old in system.glob(f"{path}/part-*.parquet"):
             system.rm_file(old)

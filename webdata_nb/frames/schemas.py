@@ -1,7 +1,7 @@
-"""The Arrow schema of every table: what its file holds and what a frame of it shows.
+"""Defines the Arrow schema of each table, and which of its columns a frame has.
 
-A column whose field carries `webdata.type=json` holds JSON text, one marked `png` the decoded
-bytes of an image. Plain text is the one shape that pandas, polars and DuckDB all read alike.
+A field with `webdata.type=json` in its metadata holds JSON text, one with `png` the bytes of an
+image. pandas, polars and DuckDB all read JSON text the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KIND: Final = b"webdata.type"
 
 TEXT: Final = pa.string()
 WHEN: Final = pa.timestamp("us", tz="UTC")
-# Parquet gives the item field back under this name, so a round trip keeps the schema equal.
+# Parquet names the item field so; with this name a round trip keeps the schema.
 TEXTS: Final = pa.list_(pa.field("element", pa.string()))
 
 
@@ -98,7 +98,7 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     ],
 }
 _SCRAPING: Final = frozenset({"search", "crawl"})
-# What each kind of enrichment adds to creatives, in the order of the columns.
+# The columns that each kind of enrichment adds to creatives, in their order.
 _ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
     (frozenset(kinds.split()), field)
     for kinds, fields in (
@@ -116,36 +116,36 @@ _ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
 ]
 
 
-def _more(table: TableName) -> list[pa.Field[Any]]:
+def _optional_fields(table: TableName) -> list[pa.Field[Any]]:
     if table == "creatives":
         return [field for _, field in _ENRICHED]
     return _SCRAPED if table in _SCRAPING else []
 
 
 SCHEMAS: Final[dict[TableName, pa.Schema]] = {
-    name: pa.schema([*base, *_more(name), *_EXTRA]) for name, base in _BASE.items()
+    name: pa.schema([*base, *_optional_fields(name), *_EXTRA]) for name, base in _BASE.items()
 }
 
 
 def schema_id(table: TableName) -> str:
-    """Return the name that files of this schema carry, such as `crawl/1`."""
+    """Return the schema name that files contain, such as `crawl/1`."""
     return f"{table}/{VERSION}"
 
 
 def kind(field: pa.Field[Any]) -> bytes | None:
-    """Return `json` or `png` for a column that is more than its Arrow type, else None."""
+    """Return `json` or `png` for a column that needs decoding, else None."""
     return (field.metadata or {}).get(_KIND)
 
 
 def holds_objects(field: pa.Field[Any]) -> bool:
-    """Whether a frame shows Python objects in this column: lists, or decoded JSON."""
+    """Return whether a frame has Python objects in this column: lists or decoded JSON."""
     return kind(field) == JSON or pa.types.is_list(field.type)
 
 
 def shown(
     table: TableName, *, formats: Sequence[str] = (), extract: bool = False, metadata: bool = False
 ) -> tuple[str, ...]:
-    """Return the columns that a frame shows, which the request decides and the data never does."""
+    """Return the columns of a frame. They depend on the request and never on the data."""
     wanted = {*formats, *(["extract"] if extract else ()), *(["metadata"] if metadata else ())}
     scraped = [field.name for field in _SCRAPED if field.name in wanted]
     base = [field.name for field in _BASE[table]]
@@ -153,6 +153,6 @@ def shown(
 
 
 def shown_creatives(enrichment: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of creatives enriched by `details`, `assets`, `previews`, `ocr`."""
+    """Return the columns of creatives for a set of `details`, `assets`, `previews` and `ocr`."""
     added = [field.name for kinds, field in _ENRICHED if not kinds.isdisjoint(enrichment)]
     return (*(field.name for field in _BASE["creatives"]), *added, "extra")

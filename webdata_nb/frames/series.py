@@ -1,4 +1,4 @@
-"""What the figures are drawn from: pages of a crawl, and ranks by snapshot."""
+"""Converts frames to the data of the figures: pages of a crawl, and ranks by snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None, int | Non
     urls = [str(url) for url in df["url"].tolist()]
     hosts = {urlsplit(url).netloc for url in urls}
     return [
-        (_folders(url, several=len(hosts) > 1), _whole(depth), _whole(code), _is_true(success))
+        (
+            _folders(url, several=len(hosts) > 1),
+            _integer_or_none(depth),
+            _integer_or_none(code),
+            _is_true(success),
+        )
         for url, depth, code, success in zip(
             urls,
             df["depth"].tolist(),
@@ -33,19 +38,19 @@ def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None, int | Non
 
 
 def subject(df: pd.DataFrame) -> str:
-    """Return what the frame is about, by its receipt; empty where it has none."""
-    told = df.attrs.get("webdata")
-    said = told.get("subject") if isinstance(told, dict) else None
-    return said if isinstance(said, str) else ""
+    """Return the subject of the frame's receipt; empty if it has none."""
+    receipt = df.attrs.get("webdata")
+    subject = receipt.get("subject") if isinstance(receipt, dict) else None
+    return subject if isinstance(subject, str) else ""
 
 
 def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int]]]]:
-    """Return each snapshot of a history: when, and the address and rank of each result by key.
+    """Return the time of each snapshot of a history, and the URL and rank of each result by key.
 
     Raises
     ------
     InvalidArgument
-        No history of one search.
+        The frame is not the history of one search.
     """
     _require(df, "taken_at", "rank", "url", what="history_df(search_df, ...)")
     several = [name for name in _LABELS if name in df and len(df[name].drop_duplicates()) > 1]
@@ -54,16 +59,16 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
             f"the history is of several searches: choose one by {' and '.join(several)}"
         )
     hosts = {_host(str(url)) for url in df["url"].dropna().tolist()}
-    made = []
+    snapshots = []
     for at, rows in df.groupby("taken_at", sort=True):
         ranked = rows[rows["rank"].notna() & rows["url"].notna()].sort_values("rank")
-        told: dict[str, tuple[str, int]] = {}
+        results: dict[str, tuple[str, int]] = {}
         for url, rank in zip(ranked["url"].tolist(), ranked["rank"].tolist(), strict=True):
-            told.setdefault(
-                result_key(str(url)), (_named(str(url), several=len(hosts) > 1), int(rank))
+            results.setdefault(
+                result_key(str(url)), (_url_label(str(url), several=len(hosts) > 1), int(rank))
             )
-        made.append((pd.Timestamp(str(at)).to_pydatetime(), told))
-    return made
+        snapshots.append((pd.Timestamp(str(at)).to_pydatetime(), results))
+    return snapshots
 
 
 def _require(df: Any, *names: str, what: str) -> None:
@@ -72,7 +77,7 @@ def _require(df: Any, *names: str, what: str) -> None:
 
 
 def _limited(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Fold what is deep inside into one name: a figure has so many columns."""
+    """Join the deepest folders to one name, since the figure has a fixed number of columns."""
     return path if len(path) <= _LEVELS else (*path[: _LEVELS - 1], "".join(path[_LEVELS - 1 :]))
 
 
@@ -81,14 +86,14 @@ def _folders(url: str, *, several: bool) -> tuple[str, ...]:
     *folders, page = parts.path.strip("/").split("/") if parts.path.strip("/") else [""]
     name = unquote(page) or "(front page)"
     name += f"?{parts.query}" if parts.query else ""
-    # A folder's own page has the address of the folder, which is then a box like any other.
+    # The index page of a folder has the URL of the folder.
     own = (f"{name}/",) if parts.path.endswith("/") and page else (name,)
     inside = tuple(f"{unquote(folder)}/" for folder in folders)
     return _limited(((parts.netloc,) if several else ()) + inside + own)
 
 
-def _named(url: str, *, several: bool) -> str:
-    """Return an address as a line's label: without its host where all have the same."""
+def _url_label(url: str, *, several: bool) -> str:
+    """Return a URL as the label of a line, without the host if all URLs have the same."""
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
     path = f"{unquote(parts.path).rstrip('/')}{query}"
@@ -99,7 +104,7 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.removeprefix("www.")
 
 
-def _whole(value: Any) -> int | None:
+def _integer_or_none(value: Any) -> int | None:
     return None if value is None or value is pd.NA or value != value else int(value)  # noqa: PLR0124 - NaN
 
 

@@ -17,7 +17,7 @@ from webdata_nb.client.client import Client
 from webdata_nb.contract.events import Progress
 from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.frames import arrow_memory, rows
-from webdata_nb.frames.rows import Batch
+from webdata_nb.frames.rows import TableBatch
 
 # A page takes memory as bytes, objects and columns; one emoji makes a text four times as wide.
 ROWS: Final = 50
@@ -32,7 +32,7 @@ class CrawlRowReader:
 
     def __init__(self, client: Client, job_id: str, report: job_wait.Report) -> None:
         self._client, self._job_id, self._report = client, job_id, report
-        self._batches: list[Batch] = []
+        self._batches: list[TableBatch] = []
         self._texts: dict[str, str] = {}
         self._published = 0
         self._progressed = asyncio.Event()
@@ -64,7 +64,7 @@ class CrawlRowReader:
             self._published = progress.completed
             self._progressed.set()
 
-    async def rest(self, total: int | None) -> tuple[Batch, IncompleteResult | None]:
+    async def rest(self, total: int | None) -> tuple[TableBatch, IncompleteResult | None]:
         """Read the remaining rows; an unreadable page costs the later rows only."""
         shortfall = None
         pages = paging.crawl_rows(
@@ -80,7 +80,7 @@ class CrawlRowReader:
             arrived = sum(batch.table.num_rows for batch in self._batches)
             shortfall = IncompleteResult(total, arrived, why=str(error))
             shortfall.__cause__ = error
-        return rows.joined("crawl", self._batches), shortfall
+        return rows.concat("crawl", self._batches), shortfall
 
     @property
     def _next_page(self) -> int:
@@ -109,5 +109,5 @@ class CrawlRowReader:
         self._batches.append(await self._to_batch(reply.data))
         return True
 
-    async def _to_batch(self, page: paging.Rows) -> Batch:
-        return await asyncio.to_thread(rows.returning, "crawl", page, texts=self._texts)
+    async def _to_batch(self, page: paging.Rows) -> TableBatch:
+        return await asyncio.to_thread(rows.trimmed_batch, "crawl", page, texts=self._texts)

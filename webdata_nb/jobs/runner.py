@@ -181,7 +181,7 @@ async def _search_result(status: SearchStatus, *, brief: bool = False) -> CallRe
     batch = (
         rows.batch("search", status.data)
         if brief
-        else await asyncio.to_thread(rows.returning, "search", status.data)
+        else await asyncio.to_thread(rows.trimmed_batch, "search", status.data)
     )
     outcome = replace(of_search(status, status.data), shortfall=shortfall_of(status))
     return CallResult.fetched(batch, outcome)

@@ -21,7 +21,7 @@ from webdata_nb.cache import receipt_files
 from webdata_nb.cache.snapshots import CacheKey
 from webdata_nb.errors import NotRecorded
 from webdata_nb.frames import parquet
-from webdata_nb.frames.parquet import Document
+from webdata_nb.frames.parquet import ParquetDocument
 from webdata_nb.frames.schemas import TableName
 
 _SLUG_LENGTH: Final = 40
@@ -106,7 +106,7 @@ def get(
         )
     path = files[min(POSITIONS.next(folder, key.digest), len(files)) - 1]
     try:
-        document = Document(path.read_bytes())
+        document = ParquetDocument(path.read_bytes())
         return path, document.read(columns), document.attrs
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise NotRecorded(f"the recorded result {path} cannot be read: {error}") from None
@@ -116,7 +116,7 @@ def attrs(folder: Path, key: CacheKey) -> dict[str, Any] | None:
     """Return the receipt of the first result of a request, with its columns as `shown`."""
     for path in _files(folder, key):
         with suppress(OSError, ValueError, KeyError, pa.ArrowException):
-            document = Document(path.read_bytes())
+            document = ParquetDocument(path.read_bytes())
             return {**document.attrs, "shown": document.schema.names}
     return None
 

@@ -49,7 +49,7 @@ async def replay_call(folder: Path, spec: JobSpec) -> CallResult:
 
 async def record_job_start(folder: Path, spec: JobSpec, job_id: str) -> None:
     """Record the start of a job."""
-    key, no_rows = _start_key(spec), rows.joined(spec.op, ()).table
+    key, no_rows = _start_key(spec), rows.concat(spec.op, ()).table
     await asyncio.to_thread(cassette.put, folder, key, spec.subject, no_rows, {"job_id": job_id})
 
 

@@ -17,7 +17,7 @@ from webdata_nb.client import paging
 from webdata_nb.contract.replies import CreativesReply
 from webdata_nb.errors import IncompleteResult, WebdataError
 from webdata_nb.frames.receipt import JobOutcome, of_creatives
-from webdata_nb.frames.rows import Batch, batch, returning
+from webdata_nb.frames.rows import TableBatch, batch, trimmed_batch
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.job_spec import JobSpec
 from webdata_nb.streams.cancellation import StreamCancelled, wait_unless_cancelled
@@ -101,7 +101,7 @@ class _Listing:
         shortfall = None if len(rows) == self._spec.max_rows else self._shortfall
         outcome = of_creatives(self._replies, rows, advertiser=self._spec.subject)
         outcome = replace(outcome, shortfall=shortfall, interrupted=interrupted)
-        return CallResult.fetched(returning("creatives", rows), outcome)
+        return CallResult.fetched(trimmed_batch("creatives", rows), outcome)
 
 
 def _partial_listing(spec: JobSpec, options: CallOptions) -> PartialListing | None:
@@ -127,7 +127,7 @@ async def _stored_replies(partial: PartialListing | None, *, refresh: bool) -> l
         return []
 
 
-async def stream(context: StreamContext) -> AsyncGenerator[Batch, None]:
+async def stream(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
     """Yield the pages of a listing as they arrive, beginning with the stored ones."""
     listing = _ListingStream(context)
     async with aclosing(listing.read()) as replies:

@@ -20,7 +20,7 @@ from webdata_nb.requests.call_options import within
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
-    from webdata_nb.frames.rows import Batch, Row
+    from webdata_nb.frames.rows import Row, TableBatch
     from webdata_nb.requests.call_options import CallOptions
     from webdata_nb.requests.job_spec import JobSpec
     from webdata_nb.streams.stream_stats import StreamStats
@@ -43,7 +43,7 @@ class StreamContext:
     cancelled: asyncio.Event
 
 
-async def crawl(context: StreamContext) -> AsyncGenerator[Batch, None]:
+async def crawl(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
     """Yield the pages of a crawl in their order, `batch_rows` at a time."""
     client, size = context.client, context.batch_rows
     async with _StreamedJob(context) as job:
@@ -69,11 +69,11 @@ async def crawl(context: StreamContext) -> AsyncGenerator[Batch, None]:
                     yield await _to_batch("crawl", data)
         except IncompleteResult as error:
             shortfall = error
-        no_rows = rows.joined("crawl", ()).table
+        no_rows = rows.concat("crawl", ()).table
         job.set_outcome(of_crawl(status, no_rows, url=context.spec.subject), shortfall)
 
 
-async def search(context: StreamContext) -> AsyncGenerator[Batch, None]:
+async def search(context: StreamContext) -> AsyncGenerator[TableBatch, None]:
     """Yield each result of a search once its page is read, at most `batch_rows` at a time."""
     client = context.client
     visits_pages = bool(getattr(context.spec.request, "formats", None))
@@ -122,8 +122,8 @@ def _chunks(results: list[dict[str, Any]], size: int) -> Iterator[list[dict[str,
         yield results[first : first + size]
 
 
-async def _to_batch(op: Any, data: list[dict[str, Any]]) -> Batch:
-    return await asyncio.to_thread(rows.returning, op, data)
+async def _to_batch(op: Any, data: list[dict[str, Any]]) -> TableBatch:
+    return await asyncio.to_thread(rows.trimmed_batch, op, data)
 
 
 class _StreamedJob:
