@@ -421,10 +421,10 @@ def _providers(texts: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str,
     search: dict[str, dict[str, Any]] = {}
     llm: dict[str, dict[str, Any]] = {}
     for name, text in texts.items():
-        if (found := variables.provider_variable(name)) is not None:
-            group = llm if found.llm else search
-            value = variables.provider_value(name, found, text)
-            group.setdefault(found.provider, {})[found.part] = value
+        if (variable := variables.provider_variable(name)) is not None:
+            group = llm if variable.llm else search
+            value = variables.provider_value(name, variable, text)
+            group.setdefault(variable.provider, {})[variable.part] = value
     return (
         {name: Provider(**parts) for name, parts in search.items()},
         {name: LanguageModel(**parts) for name, parts in llm.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from webdata_nb.bridge import blocking
 from webdata_nb.client import paging
@@ -14,6 +14,8 @@ from webdata_nb.frames import frame, rows, schemas
 from webdata_nb.recording import cassette
 from webdata_nb.requests import arguments
 from webdata_nb.requests.call_options import CallOptions, within
+from webdata_nb.requests.options import ListingOptions
+from webdata_nb.requests.signatures import with_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,24 +91,11 @@ async def ajobs_df(
 jobs_df = blocking(ajobs_df)
 
 
-async def aweights_df(
-    *,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-    dtype_backend: DtypeBackend = "pandas",
-) -> pd.DataFrame:
+@with_options(ListingOptions)
+async def aweights_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     """Return what each operation costs at the service, in credits.
 
     `aweights_df` is the same for async code.
-
-    Parameters
-    ----------
-    session
-        What `connect()` returned; the default session when None.
-    timeout
-        Seconds to wait for the reply.
-    dtype_backend
-        `"pandas"` or `"pyarrow"`.
 
     Returns
     -------
@@ -132,31 +121,18 @@ async def aweights_df(
     >>> float(weights["crawl", "page"])
     1.0
     """
-    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listing_frame("weights", {}, options, lambda client: client.weights())
+    call = CallOptions.of(**options)
+    return await listing_frame("weights", {}, call, lambda client: client.weights())
 
 
 weights_df = blocking(aweights_df)
 
 
-async def aengines_df(
-    *,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-    dtype_backend: DtypeBackend = "pandas",
-) -> pd.DataFrame:
+@with_options(ListingOptions)
+async def aengines_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     """List the search providers of each engine in order, and why some are not usable.
 
     `aengines_df` is the same for async code. Only our service lists engines.
-
-    Parameters
-    ----------
-    session
-        What `connect()` returned; the default session when None.
-    timeout
-        Seconds to wait for the reply.
-    dtype_backend
-        `"pandas"` or `"pyarrow"`.
 
     Returns
     -------
@@ -192,32 +168,19 @@ async def aengines_df(
     >>> engines[engines["usable"]].groupby("engine")["provider"].last()["engine_one"]
     'local'
     """
-    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listing_frame("engines", {}, options, lambda client: client.engines())
+    call = CallOptions.of(**options)
+    return await listing_frame("engines", {}, call, lambda client: client.engines())
 
 
 engines_df = blocking(aengines_df)
 
 
-async def ausage_df(
-    *,
-    session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
-    dtype_backend: DtypeBackend = "pandas",
-) -> pd.DataFrame:
+@with_options(ListingOptions)
+async def ausage_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     """Return the credits and the usage of this API key's account, in one row.
 
     `ausage_df` is the same for async code. The account of the local service has no limit, but is
     counted as well. Only our service reports usage.
-
-    Parameters
-    ----------
-    session
-        What `connect()` returned; the default session when None.
-    timeout
-        Seconds to wait for the reply.
-    dtype_backend
-        `"pandas"` or `"pyarrow"`.
 
     Returns
     -------
@@ -253,8 +216,8 @@ async def ausage_df(
     >>> bool(usage_df()["used"].iloc[0] >= len(df))
     True
     """
-    options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
-    return await listing_frame("usage", {}, options, _usage)
+    call = CallOptions.of(**options)
+    return await listing_frame("usage", {}, call, _usage)
 
 
 usage_df = blocking(ausage_df)

@@ -32,7 +32,9 @@ def option_list(group: type) -> list[Option]:
     """Return the options of a group from `webdata_nb.requests.options`, in their order."""
     descriptions = _descriptions(group)
     return [
-        Option(name, hint.__forward_arg__, definitions.DEFAULTS.get(name), descriptions[name])
+        Option(
+            name, hint.__forward_arg__, definitions.DEFAULTS.get(name), descriptions.get(name, "")
+        )
         for name, hint in group.__annotations__.items()
     ]
 
@@ -51,12 +53,12 @@ def with_options(group: type) -> Callable[[F], F]:
         function.__name__ = function.__qualname__ = function.__name__.removeprefix("_")
 
         @functools.wraps(function)
-        async def complete(*args: Any, **given: Any) -> Any:
-            if unknown := [name for name in given if name not in signature.parameters]:
+        async def complete(*args: Any, **arguments: Any) -> Any:
+            if unknown := [name for name in arguments if name not in signature.parameters]:
                 raise TypeError(
                     f"{complete.__qualname__}() got an unexpected keyword argument {unknown[0]!r}"
                 )
-            return await function(*args, **{**defaults, **given})
+            return await function(*args, **{**defaults, **arguments})
 
         del complete.__wrapped__  # inspect would follow it to the shorter signature
         vars(complete)["__signature__"] = signature
@@ -97,14 +99,11 @@ def _descriptions(group: type) -> dict[str, str]:
         return each.__annotations__.keys() <= names, len(each.__annotations__)
 
     groups = sorted(filter(is_typeddict, vars(definitions).values()), key=rank)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for each in groups:
-        found |= {
-            name: text
-            for name, text in _entries(inspect.cleandoc(each.__doc__ or "")).items()
-            if name in names
-        }
-    return found
+        entries = _entries(inspect.cleandoc(each.__doc__ or ""))
+        texts |= {name: text for name, text in entries.items() if name in names}
+    return texts
 
 
 @functools.cache
@@ -132,9 +131,11 @@ def _docstring(
     """
     if doc is None:  # the interpreter runs with -OO
         return None
+    if not _PARAMETERS.search(doc):
+        doc = doc.replace("    Returns\n", "    Parameters\n    ----------\n\n    Returns\n", 1)
     section = _PARAMETERS.search(doc)
     if section is None:
-        raise ValueError("the docstring needs a section Parameters")
+        raise ValueError("the docstring needs a section Parameters or Returns")
     texts = {**descriptions, **_entries(textwrap.dedent(section[2]))}
     lines: list[str] = []
     previous = ""
