@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.scrape.page import scrape
-from webdata_nb.service.workers.worker import COLLECTOR
+from webdata_nb.service.workers.worker import GC_THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def main() -> int:
             "trafilatura",
         ),
     }
-    gc_tuning.calm(*COLLECTOR)  # as a page worker does; for both sides
+    gc_tuning.calm(*GC_THRESHOLDS)  # as a page worker does; for both sides
     above = False
     for name, (ours, theirs, rival) in contests.items():
         least = contest(pages, ours, theirs, ROUNDS[name])

@@ -11,9 +11,10 @@ from webdata_nb.pacing import host_pacing
 from webdata_nb.service import settings
 from webdata_nb.service.browser import renderer, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
+from webdata_nb.service.extract.model_endpoint import ModelLimits
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver, suspension
-from webdata_nb.service.workers import pool, retries
+from webdata_nb.service.workers import body_files, pool, process, retries
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "deadlines.md"
 BREAKER = host_pacing.BREAKER
@@ -35,8 +36,12 @@ BREAKER = host_pacing.BREAKER
             f"| {http_provider.REQUEST_TIMEOUT_S:g} s, "
             f"and {http_provider.QUEUE_TIMEOUT_S:g} s in its line"
         ),
+        f"a place at a page worker | {pool.PLACE_S:g} s",
+        f"replaced workers included | {pool.READ_S:g} s",
+        f"to be written to the disk | {body_files.WRITE_S:g} s",
+        f"extraction by a language model, of one page | {ModelLimits().page_timeout_s:g} s",
         f"| {pool.CPU_SECONDS:g} s of processor time",
-        f"| {pool.STUCK_S:g} s; {pool.STEP_S:g} s where a signal stopped it",
+        f"| {process.HANG_S:g} s; {process.STEP_S:g} s where a signal stopped it",
         f"the browser, to start | {renderer.START_S:g} s",
         f"to close | {shutdown.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and what the operations under way may take",

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.workers import worker
-from webdata_nb.service.workers.messages import SIZES, Job, decode_job, encode_answer
+from webdata_nb.service.workers.messages import SIZES, PageJob, decode_job, encode_reply
 
 
 class Touch:
@@ -32,10 +32,10 @@ def framed(head: bytes, parts: bytes = b"") -> bytes:
     return SIZES.pack(len(head), len(parts)) + head + parts
 
 
-def said(job: Job) -> bytes:
+def said(job: PageJob) -> bytes:
     url = urlsplit(job[0].url)
     harmful = pickle.dumps(Touch(url.query))
-    honest = worker.answer(job)
+    honest = worker.process_page(job)
     return {
         "/pickle": framed(harmful),
         "/pickle-behind": framed(b'{"sizes": []}', harmful),
@@ -46,13 +46,13 @@ def said(job: Job) -> bytes:
         "/truncated": honest[:-5],
         "/twice": honest + honest,
         "/flood": honest + b"x" * 50_000_000,
-        "/other-formats": encode_answer(scrape(job[0], ScrapeOptions(("html",)))),
+        "/other-formats": encode_reply(scrape(job[0], ScrapeOptions(("html",)))),
         "/nothing": b"",
     }.get(url.path, honest)
 
 
 def main() -> None:
-    pages, answers = sys.stdin.buffer, worker.answers()
+    pages, answers = sys.stdin.buffer, worker.take_standard_output()
     while len(sizes := pages.read(SIZES.size)) == SIZES.size:
         head, body = map(pages.read, SIZES.unpack(sizes))
         job = decode_job(head, body)

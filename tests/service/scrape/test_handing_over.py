@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
-from webdata_nb.service.workers.body_files import PIECE, THROUGH_THE_PIPE, handed_over
+from webdata_nb.service.workers.body_files import MAX_PIPE_BODY_BYTES, WRITE_BYTES, body_in_file
 from webdata_nb.service.workers.pool import PagePool
 
 SMALL = Source("http://a.test/", "http://a.test/", 200, "text/html", b"x", (), datetime.now(UTC))
-LARGE = replace(SMALL, body=b"<title>Long</title>" + b"<p>word</p>" * (PIECE // 8))
+LARGE = replace(SMALL, body=b"<title>Long</title>" + b"<p>word</p>" * (WRITE_BYTES // 8))
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="files without a name are Linux's")
 
@@ -34,16 +34,16 @@ def left() -> list[str]:
 
 
 async def test_a_small_page_and_one_in_a_file_stay_as_they_are() -> None:
-    lying = SMALL.lying(Slice("/nowhere", 0, 2 * THROUGH_THE_PIPE))
-    for source in (SMALL, lying, replace(SMALL, body=b"x" * THROUGH_THE_PIPE)):
-        async with handed_over(source) as handed:
+    lying = SMALL.lying(Slice("/nowhere", 0, 2 * MAX_PIPE_BODY_BYTES))
+    for source in (SMALL, lying, replace(SMALL, body=b"x" * MAX_PIPE_BODY_BYTES)):
+        async with body_in_file(source) as handed:
             assert handed is source
 
 
 @linux
 async def test_a_large_body_lies_in_a_file_until_it_is_done_with() -> None:
     before = left()
-    async with handed_over(LARGE) as handed:
+    async with body_in_file(LARGE) as handed:
         assert handed.body == b""
         assert handed.loaded() == LARGE
         assert len(left()) == len(before) + 1
@@ -57,7 +57,7 @@ async def test_a_full_disk_leaves_the_pipe(monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    async with handed_over(LARGE) as handed:
+    async with body_in_file(LARGE) as handed:
         assert handed is LARGE
 
 
@@ -66,7 +66,7 @@ async def test_a_cancellation_while_it_is_written_leaves_nothing() -> None:
     before = left()
 
     async def hand_over() -> None:
-        async with handed_over(LARGE):
+        async with body_in_file(LARGE):
             raise AssertionError("it was cancelled before")
 
     task = asyncio.create_task(hand_over())
@@ -84,4 +84,4 @@ async def test_a_worker_reads_what_was_handed_over() -> None:
     async with PagePool(1) as pool:
         scraped = await pool.scrape(LARGE, ScrapeOptions())
     assert scraped.title == "Long"
-    assert scraped.formats["markdown"].count("word") == PIECE // 8
+    assert scraped.formats["markdown"].count("word") == WRITE_BYTES // 8

@@ -18,7 +18,7 @@ from webdata_nb.service.content.source import Source
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import INHERITED
-from webdata_nb.service.workers import pool
+from webdata_nb.service.workers import process
 from webdata_nb.service.workers.pool import PagePool
 
 BROKEN = (
@@ -38,7 +38,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @pytest.fixture
 def hijacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_MODULE", "tests.service.scrape.hijacked_worker")
+    monkeypatch.setattr(process, "_MODULE", "tests.service.scrape.hijacked_worker")
 
 
 def at(path: str, title: str = "Title") -> Source:
@@ -95,7 +95,7 @@ async def test_an_announced_size_is_not_read(caplog: pytest.LogCaptureFixture) -
         with pytest.raises(ScrapeError):
             await pages.scrape(at("/huge"), WHOLE)
     assert psutil.Process().memory_info().rss - held < 50_000_000
-    assert "more bytes than one may have" in caplog.text
+    assert "a reply that is too large" in caplog.text
 
 
 @linux
@@ -130,7 +130,8 @@ async def test_readers_of_pictures_know_no_secrets(monkeypatch: pytest.MonkeyPat
 async def test_what_a_page_prints_is_no_part_of_its_answer() -> None:
     code = (
         "import os, sys; from webdata_nb.service.workers import worker;"
-        "answers = worker.answers(); os.write(1, b'printed'); print('printed too', flush=True);"
+        "answers = worker.take_standard_output(); os.write(1, b'printed');"
+        "print('printed too', flush=True);"
         "answers.write(b'answer'); answers.flush()"
     )
     process = await asyncio.create_subprocess_exec(

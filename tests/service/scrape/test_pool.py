@@ -20,8 +20,10 @@ from tests.wire.waiting import until
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
+from webdata_nb.service.observability.operations import recorded
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.scrape.scraped import Scraped
+from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 WHOLE = ScrapeOptions(only_main_content=False)
@@ -227,6 +229,44 @@ async def test_a_page_left_behind_another_does_not_end_the_worker_of_both() -> N
         worker.resume()
         assert (await first).title == "First"
         assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+
+
+async def test_wait_for_place_has_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "PLACE_S", 0.5)
+    async with PagePool(1) as pages:
+        titles = [str(number) for number in range(pool.PAGES_AHEAD)]
+        worker, waiting = await suspended_with(pages, *titles)
+        with pytest.raises(ScrapeError, match="no page worker was free") as raised:
+            await pages.scrape(html("Late"), WHOLE)
+        assert raised.value.kind == "worker_timeout"
+        worker.resume()
+        assert [scraped.title for scraped in await asyncio.gather(*waiting)] == titles
+        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+
+
+async def test_reading_has_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with PagePool(1) as pages:
+        await pages.scrape(html("Warm"), WHOLE)
+        monkeypatch.setattr(pool, "READ_S", 0.5)
+        [worker] = workers()
+        worker.suspend()
+        with pytest.raises(ScrapeError, match="did not read the page") as raised:
+            await pages.scrape(html("Late"), WHOLE)
+        assert raised.value.kind == "worker_timeout"
+        monkeypatch.undo()
+        assert (await pages.scrape(html("Next"), WHOLE)).title == "Next"
+
+
+async def test_watchdog_knows_limit_of_each_wait() -> None:
+    async with PagePool(1) as pages:
+        titles = [str(number) for number in range(pool.PAGES_AHEAD)]
+        worker, waiting = await suspended_with(pages, *titles)
+        with recorded() as operations:
+            late = asyncio.create_task(pages.scrape(html("Late"), WHOLE))
+            await until(lambda: operations.changes > 0)
+            assert operations.longest_limit_s == pool.PLACE_S <= 300
+            worker.resume()
+            await asyncio.gather(late, *waiting)
 
 
 async def test_a_caller_that_leaves_does_not_disturb_the_others() -> None:

@@ -14,12 +14,12 @@ from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.workers.messages import encode_job
 
 given_back = []
-worker.memory_return = lambda: lambda: given_back.append(1)
+worker.memory_trimmer = lambda: lambda: given_back.append(1)
 body = b"<title>Long</title><ul>" + b"<li><a href='/%d'>some <b>words</b></a>" * 50_000
 url = "http://x.test/"
 page = Source(url, url, 200, "text/html", body, (), datetime.now(UTC))
 job = encode_job((page, ScrapeOptions(formats=("markdown", "links")), True))
-worker.work(io.BytesIO(job * 2), io.BytesIO(), 60.0)
+worker.serve(io.BytesIO(job * 2), io.BytesIO(), 60.0)
 print(len(given_back))
 """
 

@@ -24,16 +24,16 @@ from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
-    MAX_ANSWER_BYTES,
+    MAX_REPLY_BYTES,
     SIZES,
     BadMessage,
     check_sizes,
-    decode_answer,
     decode_job,
-    encode_answer,
+    decode_reply,
     encode_job,
+    encode_reply,
 )
-from webdata_nb.service.workers.worker import answer
+from webdata_nb.service.workers.worker import process_page
 
 URL = "http://x.test/a"
 FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
@@ -58,7 +58,7 @@ def split(message: bytes) -> tuple[bytes, bytes]:
 
 
 def told(options: ScrapeOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
-    return split(answer((source(body), options, True)))
+    return split(process_page((source(body), options, True)))
 
 
 @pytest.mark.parametrize("encoded", [False, True])
@@ -66,7 +66,7 @@ def told(options: ScrapeOptions = OPTIONS, body: str = BODY) -> tuple[bytes, byt
 def test_a_page_comes_as_it_was_made(formats: tuple[str, ...], *, encoded: bool) -> None:
     options = replace(OPTIONS, formats=formats, encoded=encoded)
     made = scrape(source(), options)
-    came = decode_answer(*told(options), options)
+    came = decode_reply(*told(options), options)
     assert isinstance(came, Scraped)
     plain = replace(made, formats=came.formats)
     assert came == plain
@@ -89,7 +89,7 @@ def test_a_job_comes_as_it_was_given() -> None:
 
 @pytest.mark.parametrize("failure", [("parse", "why"), ("memory_limit", "x" * 5000)])
 def test_a_failure_comes_cut_to_its_length(failure: tuple[str, str]) -> None:
-    kind, text = decode_answer(*split(encode_answer(failure)), OPTIONS)  # type: ignore[misc]
+    kind, text = decode_reply(*split(encode_reply(failure)), OPTIONS)  # type: ignore[misc]
     assert (kind, text) == (failure[0], failure[1][:500])
 
 
@@ -99,7 +99,7 @@ def test_what_json_has_no_form_for_costs_no_page(*, encoded: bool) -> None:
     block = '{"gtin": 123456789012345678901234567890, "half": "a\\ud800b", "text": "a\nb"}'
     body = f'<title>T</title><script type="application/ld+json">{block}</script><p>words'
     options = ScrapeOptions(("structured_data",), only_main_content=False, encoded=encoded)
-    came = decode_answer(*told(options, body), options)
+    came = decode_reply(*told(options, body), options)
     assert isinstance(came, Scraped)
     data = came.formats["structured_data"]
     [thing] = (orjson.loads(data) if encoded else data)["json_ld"]
@@ -116,7 +116,7 @@ def test_deep_structured_data_is_cut(levels: int) -> None:
     item = "<div itemscope itemtype=http://a/b itemprop=x>"
     body = f"<title>T</title>{blocks}<p>words</p>{item * 80}deep{'</div>' * 80}"
     options = ScrapeOptions(("markdown", "structured_data"), only_main_content=False)
-    scraped = decode_answer(*told(options, body), options)
+    scraped = decode_reply(*told(options, body), options)
     assert isinstance(scraped, Scraped)
     assert "words" in scraped.formats["markdown"]
     [block] = scraped.formats["structured_data"]["json_ld"]
@@ -137,8 +137,8 @@ def test_format_that_json_cannot_hold_is_null(*, encoded: bool) -> None:
         formats={"markdown": "words", "headings": deep},
         metadata={"title": "T"},
     )
-    message = encode_answer(made.encoded() if encoded else made)
-    scraped = decode_answer(*split(message), options)
+    message = encode_reply(made.encoded() if encoded else made)
+    scraped = decode_reply(*split(message), options)
     assert isinstance(scraped, Scraped)
     sent = scraped.formats
     formats = {name: orjson.loads(each) for name, each in sent.items()} if encoded else sent
@@ -155,7 +155,7 @@ EXTRACTED: dict[str, Any] = {"data": {"name": "x"}, "provenance": {"/name": "a"}
 def test_worker_extracts_declared_data(*, encoded: bool) -> None:
     body = '<title>T</title><script type="application/ld+json">{"@type": "A", "name": "N"}</script>'
     options = ScrapeOptions(("markdown", EXTRACTION), encoded=encoded, schema=SCHEMA)
-    scraped = decode_answer(*told(options, body), options)
+    scraped = decode_reply(*told(options, body), options)
     assert isinstance(scraped, Scraped)
     assert list(scraped.formats) == ["markdown", EXTRACTION]
     sent = scraped.formats[EXTRACTION]
@@ -179,9 +179,9 @@ def test_worker_extracts_declared_data(*, encoded: bool) -> None:
 def test_extraction_of_another_form_is_refused(extraction: Any) -> None:
     options = ScrapeOptions((EXTRACTION,), schema=SCHEMA)
     scraped = scrape(source(), replace(options, formats=(), schema=None))
-    message = encode_answer(replace(scraped, formats={EXTRACTION: extraction}))
+    message = encode_reply(replace(scraped, formats={EXTRACTION: extraction}))
     with pytest.raises(BadMessage, match="extraction"):
-        decode_answer(*split(message), options)
+        decode_reply(*split(message), options)
 
 
 class Exploit:
@@ -202,7 +202,7 @@ def test_a_pickle_is_not_unpickled(tmp_path: Path) -> None:
     edited["sizes"][3] += len(harmful) - edited["sizes"][3]
     for bad in ((harmful, b""), (harmful, harmful), (json.dumps(edited).encode(), harmful)):
         with pytest.raises(BadMessage):
-            decode_answer(*bad, OPTIONS)
+            decode_reply(*bad, OPTIONS)
     del parts
     assert not trap.exists()
 
@@ -261,7 +261,7 @@ def test_a_head_of_other_types_or_sizes_is_refused(name: str, value: Any) -> Non
         else (json.dumps({**orjson.loads(head), name: value}).encode())
     )
     with pytest.raises(BadMessage):
-        decode_answer(changed, parts, OPTIONS)
+        decode_reply(changed, parts, OPTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(orjson.loads(told()[0])))
@@ -269,13 +269,13 @@ def test_a_head_that_leaves_something_out_is_refused(name: str) -> None:
     head, parts = told()
     left = {key: value for key, value in orjson.loads(head).items() if key != name}
     with pytest.raises(BadMessage):
-        decode_answer(orjson.dumps(left), parts, OPTIONS)
+        decode_reply(orjson.dumps(left), parts, OPTIONS)
 
 
 @pytest.mark.parametrize("head", [b"", b"null", b"[]", b"1", b'"x"', b"{", b"\xff", b"[" * 100_000])
 def test_a_head_that_is_no_object_is_refused(head: bytes) -> None:
     with pytest.raises(BadMessage):
-        decode_answer(head, b"", OPTIONS)
+        decode_reply(head, b"", OPTIONS)
 
 
 def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
@@ -287,7 +287,7 @@ def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
     for bad in (b'"a", "url": "http://evil/"', b'"open', b"", b"\xff", b"NaN", b'"\xff"'):
         changed = orjson.dumps({**good, "sizes": [text, sketch, shape, len(bad)]})
         with pytest.raises(BadMessage):
-            decode_answer(changed, fixed + bad, options)
+            decode_reply(changed, fixed + bad, options)
     assert markdown
 
 
@@ -297,20 +297,20 @@ def test_a_text_that_is_not_utf8_and_a_sketch_too_long_are_refused() -> None:
     for text, sketch in ((b"\xff\xfe", b""), (b"", bytes(5000))):
         changed = orjson.dumps({**head, "sizes": [len(text), len(sketch), 0]})
         with pytest.raises(BadMessage):
-            decode_answer(changed, text + sketch, options)
+            decode_reply(changed, text + sketch, options)
 
 
 @pytest.mark.parametrize("sizes", [(2**32 - 1, 0), (0, 2**32 - 1), (2**31, 2**31)])
 def test_an_answer_beyond_the_bound_is_refused_before_it_is_read(sizes: tuple[int, int]) -> None:
     with pytest.raises(BadMessage):
         check_sizes(SIZES.pack(*sizes))
-    assert check_sizes(SIZES.pack(MAX_ANSWER_BYTES - 5, 5)) == (MAX_ANSWER_BYTES - 5, 5)
+    assert check_sizes(SIZES.pack(MAX_REPLY_BYTES - 5, 5)) == (MAX_REPLY_BYTES - 5, 5)
 
 
 def test_a_page_of_more_than_an_answer_may_hold_is_a_failure() -> None:
     made = scrape(source(), OPTIONS)
-    large = replace(made, formats={"raw_html": b'"' + b"a" * MAX_ANSWER_BYTES + b'"'})
-    kind, text = decode_answer(*split(encode_answer(large)), OPTIONS)  # type: ignore[misc]
+    large = replace(made, formats={"raw_html": b'"' + b"a" * MAX_REPLY_BYTES + b'"'})
+    kind, text = decode_reply(*split(encode_reply(large)), OPTIONS)  # type: ignore[misc]
     assert kind == "memory_limit"
     assert "200 MiB" in text
 
@@ -318,7 +318,7 @@ def test_a_page_of_more_than_an_answer_may_hold_is_a_failure() -> None:
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_bytes_of_any_kind_are_refused_with_one_error(head: bytes, parts: bytes) -> None:
     with pytest.raises(BadMessage):
-        decode_answer(head, parts, OPTIONS)
+        decode_reply(head, parts, OPTIONS)
 
 
 JSON = st.recursive(
@@ -333,7 +333,7 @@ NAMES = sorted(orjson.loads(told()[0]))
 def test_any_value_in_any_place_is_taken_or_refused_with_one_error(name: str, value: Any) -> None:
     head, parts = told()
     try:
-        decode_answer(orjson.dumps({**orjson.loads(head), name: value}), parts, OPTIONS)
+        decode_reply(orjson.dumps({**orjson.loads(head), name: value}), parts, OPTIONS)
     except BadMessage:
         return
 
@@ -346,7 +346,7 @@ def test_a_message_with_flipped_bits_is_taken_or_refused_with_one_error() -> Non
         for _ in range(luck.randint(1, 4)):
             data[luck.randrange(len(data))] = luck.randrange(256)
         try:
-            decode_answer(bytes(data[: len(head)]), bytes(data[len(head) :]), OPTIONS)
+            decode_reply(bytes(data[: len(head)]), bytes(data[len(head) :]), OPTIONS)
         except BadMessage:
             continue
 

@@ -1,7 +1,7 @@
-"""Large bodies go to page workers as files: written by a thread, and never through the event loop.
+"""Passes large bodies to page workers through unnamed files that a thread writes.
 
-The files have no name, so that a service that is killed leaves none behind. A worker opens one by
-way of the service's own descriptor, which Linux alone has under ``/proc``.
+The files have no name, so a killed service leaves none behind. A worker opens a file through the
+service's descriptor under ``/proc``, which exists on Linux only.
 """
 
 from __future__ import annotations
@@ -15,45 +15,56 @@ from contextlib import asynccontextmanager, suppress
 from typing import BinaryIO, Final, cast
 
 from webdata_nb.service.content.source import Slice, Source
+from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.awake_timeout import awake_timeout
 
-# A smaller body is in the worker's pipe sooner than in a file.
-THROUGH_THE_PIPE: Final = 1024 * 1024
-# What a system call writes; another thread runs before the next.
-PIECE: Final = 4 * 1024 * 1024
+# The pipe is faster than a file for smaller bodies.
+MAX_PIPE_BODY_BYTES: Final = 1024 * 1024
+# Other threads run between two system calls that write this much.
+WRITE_BYTES: Final = 4 * 1024 * 1024
+WRITE_S: Final = 60.0
+"""How long the disk may take; a body that is not written by then goes through the pipe."""
 
 
 @asynccontextmanager
-async def handed_over(source: Source) -> AsyncIterator[Source]:
-    """Give the page with its body in a file, which is there until the block ends.
+async def body_in_file(source: Source) -> AsyncIterator[Source]:
+    """Provide the page with its body in a file that exists until the block ends.
 
-    A page that is small, or lies in a file already, stays as it is; so does one for which there is
-    no room on the disk, and every page where the system is not Linux.
+    A page stays as it is if it is small or in a file already, if the disk does not take it, and on
+    systems other than Linux.
     """
-    small = len(source.body) <= THROUGH_THE_PIPE
+    small = len(source.body) <= MAX_PIPE_BODY_BYTES
     if small or source.lies_in is not None or sys.platform != "linux":
         yield source
         return
-    writing = asyncio.create_task(asyncio.to_thread(_written, source.body))
+    writing = asyncio.create_task(asyncio.to_thread(_write_file, source.body))
     try:
-        # A thread cannot be cancelled; what it has written is closed below.
-        file = await asyncio.shield(writing)
+        file = await _wait_for_file(writing)
         if file is None:
             yield source
         else:
             path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             yield source.lying(Slice(path, 0, len(source.body)))
     finally:
-        writing.add_done_callback(_close)
+        # A thread cannot be cancelled, so the file may have to be closed later.
+        writing.add_done_callback(_close_file)
 
 
-def _written(body: bytes) -> BinaryIO | None:
-    """Write a body to a file without a name; None where the disk does not take it."""
+async def _wait_for_file(writing: asyncio.Task[BinaryIO | None]) -> BinaryIO | None:
+    with suppress(TimeoutError), waiting_for("a page's temporary file", WRITE_S):
+        async with awake_timeout(WRITE_S):
+            return await asyncio.shield(writing)
+    return None
+
+
+def _write_file(body: bytes) -> BinaryIO | None:
+    """Write a body to an unnamed file; return None if the disk does not take it."""
     with suppress(OSError):
-        file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - its user closes it
+        file = cast("BinaryIO", tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - closed by `_close_file`
         try:
             rest = memoryview(body)
             while rest:
-                rest = rest[file.write(rest[:PIECE]) :]
+                rest = rest[file.write(rest[:WRITE_BYTES]) :]
         except BaseException:
             file.close()
             raise
@@ -61,6 +72,6 @@ def _written(body: bytes) -> BinaryIO | None:
     return None
 
 
-def _close(writing: asyncio.Task[BinaryIO | None]) -> None:
+def _close_file(writing: asyncio.Task[BinaryIO | None]) -> None:
     if not writing.cancelled() and (file := writing.result()) is not None:
         file.close()

@@ -1,10 +1,10 @@
-"""What the service and its page workers send each other: JSON heads with byte strings behind.
+"""Encodes what the service and its page workers send each other: JSON heads and byte strings.
 
 A message is two sizes (4 bytes each, big-endian), a JSON head of the first size, and byte strings
-that together have the second. Nothing in a message can name code. A worker may be under the control
-of a page that broke its parser, so `decode_answer` checks the type and size of all that it takes.
+that together have the second. No part of a message can contain code. A page that exploits a bug of
+the parser may control its worker, so `decode_reply` checks the type and size of everything.
 
-An answer is ``{"failure": [kind, text]}``, or a page: the fields of `Scraped`, with the outlinks as
+A reply is ``{"failure": [kind, text]}`` or a page: the fields of `Scraped`, with the outlinks as
 columns, the names of the formats, and in ``sizes`` the lengths of the byte strings that follow:
 the text, the sketch, the shape, and the JSON of each format.
 """
@@ -28,8 +28,8 @@ from webdata_nb.service.scrape.plain_json import dumps
 from webdata_nb.service.scrape.scraped import Scraped
 
 SIZES: Final = struct.Struct("!II")
-# Ten times the largest body, for a page may be asked for in every format at once.
-MAX_ANSWER_BYTES: Final = 200 * 1024 * 1024
+# Ten times the largest body: a request may ask for every format of a page.
+MAX_REPLY_BYTES: Final = 200 * 1024 * 1024
 MAX_FAILURE_CHARS: Final = 500
 MAX_TITLE_CHARS: Final = 20_000
 MAX_URL_CHARS: Final = 64 * 1024
@@ -38,20 +38,20 @@ _FAILURES: Final = frozenset({"unsupported_type", "parse", "memory_limit"})
 _HASH: Final = re.compile(r"[0-9a-f]{0,64}")
 _DIRECTIVES: Final = frozenset({"noindex", "nofollow", "none"})
 _COLUMNS: Final = (str, str, bool)
-_FIXED_PARTS: Final = 3  # text, sketch, shape
+_FIXED_PART_COUNT: Final = 3  # text, sketch, shape
 
-Job = tuple[Source, ScrapeOptions, bool]
-# A page's data, or the kind and the text of its failure.
-Answer = Scraped | tuple[str, str]
+PageJob = tuple[Source, ScrapeOptions, bool]
+# A page's data, or the kind and the message of its failure.
+PageReply = Scraped | tuple[str, str]
 Buffer = bytes | memoryview
 
 
 class BadMessage(Exception):
-    """A message that breaks the protocol; its text says how, without repeating its content."""
+    """A message breaks the protocol; the text says how, without the message's content."""
 
 
-def encode_job(job: Job) -> bytes:
-    """Return the message that asks for a page."""
+def encode_job(job: PageJob) -> bytes:
+    """Encode a page and what is wanted of it."""
     source, options, outlinks = job
     lies_in = source.lies_in
     head = {
@@ -76,129 +76,129 @@ def encode_job(job: Job) -> bytes:
     return _message(head, source.body)
 
 
-def decode_job(head: bytes, body: bytes) -> Job:
-    """Return the page that the service asks for; the service is trusted."""
-    asked = orjson.loads(head)
-    lies_in = asked["lies_in"]
+def decode_job(head: bytes, body: bytes) -> PageJob:
+    """Decode a job of the service, which is trusted."""
+    job = orjson.loads(head)
+    lies_in = job["lies_in"]
     source = Source(
-        url=asked["url"],
-        final_url=asked["final_url"],
-        status=asked["status"],
-        content_type=asked["content_type"],
+        url=job["url"],
+        final_url=job["final_url"],
+        status=job["status"],
+        content_type=job["content_type"],
         body=body,
-        redirects=tuple((url, status) for url, status in asked["redirects"]),
-        fetched_at=datetime.fromisoformat(asked["fetched_at"]),
-        headers=tuple((name, value) for name, value in asked["headers"]),
+        redirects=tuple((url, status) for url, status in job["redirects"]),
+        fetched_at=datetime.fromisoformat(job["fetched_at"]),
+        headers=tuple((name, value) for name, value in job["headers"]),
         lies_in=lies_in and Slice(*lies_in),
     )
     options = ScrapeOptions(
-        formats=tuple(asked["formats"]),
-        only_main_content=asked["only_main_content"],
-        markdown_mode=asked["markdown_mode"],
-        include_tags=tuple(asked["include_tags"]),
-        exclude_tags=tuple(asked["exclude_tags"]),
-        facts=frozenset(asked["facts"]),
-        encoded=asked["encoded"],
-        schema=asked["schema"],
+        formats=tuple(job["formats"]),
+        only_main_content=job["only_main_content"],
+        markdown_mode=job["markdown_mode"],
+        include_tags=tuple(job["include_tags"]),
+        exclude_tags=tuple(job["exclude_tags"]),
+        facts=frozenset(job["facts"]),
+        encoded=job["encoded"],
+        schema=job["schema"],
     )
-    return source, options, asked["outlinks"]
+    return source, options, job["outlinks"]
 
 
-def encode_answer(answer: Answer) -> bytes:
-    """Return the message that answers for a page; one that is too large says so instead."""
-    if isinstance(answer, tuple):
-        kind, reason = answer
+def encode_reply(reply: PageReply) -> bytes:
+    """Encode a reply; a page that is too large becomes a failure."""
+    if isinstance(reply, tuple):
+        kind, reason = reply
         return _message({"failure": (kind, reason[:MAX_FAILURE_CHARS])})
-    formats, metadata = answer.encode_formats()
-    text = answer.text.encode("utf-8", "replace")
-    parts = (text, answer.sketch, answer.shape, *formats.values())
+    formats, metadata = reply.encode_formats()
+    text = reply.text.encode("utf-8", "replace")
+    parts = (text, reply.sketch, reply.shape, *formats.values())
     head = {
-        "title": answer.title,
+        "title": reply.title,
         "metadata": metadata,
-        "quality": answer.quality,
-        "outlinks": tuple(zip(*answer.outlinks, strict=True)),
-        "canonical": answer.canonical,
-        "robots": tuple(answer.robots),
-        "content_hash": answer.content_hash,
+        "quality": reply.quality,
+        "outlinks": tuple(zip(*reply.outlinks, strict=True)),
+        "canonical": reply.canonical,
+        "robots": tuple(reply.robots),
+        "content_hash": reply.content_hash,
         "formats": tuple(formats),
         "sizes": tuple(map(len, parts)),
     }
     message = _message(head, *parts)
-    if len(message) - SIZES.size > MAX_ANSWER_BYTES:
-        most = MAX_ANSWER_BYTES // 1024**2
-        return encode_answer(("memory_limit", f"the page's formats take more than {most} MiB"))
+    if len(message) - SIZES.size > MAX_REPLY_BYTES:
+        most = MAX_REPLY_BYTES // 1024**2
+        return encode_reply(("memory_limit", f"the page's formats take more than {most} MiB"))
     return message
 
 
 def check_sizes(prefix: bytes) -> tuple[int, int]:
-    """Return how long the head and the byte strings of an answer are.
+    """Return the sizes of a reply's head and of its byte strings.
 
     Raises
     ------
     BadMessage
-        They are more than an answer may have.
+        The reply is too large.
     """
     head, parts = SIZES.unpack(prefix)
-    if head + parts > MAX_ANSWER_BYTES:
-        raise BadMessage("an answer of more bytes than one may have")
+    if head + parts > MAX_REPLY_BYTES:
+        raise BadMessage("a reply that is too large")
     return head, parts
 
 
-def decode_answer(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Answer:
-    """Return what a worker says of a page.
+def decode_reply(head: Buffer, parts: Buffer, options: ScrapeOptions) -> PageReply:
+    """Decode and check a worker's reply.
 
     Parameters
     ----------
     head, parts
-        The message's head, and its byte strings one behind the other.
+        The message's head, and its byte strings as one.
     options
-        What was asked: the answer has these formats and no others.
+        The options of the page; the reply must have exactly these formats.
 
     Raises
     ------
     BadMessage
-        It is no answer to this.
+        The message is no reply to such a page.
     """
-    return at_once(decoding(head, parts, options))
+    return at_once(decode_reply_in_steps(head, parts, options))
 
 
-def decoding(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Steps[Answer]:
-    """Do the same in steps: each part of a large page takes its milliseconds."""
-    told = _object(_loads(head))
+def decode_reply_in_steps(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Steps[PageReply]:
+    """Decode a reply as `decode_reply` does; each part of a large page takes milliseconds."""
+    fields = _object(_loads(head))
     yield
-    if "failure" in told:
-        return _failure(told["failure"])
+    if "failure" in fields:
+        return _failure(fields["failure"])
     try:
-        split = yield from _split(told["sizes"], parts)
-        return (yield from _page(told, split, options))
+        byte_strings = yield from _split(fields["sizes"], parts)
+        return (yield from _page(fields, byte_strings, options))
     except KeyError as error:
-        raise BadMessage(f"an answer without {error.args[0]!r}") from None
+        raise BadMessage(f"a reply without {error.args[0]!r}") from None
 
 
-def _page(told: dict[str, Any], parts: list[bytes], options: ScrapeOptions) -> Steps[Scraped]:
-    names = told["formats"]
-    if names != list(options.formats) or len(parts) != _FIXED_PARTS + len(names):
-        raise BadMessage("an answer with other formats than were asked for")
+def _page(fields: dict[str, Any], parts: list[bytes], options: ScrapeOptions) -> Steps[Scraped]:
+    names = fields["formats"]
+    if names != list(options.formats) or len(parts) != _FIXED_PART_COUNT + len(names):
+        raise BadMessage("a reply with other formats than requested")
     text, sketch, shape, *formats = parts
     values = []
     for name, each in zip(names, formats, strict=True):
         value = _loads(each)
         if name == structured.EXTRACTION:
             _check_extraction(value)
-        # Those who pass JSON on need to know that it is some, and no more.
+        # Encoded formats are passed on unchanged, so they must be known to be JSON.
         values.append(each if options.encoded else value)
         yield
-    outlinks = outlinks_of(_columns(told["outlinks"]))
+    outlinks = outlinks_of(_columns(fields["outlinks"]))
     yield
     return Scraped(
-        title=_text(told["title"], MAX_TITLE_CHARS),
+        title=_text(fields["title"], MAX_TITLE_CHARS),
         formats=dict(zip(names, values, strict=True)),
-        metadata=_object(told["metadata"]),
-        quality=_object(told["quality"]),
+        metadata=_object(fields["metadata"]),
+        quality=_object(fields["quality"]),
         outlinks=outlinks,
-        canonical=_text(told["canonical"], MAX_URL_CHARS),
-        robots=_directives(told["robots"]),
-        content_hash=_matching(_HASH, told["content_hash"]),
+        canonical=_text(fields["canonical"], MAX_URL_CHARS),
+        robots=_directives(fields["robots"]),
+        content_hash=_matching(_HASH, fields["content_hash"]),
         text=_utf8(text),
         sketch=_short(sketch),
         shape=_short(shape),
@@ -211,9 +211,8 @@ def _message(head: dict[str, Any], *parts: bytes) -> bytes:
 
 
 def _split(sizes: Any, parts: Buffer) -> Steps[list[bytes]]:
-    """Return the byte strings that stand one behind the other."""
     if not _all_of(int, sizes) or any(size < 0 for size in sizes) or sum(sizes) != len(parts):
-        raise BadMessage("an answer whose sizes are not those of its parts")
+        raise BadMessage("a reply whose sizes are not those of its parts")
     split = []
     for start, end in pairwise(accumulate(sizes, initial=0)):
         split.append(bytes(parts[start:end]))
@@ -230,12 +229,12 @@ def _check_extraction(value: Any) -> None:
         raise BadMessage("an extraction of another form") from None
 
 
-def _failure(told: Any) -> tuple[str, str]:
-    if not _all_of(str, told) or len(told) != len(("kind", "text")):
+def _failure(value: Any) -> tuple[str, str]:
+    if not _all_of(str, value) or len(value) != len(("kind", "text")):
         raise BadMessage("a failure that is not a kind and a text")
-    kind, text = told
+    kind, text = value
     if kind not in _FAILURES:
-        raise BadMessage("a failure of a kind that no page has")
+        raise BadMessage("a failure of an unknown kind")
     return kind, text[:MAX_FAILURE_CHARS]
 
 
@@ -243,19 +242,19 @@ def _loads(data: Buffer) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise BadMessage("an answer that is not JSON") from None
+        raise BadMessage("a reply that is not JSON") from None
 
 
-def _columns(told: Any) -> list[list[Any]]:
-    if told == []:
+def _columns(value: Any) -> list[list[Any]]:
+    if value == []:
         return []
-    if not isinstance(told, list) or len(told) != len(_COLUMNS):
+    if not isinstance(value, list) or len(value) != len(_COLUMNS):
         raise BadMessage("outlinks that are not three columns")
-    if not all(map(_all_of, _COLUMNS, told)) or len(set(map(len, told))) != 1:
+    if not all(map(_all_of, _COLUMNS, value)) or len(set(map(len, value))) != 1:
         raise BadMessage("columns of outlinks of other types or lengths")
-    if not all(url.startswith(("http://", "https://")) for url in told[0]):
-        raise BadMessage("an outlink that leads to no web page")
-    return told
+    if not all(url.startswith(("http://", "https://")) for url in value[0]):
+        raise BadMessage("an outlink that is no web address")
+    return value
 
 
 def _all_of(kind: type, values: Any) -> bool:
@@ -264,25 +263,25 @@ def _all_of(kind: type, values: Any) -> bool:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadMessage("a value that is no object where one belongs")
+        raise BadMessage("a value that should be an object")
     return value
 
 
-def _text(value: Any, most: int) -> str | None:
-    if value is not None and (not isinstance(value, str) or len(value) > most):
-        raise BadMessage("a value that is no text of its length where one belongs")
+def _text(value: Any, max_length: int) -> str | None:
+    if value is not None and (not isinstance(value, str) or len(value) > max_length):
+        raise BadMessage("a value that should be a text of limited length")
     return value
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise BadMessage("a value that is not of its form")
+        raise BadMessage("a value of the wrong form")
     return value
 
 
 def _directives(value: Any) -> frozenset[str]:
     if not _all_of(str, value) or not _DIRECTIVES.issuperset(value):
-        raise BadMessage("robots directives that are none")
+        raise BadMessage("unknown robots directives")
     return frozenset(value)
 
 
@@ -295,5 +294,5 @@ def _utf8(data: bytes) -> str:
 
 def _short(data: bytes) -> bytes:
     if len(data) > MAX_SKETCH_BYTES:
-        raise BadMessage("a sketch of more bytes than one has")
+        raise BadMessage("a sketch that is too large")
     return data

@@ -1,8 +1,8 @@
-"""A page worker: a process that turns pages into data until its input closes.
+"""Turns pages into data in a separate process, until its input closes.
 
 `python -m webdata_nb.service.workers.worker CPU_SECONDS MEMORY_BYTES` reads pages from standard
-input and writes their data to standard output, in order, as ``worker_messages`` describes. It
-holds nothing that outlives a page, so it may be killed at any time.
+input and writes their data to standard output, in order, in the format of ``messages``. The process
+keeps nothing between pages, so it may be killed at any time.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers.messages import (
     SIZES,
-    Answer,
-    Job,
+    PageJob,
+    PageReply,
     decode_job,
-    encode_answer,
+    encode_reply,
 )
 
-# Pages after which a worker's memory is what it needs, and not what its largest page needed.
-GIVE_BACK_EVERY: Final = 16
-# Processor seconds of a page that leaves so much behind that it is given back at once.
-LONG_S: Final = 0.05
-# When Python looks for cycles. A page makes hundreds of thousands of objects and no cycle, and each
-# look goes through all that it has made so far: two thirds of the time of a page of many links.
-# What cycles there are end with the worker, which is replaced now and then.
-COLLECTOR: Final = (100_000, 50, 1000)
+# Unused memory goes back to the system after this many pages,
+TRIM_EVERY_PAGES: Final = 16
+# or after a page of this much processor time, which leaves much behind.
+TRIM_AFTER_S: Final = 0.05
+# A page creates hundreds of thousands of objects and no reference cycle, and each collection
+# visits all of them: two thirds of the time of a page with many links. Cycles end with the worker,
+# which is replaced from time to time.
+GC_THRESHOLDS: Final = (100_000, 50, 1000)
 
 
-def answer(job: Job) -> bytes:
-    """Do one page; what it fails with is an answer too."""
+def process_page(job: PageJob) -> bytes:
+    """Return the encoded reply to a job; a failure is a reply too."""
     try:
-        return encode_answer(_page(job))
+        return encode_reply(_read_page(job))
     except MemoryError:
-        return encode_answer(("memory_limit", "the page needs more memory than a page may have"))
-    except Exception as error:  # noqa: BLE001 - whatever a page provokes is that page's failure
-        return encode_answer(("parse", f"the page could not be read ({type(error).__name__})"))
+        return encode_reply(("memory_limit", "the page needs more memory than a page may have"))
+    except Exception as error:  # noqa: BLE001 - any error is the failure of its page
+        return encode_reply(("parse", f"the page could not be read ({type(error).__name__})"))
 
 
-def _page(job: Job) -> Answer:
+def _read_page(job: PageJob) -> PageReply:
     source, options, outlinks = job
     try:
         if options.schema is None:
@@ -75,35 +75,35 @@ def _scrape_and_extract(
     return scraped.encoded() if options.encoded else scraped
 
 
-def work(pages: BinaryIO, answers: BinaryIO, cpu_seconds: float) -> None:
-    """Answer page after page; a page that takes too long ends the process."""
-    timer = getattr(signal, "setitimer", None)
-    give_back, done = memory_return(), 0
-    while len(sizes := pages.read(SIZES.size)) == SIZES.size:
-        head, body = map(pages.read, SIZES.unpack(sizes))
+def serve(jobs: BinaryIO, replies: BinaryIO, cpu_seconds: float) -> None:
+    """Reply to one job after another. A page that takes too long ends the process."""
+    set_timer = getattr(signal, "setitimer", None)
+    trim, page_count = memory_trimmer(), 0
+    while len(sizes := jobs.read(SIZES.size)) == SIZES.size:
+        head, body = map(jobs.read, SIZES.unpack(sizes))
         begun = time.process_time()
-        if timer is not None:
-            # Processor time of this process alone; the signal's default action ends it.
-            timer(signal.ITIMER_PROF, cpu_seconds)
-        answers.write(answer(decode_job(head, body)))
-        answers.flush()
-        done += 1
-        if done % GIVE_BACK_EVERY == 0 or time.process_time() - begun > LONG_S:
-            give_back()
+        if set_timer is not None:
+            # This signal, by its default action, ends the process. It counts its own time only.
+            set_timer(signal.ITIMER_PROF, cpu_seconds)
+        replies.write(process_page(decode_job(head, body)))
+        replies.flush()
+        page_count += 1
+        if page_count % TRIM_EVERY_PAGES == 0 or time.process_time() - begun > TRIM_AFTER_S:
+            trim()
 
 
-def limit_memory(extra: int) -> None:
-    """Let this process grow by `extra` bytes at most, where the system can see to it."""
+def limit_memory(extra_bytes: int) -> None:
+    """Limit the growth of this process, where the system can."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415 - POSIX only
 
-        pages_now = int(Path("/proc/self/statm").read_text().split()[0])
-        ceiling = pages_now * os.sysconf("SC_PAGE_SIZE") + extra
-        resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
+        page_count = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = page_count * os.sysconf("SC_PAGE_SIZE") + extra_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def memory_return() -> Callable[[], object]:
-    """Return what has the C library give back what pages have left, where it keeps it (glibc)."""
+def memory_trimmer() -> Callable[[], object]:
+    """Return a function that gives unused memory back, where the C library keeps it (glibc)."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
@@ -111,24 +111,24 @@ def memory_return() -> Callable[[], object]:
     return lambda: trim(0)
 
 
-def answers() -> BinaryIO:
-    """Return where answers go; whatever else is written to standard output goes with the errors."""
+def take_standard_output() -> BinaryIO:
+    """Return standard output for replies, and redirect all other writes to standard error."""
     sys.stdout.flush()
-    own = os.fdopen(os.dup(1), "wb")
+    replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    return own
+    return replies
 
 
 def main() -> None:
-    """Serve the parent whose pipes are our input and output."""
+    """Serve the parent process over standard input and output."""
     cpu_seconds, memory_bytes = float(sys.argv[1]), int(sys.argv[2])
-    # The terminal's Ctrl-C is for the parent, which then closes our input.
+    # A terminal sends Ctrl-C to the whole group; the parent handles it and closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_memory(memory_bytes)
-    gc_tuning.calm(*COLLECTOR)
+    gc_tuning.calm(*GC_THRESHOLDS)
     with contextlib.suppress(BrokenPipeError):
-        work(sys.stdin.buffer, answers(), cpu_seconds)
-    # The parent is gone or has no more pages; there is nothing to clean up.
+        serve(sys.stdin.buffer, take_standard_output(), cpu_seconds)
+    # The parent has ended or has no more pages; there is nothing to clean up.
     os._exit(0)
 
 
