@@ -248,7 +248,7 @@ async def test_crawl_started_with_another_order_fails_with_reason(
     monkeypatch.undo()
     async with attempts.attempt() as (scraper, task):
         scraper.go_on.set()
-        with pytest.raises(JobFailed, match="an earlier release began this crawl"):
+        with pytest.raises(JobFailed, match="an earlier release started this crawl"):
             await task
 
 

@@ -37,7 +37,7 @@ class Programmed:
 
     name: str
     pages: list[list[str] | ProviderProblem]
-    asked: list[int] = field(default_factory=list)
+    requested: list[int] = field(default_factory=list)
 
     @property
     def identity(self) -> str:
@@ -45,7 +45,7 @@ class Programmed:
 
     async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         assert query is QUERY
-        self.asked.append(number)
+        self.requested.append(number)
         answer = self.pages[number - 1] if number <= len(self.pages) else []
         if isinstance(answer, ProviderProblem):
             raise answer
@@ -74,12 +74,12 @@ async def test_refusal_skips_providers_of_same_index(status: AttemptStatus) -> N
     outcome = await search_providers(links, known, QUERY, ProviderBreakers(), Clock())
     assert [attempt.status for attempt in outcome.attempts] == [status, status, "ok"]
     assert outcome.attempts[1].detail is not None
-    assert outcome.attempts[1].detail.startswith("not asked: brave")
-    assert known["ddgs.brave"].asked == []
+    assert outcome.attempts[1].detail.startswith("skipped: brave")
+    assert known["ddgs.brave"].requested == []
     assert outcome.accepted == links[2]
     # It rests now: the same goes for the next search.
     again = await search_providers(links[:2], known, QUERY, ProviderBreakers(), Clock())
-    assert known["ddgs.brave"].asked == []
+    assert known["ddgs.brave"].requested == []
     assert again.failure is not None
 
 
@@ -111,7 +111,7 @@ async def test_third_provider_is_used_after_limit_and_empty() -> None:
     assert all(attempt.elapsed_ms >= 0 for attempt in outcome.attempts)
     assert outcome.accepted == ChainLink("engine_two", "c")
     assert outcome.fallback_used
-    assert known["d"].asked == []
+    assert known["d"].requested == []
 
 
 async def test_first_provider_is_no_fallback() -> None:
@@ -127,7 +127,7 @@ async def test_pages_are_requested_until_enough_unique_results() -> None:
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
     )
     assert [found.title for found in outcome.results] == ["1", "2", "3", "4", "5"]
-    assert known["a"].asked == [1, 2, 3]
+    assert known["a"].requested == [1, 2, 3]
 
 
 async def test_repeated_page_ends_paging() -> None:
@@ -136,7 +136,7 @@ async def test_repeated_page_ends_paging() -> None:
         [ChainLink("engine_one", "a")], known, QUERY, ProviderBreakers()
     )
     assert len(outcome.results) == 1
-    assert known["a"].asked == [1, 2]
+    assert known["a"].requested == [1, 2]
 
 
 async def test_results_of_earlier_pages_are_kept_after_failure() -> None:
@@ -206,14 +206,14 @@ async def test_rate_limited_provider_is_skipped_with_reason() -> None:
     await search_providers(links, known, QUERY, breakers, clock)
     clock.now += 29
     outcome = await search_providers(links, known, QUERY, breakers, clock)
-    assert known["a"].asked == [1]
+    assert known["a"].requested == [1]
     first = outcome.attempts[0]
     assert (first.provider, first.status, first.results_count) == ("a", "rate_limited", 0)
     assert (first.elapsed_ms, "rests for 1 s" in str(first.detail)) == (0, True)
     assert (outcome.accepted, outcome.fallback_used) == (ChainLink("engine_one", "b"), True)
     clock.now += 2
     await search_providers(links, known, QUERY, breakers, clock)
-    assert known["a"].asked == [1, 1]
+    assert known["a"].requested == [1, 1]
 
 
 async def test_limit_after_results_keeps_rows_and_opens_circuit() -> None:
@@ -233,7 +233,7 @@ async def test_no_request_follows_last_page() -> None:
     outcome = await search_providers(
         [ChainLink("engine_one", "a")], {"a": once}, QUERY, ProviderBreakers()
     )
-    assert (len(outcome.results), once.asked) == (1, [1])
+    assert (len(outcome.results), once.requested) == (1, [1])
 
 
 async def test_circuit_changes_are_logged(

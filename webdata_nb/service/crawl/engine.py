@@ -207,7 +207,7 @@ class _CrawlRun:
         if result is not None:
             if url != target.url:
                 raise JobFailed(
-                    "an earlier release began this crawl, with another order of its pages; "
+                    "an earlier release started this crawl with a different order of pages; "
                     "start it again"
                 )
             return StoredResult(result)

@@ -130,7 +130,9 @@ def _unread(queue: deque[str]) -> list[tuple[str, str]]:
     problems = [(url, reason) for url in urls[:MAX_PROBLEMS_LISTED]]
     if len(urls) > MAX_PROBLEMS_LISTED:
         others = len(urls) - MAX_PROBLEMS_LISTED - 1
-        problems.append((urls[MAX_PROBLEMS_LISTED], f"{reason}; nor were {others} more"))
+        problems.append(
+            (urls[MAX_PROBLEMS_LISTED], f"{reason}; {others} more were not read either")
+        )
     return problems
 
 

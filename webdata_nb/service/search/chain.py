@@ -112,7 +112,7 @@ async def search_providers(
 
 
 def _skipped_attempt(link: ChainLink, refusal: Attempt) -> Attempt:
-    detail = f"not asked: {refusal.provider}, which shows the same index, was {refusal.status}"
+    detail = f"skipped: {refusal.provider}, which shows the same index, was {refusal.status}"
     return Attempt(provider=link.provider, status=refusal.status, detail=detail)
 
 
@@ -133,7 +133,7 @@ async def _attempt(
     ranking = Ranking(query.num_results)
     before = breakers.state(provider.identity, query.account_id, clock())
     if (open_s := before.circuit.remaining_s(clock())) > 0:
-        detail = f"not asked: it rests for {open_s:.0f} s more"
+        detail = f"skipped: it rests for {open_s:.0f} s more"
         return _new_attempt(provider, before.status, ranking, 0.0, detail), ranking, True
     started_at = clock()
     problem = await _collect_pages(provider, query, ranking)

@@ -85,7 +85,7 @@ class DdgsApi(SearchApiDefaults):
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize rate limits (403) and captchas."""
         if reply.status == HTTPStatus.FORBIDDEN:
-            return ProviderProblem("rate_limited", "HTTP 403: it takes us for too busy a visitor")
+            return ProviderProblem("rate_limited", "HTTP 403: too many requests")
         if reply.status == HTTPStatus.OK and any(
             sign in reply.body.lower() for sign in _CAPTCHA_SIGNS
         ):

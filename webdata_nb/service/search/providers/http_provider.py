@@ -40,8 +40,8 @@ QUEUE_TIMEOUT_S: Final = 30.0
 LIMITS: Final = FetchLimits(wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0)
 NO_RESULTS: Final = ResultPage((), has_more=False)
 _MAX_QUEUES: Final = 1000
-_UNKNOWN_LANGUAGE: Final = "it may know nothing of the query's language"
-_QUEUE_FULL: Final = "too many searches wait for their turn already"
+_UNKNOWN_LANGUAGE: Final = "it may not support the query's language"
+_QUEUE_FULL: Final = "too many searches are queued for this provider"
 
 _FETCH_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
     {
