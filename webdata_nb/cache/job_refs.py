@@ -30,16 +30,13 @@ log = logging.getLogger("webdata_nb")
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """A job: its request, the columns of its frame, and the cache file once it was collected.
-
-    The field names are those of the file.
-    """
+    """A job: its request, the columns of its frame, and the cache file once it was collected."""
 
     job_id: str
     op: TableName
     subject: str
     digest: str
-    shown: tuple[str, ...]
+    columns: tuple[str, ...]
     request: dict[str, Any] = field(default_factory=dict)
     file: str | None = None
 
@@ -67,7 +64,7 @@ def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
         if not path.parent.is_dir():
             prepare(root)
             private_files.make_folder(path.parent, root)
-        data = orjson.dumps(asdict(job_ref))
+        data = orjson.dumps(_to_json(job_ref))
         parquet.write_atomically(path, data, durable=False, owner_only=True)
 
 
@@ -76,14 +73,23 @@ def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
     path = _path(root, service, identity, job_id)
     try:
         fields = orjson.loads(path.read_bytes())
-        job_ref = JobRef(**{**fields, "shown": tuple(fields["shown"])})
-        columns = set(schemas.SCHEMAS[job_ref.op].names)
+        job_ref = JobRef(columns=tuple(fields.pop("shown")), **fields)
+        known_columns = set(schemas.SCHEMAS[job_ref.op].names)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         log.warning("ignored a damaged job reference, %s: %s", path, error)
         return None
-    return job_ref if job_ref.job_id == job_id and columns.issuperset(job_ref.shown) else None
+    return (
+        job_ref if job_ref.job_id == job_id and known_columns.issuperset(job_ref.columns) else None
+    )
+
+
+def _to_json(job_ref: JobRef) -> dict[str, Any]:
+    """Return the fields of the file, which names the columns `shown`."""
+    fields = asdict(job_ref)
+    fields["shown"] = fields.pop("columns")
+    return fields
 
 
 def sweep(root: Path) -> None:

@@ -429,7 +429,7 @@ class Job:
         return await asyncio.to_thread(
             cache.store,
             result,
-            columns=self._job_ref.shown,
+            columns=self._job_ref.columns,
             request=self._job_ref.request,
             started_at=started_at,
         )
@@ -440,7 +440,7 @@ class Job:
         job_ref = cache.read_job_ref(self.job_id)
         if job_ref is None or job_ref.file is None:
             return None
-        return snapshots.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.shown)
+        return snapshots.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.columns)
 
     # ----------------------------------------------------------------------------------- display
 

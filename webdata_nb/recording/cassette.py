@@ -113,11 +113,11 @@ def get(
 
 
 def attrs(folder: Path, key: CacheKey) -> dict[str, Any] | None:
-    """Return the receipt of the first result of a request, with its columns as `shown`."""
+    """Return the receipt of the first result of a request, with its columns as `columns`."""
     for path in _files(folder, key):
         with suppress(OSError, ValueError, KeyError, pa.ArrowException):
             document = ParquetDocument(path.read_bytes())
-            return {**document.attrs, "shown": document.schema.names}
+            return {**document.attrs, "columns": document.schema.names}
     return None
 
 

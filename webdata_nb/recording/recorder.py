@@ -70,7 +70,7 @@ async def record_job_result(folder: Path, job_ref: JobRef, result: CallResult) -
 async def replay_job_result(folder: Path, job_ref: JobRef) -> CallResult:
     """Return the recorded rows of a job; raises `NotRecorded`."""
     key = _job_key(job_ref.kind, job_ref.job_id)
-    entry = await asyncio.to_thread(cassette.get, folder, key, job_ref.job_id, job_ref.shown)
+    entry = await asyncio.to_thread(cassette.get, folder, key, job_ref.job_id, job_ref.columns)
     return CallResult.recorded(*entry)
 
 
@@ -101,5 +101,5 @@ async def find_job(folder: Path, job_id: str, service: str) -> JobRef:
         attrs = await asyncio.to_thread(cassette.attrs, folder, _job_key(kind, job_id))
         if attrs is not None:
             digest = JobRef.for_foreign_job(job_id, kind, service).digest
-            return JobRef(job_id, kind, str(attrs["subject"]), digest, tuple(attrs["shown"]))
+            return JobRef(job_id, kind, str(attrs["subject"]), digest, tuple(attrs["columns"]))
     raise NotRecorded(f"job {job_id} is not in the recording {folder}: record the notebook again")
