@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -13,10 +14,10 @@ import filelock
 
 from webdata_nb.cache.snapshots import CacheKey, prepare
 from webdata_nb.frames import private_files
+from webdata_nb.pacing.backoff import BackoffPolicy
 
 _FOLDER: Final = Path("v1", "locks")
-_MIN_POLL_S: Final = 0.02
-_MAX_POLL_S: Final = 0.25
+_POLLING: Final = BackoffPolicy(0.02, 0.25, factor=1.5)
 _EXPIRES_S: Final = 86_400.0
 
 
@@ -53,15 +54,11 @@ def _file_lock(root: Path, key: CacheKey) -> filelock.BaseFileLock:
 
 
 async def _acquire(file_lock: filelock.BaseFileLock) -> None:
-    pause = _MIN_POLL_S
-    while True:
-        try:
+    for attempt in itertools.count(1):
+        with suppress(filelock.Timeout):
             file_lock.acquire(timeout=0)
-        except filelock.Timeout:
-            await asyncio.sleep(pause)
-            pause = min(_MAX_POLL_S, pause * 1.5)
-        else:
             return
+        await asyncio.sleep(_POLLING.delay_s(attempt))
 
 
 def sweep(root: Path) -> None:

@@ -12,10 +12,11 @@ from webdata_nb.client import sse
 from webdata_nb.client.http import ApiRequest
 from webdata_nb.client.transport import Transport
 from webdata_nb.contract.events import Done, Event
+from webdata_nb.pacing.backoff import BackoffPolicy
 
 IDLE_S: Final = 45.0
 REOPENED: Final = 3
-_REOPEN_S: Final = 0.2
+_REOPENING: Final = BackoffPolicy(0.2, 0.6)
 
 
 async def follow(
@@ -35,7 +36,8 @@ async def follow(
     """
     failures = 0
     while failures <= REOPENED:
-        await asyncio.sleep(_REOPEN_S * failures)
+        if failures:
+            await asyncio.sleep(_REOPENING.delay_s(failures))
         failures += 1
         decoder = sse.Decoder(last_event_id)
         async with contextlib.aclosing(_once(transport, path, decoder)) as events:

@@ -1,4 +1,4 @@
-"""What a rendered page's own requests owe to the hosts they go to."""
+"""The requests of rendered pages wait for paused hosts, and report overload."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 SAID = "#said:not(:empty)"
 ONE_BY_ONE = """<!DOCTYPE html><pre id="said"></pre><script>
 (async () => {
-  const all = [];
+  const results = [];
   for (const url of URLS)
-    all.push(await fetch(url).then(answer => answer.status, () => "left alone"));
-  // The browser's word takes a moment; what it leads to stays.
+    results.push(await fetch(url).then(reply => reply.status, () => "blocked"));
+  // The overload reply takes effect after a moment.
   const last = UNTIL;
   while (last && await fetch(last).then(() => true, () => false))
     await new Promise(rested => setTimeout(rested, 20));
-  if (last) all.push("left alone");
-  said.textContent = JSON.stringify(all);
+  if (last) results.push("blocked");
+  said.textContent = JSON.stringify(results);
 })();
 </script>"""
 OPEN = {"Access-Control-Allow-Origin": "*"}
@@ -49,7 +49,7 @@ async def own_fetcher(chromium: None) -> AsyncIterator[Fetcher]:  # noqa: ARG001
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def minded(own_fetcher: Fetcher) -> AsyncIterator[tuple[Browser, HostThrottle]]:
+async def throttled_browser(own_fetcher: Fetcher) -> AsyncIterator[tuple[Browser, HostThrottle]]:
     throttle = HostThrottle()
     async with Browser(
         POLICY, own_fetcher, lookup=look_up, ca_bundle=CERTIFICATES / "ca.pem", throttle=throttle
@@ -57,7 +57,7 @@ async def minded(own_fetcher: Fetcher) -> AsyncIterator[tuple[Browser, HostThrot
         yield browser, throttle
 
 
-async def answers(
+async def fetch_results(
     browser: Browser, site: Site, *urls: str, until: str | None = None, **options: Any
 ) -> list[Any]:
     script = ONE_BY_ONE.replace("URLS", json.dumps(urls)).replace("UNTIL", json.dumps(until))
@@ -68,21 +68,19 @@ async def answers(
     return found
 
 
-async def test_a_host_that_asked_for_a_pause_is_left_alone(
-    minded: tuple[Browser, HostThrottle], site: Site, other_site: Site
+async def test_paused_host_receives_no_requests(
+    throttled_browser: tuple[Browser, HostThrottle], site: Site, other_site: Site
 ) -> None:
     busy = other_site.page("/busy", "", status=429, headers=BUSY).replace("127.0.0.1", "other.test")
     after = other_site.page("/after", "", headers=OPEN).replace("127.0.0.1", "other.test")
-    assert await answers(minded[0], site, busy, until=after) == [429, "left alone"]
+    assert await fetch_results(throttled_browser[0], site, busy, until=after) == [429, "blocked"]
     seen = other_site.paths
     # The next page knows it from the start.
-    assert await answers(minded[0], site, after, after) == ["left alone"] * 2
+    assert await fetch_results(throttled_browser[0], site, after, after) == ["blocked"] * 2
     assert other_site.paths == seen
 
 
-async def test_a_complaint_in_a_secure_connection_is_heard(
-    own_fetcher: Fetcher, site: Site
-) -> None:
+async def test_overload_reply_over_tls_is_detected(own_fetcher: Fetcher, site: Site) -> None:
     async with (
         Browser(
             POLICY,
@@ -98,38 +96,40 @@ async def test_a_complaint_in_a_secure_connection_is_heard(
         server.page("/busy", b"", *lines, status="503 Service Unavailable")
         fine, busy = (server.url(path, host="site.test") for path in ("/fine", "/busy"))
         # The connection is there already: what is held is the request.
-        came = await answers(browser, site, fine, busy, until=f"{fine}?again")
-        assert came == [200, 503, "left alone"]
+        came = await fetch_results(browser, site, fine, busy, until=f"{fine}?again")
+        assert came == [200, 503, "blocked"]
         assert server.connections == 1
 
 
-async def test_a_short_pause_is_waited_for(
-    minded: tuple[Browser, HostThrottle], site: Site, other_site: Site
+async def test_requests_wait_for_short_pause(
+    throttled_browser: tuple[Browser, HostThrottle], site: Site, other_site: Site
 ) -> None:
-    _, throttle = minded
+    _, throttle = throttled_browser
     await throttle.report_overload("site.test", 0.4)
     url = other_site.page("/", "", headers=OPEN).replace("127.0.0.1", "site.test")
-    assert await answers(minded[0], site, url) == [200]
+    assert await fetch_results(throttled_browser[0], site, url) == [200]
 
 
-async def test_a_jobs_headers_do_not_go_around_the_pause(
-    minded: tuple[Browser, HostThrottle], site: Site
+async def test_requests_with_job_headers_wait_for_pause(
+    throttled_browser: tuple[Browser, HostThrottle], site: Site
 ) -> None:
     own, more = site.page("/own", "", status=429, headers=BUSY), site.page("/more", "")
-    came = await answers(minded[0], site, own, until=more, headers={"X-Job": "secret"})
-    assert came == [429, "left alone"]
+    came = await fetch_results(
+        throttled_browser[0], site, own, until=more, headers={"X-Job": "secret"}
+    )
+    assert came == [429, "blocked"]
 
 
-async def test_a_pages_failures_are_held_against_nobody(
-    minded: tuple[Browser, HostThrottle], site: Site, other_site: Site
+async def test_failures_of_subresources_do_not_count(
+    throttled_browser: tuple[Browser, HostThrottle], site: Site, other_site: Site
 ) -> None:
     broken = [other_site.page(f"/{n}", "", status=500, headers=OPEN) for n in range(20)]
     fine = other_site.page("/fine", "", headers=OPEN)
     urls = [url.replace("127.0.0.1", "third.test") for url in (*broken, fine)]
-    assert await answers(minded[0], site, *urls) == [500] * 20 + [200]
+    assert await fetch_results(throttled_browser[0], site, *urls) == [500] * 20 + [200]
 
 
-async def test_pages_of_a_job_share_what_is_known_of_a_host(
+async def test_pages_of_a_job_share_host_state(
     chromium: None,  # noqa: ARG001 - it must be there
     tmp_path: Path,
     site: Site,
@@ -146,7 +146,7 @@ async def test_pages_of_a_job_share_what_is_known_of_a_host(
     assert other_site.paths == ("/busy",)
 
 
-async def test_the_bundle_of_a_job_reaches_the_browser(
+async def test_ca_bundle_of_a_job_reaches_browser(
     chromium: None,  # noqa: ARG001 - it must be there
     tmp_path: Path,
 ) -> None:
