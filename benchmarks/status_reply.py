@@ -42,7 +42,7 @@ from starlette.routing import Route
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.app import service
 from webdata_nb.service.http.connections import Connections
-from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.server import Server, listen, tune_malloc
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, NewJob, UrlOutcome
@@ -98,8 +98,8 @@ async def filled(data_dir: Path) -> str:
     return job_id
 
 
-def _lifetime(data_dir: Path) -> Lifetime:
-    return Lifetime(data_dir, version="0", schema=1, managed=False)
+def _lifetime(data_dir: Path) -> LocalLifetime:
+    return LocalLifetime(data_dir, version="0", schema=1, managed=False)
 
 
 async def serve(data_dir: Path, pipe: Connection) -> None:

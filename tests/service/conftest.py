@@ -18,7 +18,7 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.app import RunningService, service
-from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.settings import (
     DIRECT,
     STALL_S,
@@ -41,7 +41,7 @@ class Api:
     """A client of the service, with the local account's token."""
 
     http: httpx.AsyncClient
-    lifetime: Lifetime
+    lifetime: LocalLifetime
     running: RunningService
 
     async def get(self, path: str, status: int = 200, **options: Any) -> Any:
@@ -86,7 +86,7 @@ async def opened(
     stall_s: float = STALL_S,
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory; a team's may fetch from `networks`."""
-    lifetime = Lifetime(data_dir, version="0", schema=1, managed=False)
+    lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
     settings = ServiceSettings(
         data_dir,
         mode,

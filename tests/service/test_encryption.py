@@ -117,7 +117,7 @@ async def test_no_secret_is_in_any_file_reply_log_or_repr(
         access = {"x": Access(key=CANARIES[3])}
         models = {"x": ModelAccess(key=CANARIES[3])}
         settings = SessionSettings(llm=models, providers=access, proxy=str(CONTEXT["proxy"]))
-        api.lifetime.bind("lease", settings)
+        api.lifetime.bind_settings("lease", settings)
         secret = {"headers": HEADERS, "cookies": COOKIES}
         crawl = await api.started("crawl", {"url": site.url, "scrape_options": secret})
         held = {LEASE_HEADER: "lease"}

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 
 from webdata_nb.contract import local
-from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.routes.local import routes
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Door:
 class StandIn:
     """The service, to be served on a socket that listens."""
 
-    def __init__(self, lifetime: Lifetime, *, jobs: int = 0, token: str | None = None) -> None:
+    def __init__(self, lifetime: LocalLifetime, *, jobs: int = 0, token: str | None = None) -> None:
         self.lifetime = lifetime
         self.jobs = jobs
         app = Starlette(routes=routes(lifetime, self.active_jobs, self.stop, SCHEMA))
@@ -63,7 +63,7 @@ class StandIn:
     async def serve(self, listening: socket.socket) -> None:
         """Serve until stopped, as the real service does: published, watched, let go of."""
         host, port = listening.getsockname()
-        self.lifetime.hold()
+        self.lifetime.acquire()
         try:
             self.lifetime.publish(f"http://{host}:{port}")
             async with asyncio.TaskGroup() as tasks:
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--managed", action="store_true")
     args = parser.parse_args()
     with mock.patch.object(local, "WIRE", args.wire):
-        lifetime = Lifetime(
+        lifetime = LocalLifetime(
             args.data_dir, version=args.version, schema=SCHEMA, managed=args.managed
         )
         service = StandIn(lifetime, jobs=args.jobs, token=args.token)

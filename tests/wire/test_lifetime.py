@@ -19,64 +19,72 @@ import pytest
 from tests.wire.stand_in import SCHEMA, StandIn, listening_socket
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.local import Hello, Runtime, SessionSettings
-from webdata_nb.service.local_lifetime import AlreadyServed, Leases, Lifetime, Retiring, Timing
+from webdata_nb.service.local_lifetime import (
+    DataDirInUse,
+    LeaseTiming,
+    LocalLifetime,
+    ServiceStopping,
+    SessionLeases,
+)
 
-USUAL = Timing()
-QUICK = Timing(lease_s=0.4, linger_s=0.1, tick_s=0.02)
+USUAL = LeaseTiming()
+QUICK = LeaseTiming(lease_s=0.4, linger_s=0.1, tick_s=0.02)
 
 
-def ticked(leases: Leases, start: float, end: float) -> Leases:
+def ticked(leases: SessionLeases, start: float, end: float) -> SessionLeases:
     """Tick twice a second, as the driver does, up to and including `end`."""
     for half in range(int((end - start) * 2) + 1):
-        leases = leases.ticked(start + half / 2)
+        leases = leases.expire(start + half / 2)
     return leases
 
 
 def test_a_new_service_waits_one_lease_for_its_first_client() -> None:
-    leases = Leases.opened(USUAL, 100.0)
-    assert not leases.unneeded(114.9)
-    assert leases.unneeded(115.0)
+    leases = SessionLeases.start(USUAL, 100.0)
+    assert not leases.is_unneeded(114.9)
+    assert leases.is_unneeded(115.0)
 
 
 def test_a_lease_holds_the_service_for_fifteen_seconds_after_each_heartbeat() -> None:
-    leases = Leases.opened(USUAL, 0.0).renewed("a", 0.0)
-    leases = ticked(leases, 0.0, 10.0).renewed("a", 10.0)
+    leases = SessionLeases.start(USUAL, 0.0).renew("a", 0.0)
+    leases = ticked(leases, 0.0, 10.0).renew("a", 10.0)
     assert ticked(leases, 10.5, 24.5).ends
     gone = ticked(leases, 10.5, 25.0)
     assert not gone.ends
-    assert gone.unneeded(25.0)
+    assert gone.is_unneeded(25.0)
 
 
 def test_after_the_last_lease_was_given_back_it_lingers() -> None:
-    leases = Leases.opened(USUAL, 0.0).renewed("a", 0.0).renewed("b", 0.0)
-    one = leases.released("a", 5.0)
-    assert not one.unneeded(1000.0)
-    none = one.released("b", 6.0)
-    assert not none.unneeded(7.9)
-    assert none.unneeded(8.0)
+    leases = SessionLeases.start(USUAL, 0.0).renew("a", 0.0).renew("b", 0.0)
+    one = leases.release("a", 5.0)
+    assert not one.is_unneeded(1000.0)
+    none = one.release("b", 6.0)
+    assert not none.is_unneeded(7.9)
+    assert none.is_unneeded(8.0)
 
 
 def test_giving_back_an_unknown_lease_changes_nothing() -> None:
-    leases = Leases.opened(USUAL, 0.0)
-    assert leases.released("never", 1.0) == leases
+    leases = SessionLeases.start(USUAL, 0.0)
+    assert leases.release("never", 1.0) == leases
 
 
 def test_time_asleep_does_not_count() -> None:
-    leases = ticked(Leases.opened(USUAL, 0.0).renewed("a", 0.0), 0.0, 3.0)
-    woken = leases.ticked(3_603.0)
+    leases = ticked(SessionLeases.start(USUAL, 0.0).renew("a", 0.0), 0.0, 3.0)
+    woken = leases.expire(3_603.0)
     assert woken.ends
     assert ticked(woken, 3_603.5, 3_613.0).ends
     assert not ticked(woken, 3_603.5, 3_617.0).ends
 
 
 def test_the_wait_for_a_first_client_does_not_count_sleep_either() -> None:
-    leases = ticked(Leases.opened(USUAL, 0.0), 0.0, 3.0)
-    assert not leases.ticked(3_603.0).unneeded(3_603.0)
+    leases = ticked(SessionLeases.start(USUAL, 0.0), 0.0, 3.0)
+    assert not leases.expire(3_603.0).is_unneeded(3_603.0)
 
 
 @pytest.fixture
-def lifetime(tmp_path: Path) -> Iterator[Lifetime]:
-    made = Lifetime(tmp_path / "data", version="0.1.0", schema=SCHEMA, managed=True, timing=QUICK)
+def lifetime(tmp_path: Path) -> Iterator[LocalLifetime]:
+    made = LocalLifetime(
+        tmp_path / "data", version="0.1.0", schema=SCHEMA, managed=True, timing=QUICK
+    )
     yield made
     made.close()
 
@@ -85,8 +93,8 @@ def runtime_files(data_dir: Path) -> list[Path]:
     return list((data_dir / "runtime").iterdir())
 
 
-def test_the_runtime_file_is_whole_and_for_its_owner_alone(lifetime: Lifetime) -> None:
-    lifetime.hold()
+def test_the_runtime_file_is_whole_and_for_its_owner_alone(lifetime: LocalLifetime) -> None:
+    lifetime.acquire()
     lifetime.publish("http://127.0.0.1:4711")
     [file] = runtime_files(lifetime.data_dir)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -100,36 +108,38 @@ def test_the_runtime_file_is_whole_and_for_its_owner_alone(lifetime: Lifetime) -
     }  # fmt: skip
 
 
-def test_it_publishes_no_address_but_loopback(lifetime: Lifetime) -> None:
-    lifetime.hold()
+def test_it_publishes_no_address_but_loopback(lifetime: LocalLifetime) -> None:
+    lifetime.acquire()
     with pytest.raises(ValueError, match="url"):
         lifetime.publish("http://192.0.2.1:80")
     assert not any(lifetime.data_dir.rglob("*.json"))
 
 
 def test_each_run_has_a_token_of_256_bits(tmp_path: Path) -> None:
-    tokens = {Lifetime(tmp_path, version="1", schema=1, managed=False).token for _ in range(50)}
+    tokens = {
+        LocalLifetime(tmp_path, version="1", schema=1, managed=False).token for _ in range(50)
+    }
     assert len(tokens) == 50
     assert all(len(token) >= 43 for token in tokens)
 
 
-def test_only_one_service_holds_a_data_directory(lifetime: Lifetime) -> None:
-    lifetime.hold()
-    other = Lifetime(lifetime.data_dir, version="9", schema=SCHEMA, managed=False)
-    with pytest.raises(AlreadyServed, match="webdata stop"):
-        other.hold(wait_s=0.0)
+def test_only_one_service_holds_a_data_directory(lifetime: LocalLifetime) -> None:
+    lifetime.acquire()
+    other = LocalLifetime(lifetime.data_dir, version="9", schema=SCHEMA, managed=False)
+    with pytest.raises(DataDirInUse, match="webdata stop"):
+        other.acquire(wait_s=0.0)
     other.close()
     lifetime.publish("http://127.0.0.1:1")
     other.retire()
     assert runtime_files(lifetime.data_dir), "one that does not hold it removes nothing"
     lifetime.close()
     assert not runtime_files(lifetime.data_dir)
-    other.hold(wait_s=0.0)
+    other.acquire(wait_s=0.0)
     other.close()
 
 
-def test_what_died_with_an_earlier_boot_is_swept(lifetime: Lifetime) -> None:
-    lifetime.hold()
+def test_what_died_with_an_earlier_boot_is_swept(lifetime: LocalLifetime) -> None:
+    lifetime.acquire()
     lifetime.publish("http://127.0.0.1:1")
     [ours] = runtime_files(lifetime.data_dir)
     boot = "-00000000-0000-4000-8000-000000000000"
@@ -142,22 +152,22 @@ def test_what_died_with_an_earlier_boot_is_swept(lifetime: Lifetime) -> None:
     assert set(runtime_files(lifetime.data_dir)) == {ours, strangers}
 
 
-def test_a_retiring_service_is_not_found_and_grants_no_lease(lifetime: Lifetime) -> None:
-    lifetime.hold()
+def test_a_retiring_service_is_not_found_and_grants_no_lease(lifetime: LocalLifetime) -> None:
+    lifetime.acquire()
     lifetime.publish("http://127.0.0.1:1")
     assert lifetime.renew("a")
     assert not lifetime.renew("a")
     lifetime.retire()
     assert not runtime_files(lifetime.data_dir)
-    with pytest.raises(Retiring):
+    with pytest.raises(ServiceStopping):
         lifetime.renew("b")
 
 
-def test_settings_live_as_long_as_their_lease(lifetime: Lifetime) -> None:
+def test_settings_live_as_long_as_their_lease(lifetime: LocalLifetime) -> None:
     mine = SessionSettings(proxy="http://proxy.test:3128")
-    assert not lifetime.bind("a", mine)
+    assert not lifetime.bind_settings("a", mine)
     lifetime.renew("a")
-    assert lifetime.bind("a", mine)
+    assert lifetime.bind_settings("a", mine)
     assert lifetime.settings_of("a") == mine
     assert lifetime.settings_of("b") == lifetime.settings_of(None) == SessionSettings()
     lifetime.release("a")
@@ -187,10 +197,10 @@ class Jobs:
 
 
 @contextlib.asynccontextmanager
-async def watching(lifetime: Lifetime, jobs: Jobs) -> AsyncIterator[asyncio.Event]:
+async def watching(lifetime: LocalLifetime, jobs: Jobs) -> AsyncIterator[asyncio.Event]:
     """Run the driver; the event is set when it stops the service."""
     stopped = asyncio.Event()
-    lifetime.hold()
+    lifetime.acquire()
     lifetime.publish("http://127.0.0.1:1")
     task = asyncio.create_task(lifetime.watch(jobs, stopped.set))
     try:
@@ -200,7 +210,7 @@ async def watching(lifetime: Lifetime, jobs: Jobs) -> AsyncIterator[asyncio.Even
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_it_stops_when_the_last_lease_runs_out(lifetime: Lifetime) -> None:
+async def test_it_stops_when_the_last_lease_runs_out(lifetime: LocalLifetime) -> None:
     async with watching(lifetime, Jobs(0)) as stopped:
         lifetime.renew("a")
         await asyncio.wait_for(stopped.wait(), 10)
@@ -208,7 +218,7 @@ async def test_it_stops_when_the_last_lease_runs_out(lifetime: Lifetime) -> None
     assert lifetime.settings_of("a") == SessionSettings()
 
 
-async def test_it_stays_while_a_job_is_active(lifetime: Lifetime) -> None:
+async def test_it_stays_while_a_job_is_active(lifetime: LocalLifetime) -> None:
     jobs = Jobs(1)
     async with watching(lifetime, jobs) as stopped:
         await asyncio.wait_for(jobs.asked.wait(), 10)
@@ -220,7 +230,7 @@ async def test_it_stays_while_a_job_is_active(lifetime: Lifetime) -> None:
         await asyncio.wait_for(stopped.wait(), 10)
 
 
-async def test_a_client_that_comes_while_jobs_are_counted_keeps_it(lifetime: Lifetime) -> None:
+async def test_a_client_that_comes_while_jobs_are_counted_keeps_it(lifetime: LocalLifetime) -> None:
     class Newcomer(Jobs):
         async def __call__(self) -> int:
             if not self.asked.is_set():
@@ -230,14 +240,14 @@ async def test_a_client_that_comes_while_jobs_are_counted_keeps_it(lifetime: Lif
     jobs = Newcomer(0)
     async with watching(lifetime, jobs) as stopped:
         await asyncio.wait_for(jobs.asked.wait(), 10)
-        assert lifetime.leases == 1
+        assert lifetime.lease_count == 1
         assert not lifetime.retiring
         lifetime.release("just in time")
         await asyncio.wait_for(stopped.wait(), 10)
 
 
 async def test_one_that_cannot_count_its_jobs_stops(
-    lifetime: Lifetime, caplog: pytest.LogCaptureFixture
+    lifetime: LocalLifetime, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Jobs):
         async def __call__(self) -> int:
@@ -250,12 +260,12 @@ async def test_one_that_cannot_count_its_jobs_stops(
 
 async def test_one_that_a_person_started_stays(tmp_path: Path) -> None:
     clock = iter(range(0, 10**9, 1000))
-    own = Lifetime(
+    own = LocalLifetime(
         tmp_path,
         version="0.1.0",
         schema=SCHEMA,
         managed=False,
-        timing=Timing(lease_s=1, linger_s=0, tick_s=0.001),
+        timing=LeaseTiming(lease_s=1, linger_s=0, tick_s=0.001),
         clock=lambda: float(next(clock)),
     )
     jobs = Jobs(0)
@@ -286,7 +296,7 @@ SETTINGS = paths.fill(paths.LOCAL_SETTINGS, lease_id="me")
 
 
 @pytest.fixture
-async def service(lifetime: Lifetime) -> AsyncIterator[tuple[StandIn, httpx.AsyncClient]]:
+async def service(lifetime: LocalLifetime) -> AsyncIterator[tuple[StandIn, httpx.AsyncClient]]:
     stand_in = StandIn(lifetime, jobs=2)
     async with served(stand_in) as client:
         yield stand_in, client
@@ -298,7 +308,12 @@ async def test_hello_says_who_it_is(service: tuple[StandIn, httpx.AsyncClient]) 
     answer = await client.get(paths.LOCAL_HELLO)
     hello = Hello.model_validate_json(answer.content)
     assert (hello.service, hello.version, hello.wire) == ("webdata_nb", "0.1.0", local.WIRE)
-    assert (hello.schema_, hello.managed, hello.active_jobs, hello.leases) == (SCHEMA, True, 2, 1)
+    assert (hello.schema_, hello.managed, hello.active_jobs, hello.leases) == (
+        SCHEMA,
+        True,
+        2,
+        1,
+    )
     assert hello.pid == os.getpid()
     assert hello.pids[0] == hello.pid
     assert hello.started_at == stand_in.lifetime.started_at
@@ -331,10 +346,10 @@ async def test_a_lease_is_made_renewed_and_given_back(
     first = await client.put(LEASE)
     assert (first.status_code, first.json()) == (200, {"expires_in": 0.4, "created": True})
     assert (await client.put(LEASE)).json() == {"expires_in": 0.4, "created": False}
-    assert stand_in.lifetime.leases == 1
+    assert stand_in.lifetime.lease_count == 1
     for _ in range(2):
         assert (await client.delete(LEASE)).status_code == 204
-    assert stand_in.lifetime.leases == 0
+    assert stand_in.lifetime.lease_count == 0
 
 
 @pytest.mark.parametrize("lease_id", ["a b", "x" * 65, "é", "a;b"])
@@ -344,7 +359,7 @@ async def test_a_lease_id_is_a_plain_word(
     stand_in, client = service
     answer = await client.put(paths.fill(paths.LOCAL_LEASE, lease_id=lease_id))
     assert answer.status_code == 422
-    assert stand_in.lifetime.leases == 0
+    assert stand_in.lifetime.lease_count == 0
 
 
 async def test_settings_are_handed_over(service: tuple[StandIn, httpx.AsyncClient]) -> None:

@@ -28,7 +28,7 @@ from webdata_nb.contract.local import LEASE_SECONDS, WIRE, Hello, Runtime, Sessi
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.local.handshake import Verdict, verdict
 from webdata_nb.local.process import environment
-from webdata_nb.service.local_lifetime import Lifetime, Timing
+from webdata_nb.service.local_lifetime import LeaseTiming, LocalLifetime
 from webdata_nb.settings import Provider, Settings
 
 if TYPE_CHECKING:
@@ -300,9 +300,11 @@ async def test_stop_says_when_something_else_holds_the_directory(chosen: Setting
 
 
 @contextlib.asynccontextmanager
-async def in_process(settings: Settings, timing: Timing) -> AsyncIterator[Lifetime]:
+async def in_process(settings: Settings, timing: LeaseTiming) -> AsyncIterator[LocalLifetime]:
     """Run a stand-in here, to look into it."""
-    lifetime = Lifetime(settings.data_dir, version="0.1.0", schema=1, managed=False, timing=timing)
+    lifetime = LocalLifetime(
+        settings.data_dir, version="0.1.0", schema=1, managed=False, timing=timing
+    )
     service = StandIn(lifetime)
     with listening_socket() as listening:
         task = asyncio.create_task(service.serve(listening))
@@ -323,7 +325,7 @@ async def test_settings_are_bound_to_the_lease(chosen: Settings) -> None:
         ca_bundle="/etc/ca.pem",
         user_agent="ExampleBot/1.0",
     )
-    async with in_process(chosen, Timing()) as lifetime:
+    async with in_process(chosen, LeaseTiming()) as lifetime:
         service = await local.ensure(mine)
         other = await local.ensure(chosen)
         bound = lifetime.settings_of(service.lease_id)
@@ -342,13 +344,13 @@ async def test_settings_are_bound_to_the_lease(chosen: Settings) -> None:
         assert lifetime.settings_of(service.lease_id).providers == bound.providers
         await other.close()
         await service.close()
-        assert lifetime.leases == 0
+        assert lifetime.lease_count == 0
 
 
 async def test_a_lease_made_anew_has_its_settings_again(chosen: Settings) -> None:
     """As after a night in which only the service was awake."""
     mine = replace(chosen, engines={"engine_two": ("local",)})
-    async with in_process(chosen, Timing(lease_s=0.6)) as lifetime:
+    async with in_process(chosen, LeaseTiming(lease_s=0.6)) as lifetime:
         service = await local.ensure(mine)
         bound = lifetime.settings_of(service.lease_id)
         assert bound.engines == {"engine_two": ("local",)}

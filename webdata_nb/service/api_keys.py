@@ -1,4 +1,4 @@
-"""API keys: 256 random bits behind a prefix that scanners for leaked secrets can know."""
+"""Creates and hashes API keys: 256 random bits after a prefix that secret scanners can find."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ PREFIX: Final = "wdk_"
 
 
 def new_key() -> str:
-    """Return a key that was never there before."""
+    """Return a new random key."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def new_id(kind: str) -> str:
-    """Return an identifier for a key or an account; it is no secret."""
+    """Return a random identifier, not a secret, of a key or an account."""
     return f"{kind}_{secrets.token_hex(6)}"
 
 
 def key_hash(key: str) -> str:
-    """Return what is stored of a key; keys are 256 random bits, so a plain hash suffices."""
+    """Return the hash to store; a plain hash suffices for 256 random bits."""
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()

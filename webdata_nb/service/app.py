@@ -29,7 +29,7 @@ from webdata_nb.service.http.compression import Compressed
 from webdata_nb.service.http.connections import Connections, room
 from webdata_nb.service.http.gate import CallerOf, Gate, local_callers
 from webdata_nb.service.http.request_log import Traced
-from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.logs import Caller, Shape, set_up
 from webdata_nb.service.observability.metrics import Metrics, Stored
@@ -93,7 +93,7 @@ class RunningService:
 async def service(
     settings: ServiceSettings,
     port: int,
-    lifetime: Lifetime,
+    lifetime: LocalLifetime,
     stop: Callable[[], None],
     *,
     clock: Callable[[], float] = time,
@@ -203,7 +203,7 @@ def _creatives(data_dir: Path, throttle: HostThrottle) -> Listing:
 
 def _running_service(
     settings: ServiceSettings,
-    lifetime: Lifetime,
+    lifetime: LocalLifetime,
     stop: Callable[[], None],
     state: AppState,
     metrics: Metrics,
@@ -282,7 +282,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 async def _run(
-    settings: ServiceSettings, lifetime: Lifetime, shutdown_begins: Callable[[], None]
+    settings: ServiceSettings, lifetime: LocalLifetime, shutdown_begins: Callable[[], None]
 ) -> None:
     """Serve until a signal, a control call or idleness stops the service."""
     stopping = asyncio.Event()
@@ -306,7 +306,7 @@ async def _run(
                 await _cancel(watching)
 
 
-def _announce(settings: ServiceSettings, port: int, lifetime: Lifetime) -> None:
+def _announce(settings: ServiceSettings, port: int, lifetime: LocalLifetime) -> None:
     """Publish the service's address; the socket already queues early connections."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if settings.mode == "local":
@@ -409,8 +409,10 @@ def serve(
             proxy=proxy,
             ca_bundle=ca_bundle,
         )
-        lifetime = Lifetime(data_dir, version=__version__, schema=schema_version(), managed=managed)
-        lifetime.hold()
+        lifetime = LocalLifetime(
+            data_dir, version=__version__, schema=schema_version(), managed=managed
+        )
+        lifetime.acquire()
     except (BadSetting, ServiceError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1

@@ -1,13 +1,13 @@
-"""How long the local service lives: its lock, its runtime file, its clients' leases.
+"""The lifetime of a local service: directory lock, runtime file, clients' leases.
 
 ::
 
-    lifetime = Lifetime(data_dir, version=__version__, schema=SCHEMA, managed=managed)
-    lifetime.hold()                            # before the store is opened; one per data directory
+    lifetime = LocalLifetime(data_dir, version=__version__, schema=SCHEMA, managed=managed)
+    lifetime.acquire()                         # before the store is opened; one per data directory
     lifetime.publish(f"http://127.0.0.1:{port}")   # once the socket listens
-    await lifetime.watch(active_jobs, stop)    # beside the server; calls stop() when idle
-    lifetime.retire()                          # shutting down: found no more, no new leases
-    lifetime.close()                           # last of all: another service may start
+    await lifetime.watch(active_jobs, stop)    # while the server runs; calls stop() when idle
+    lifetime.retire()                          # no new clients
+    lifetime.close()                           # another service may start
 """
 
 from __future__ import annotations
@@ -35,91 +35,93 @@ from webdata_nb.service.errors import ServiceError
 
 log = logging.getLogger("webdata_nb.service")
 
-_UNBOUND: Final = SessionSettings()
-_LOCK_WAIT_S: Final = 5.0  # a client's look at the lock holds it for a moment
+_NO_SETTINGS: Final = SessionSettings()
+_LOCK_WAIT_S: Final = 5.0  # a client that tests the lock holds it briefly
 
 
-class AlreadyServed(ServiceError):
-    """Another service holds the data directory."""
+class DataDirInUse(ServiceError):
+    """Another service has locked the data directory."""
 
 
-class Retiring(ServiceError):
+class ServiceStopping(ServiceError):
     """The service is shutting down and grants no more leases."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds: a lease's length, the wait after the last was given back, between two looks."""
+class LeaseTiming:
+    """Seconds: length of a lease, wait after the release of the last one, interval of checks."""
 
     lease_s: float = 15.0
     linger_s: float = 2.0
     tick_s: float = 0.5
 
     @classmethod
-    def read(cls, environ: Mapping[str, str]) -> Timing:
-        """Return the defaults, or for tests the shorter times that the environment asks for."""
-        usual = cls()
-        lease_s = float(environ.get(local.LEASE_SECONDS, usual.lease_s))
-        return cls(lease_s, min(usual.linger_s, lease_s), min(usual.tick_s, lease_s / 10))
+    def read(cls, environ: Mapping[str, str]) -> LeaseTiming:
+        """Return the defaults, or shorter times if the environment has a lease's length."""
+        defaults = cls()
+        lease_s = float(environ.get(local.LEASE_SECONDS, defaults.lease_s))
+        return cls(lease_s, min(defaults.linger_s, lease_s), min(defaults.tick_s, lease_s / 10))
 
 
 @dataclass(frozen=True, slots=True)
-class Leases:
-    """Who needs the service, on its monotonic clock: each method returns the state after it.
+class SessionLeases:
+    """The leases of sessions, on a monotonic clock; every method returns a new state.
 
-    Without leases it may leave from `leave_at` on: at first a whole lease's time, so that the
-    client which started it can take one; `linger_s` after the last one was given back, so that
-    the next script finds it; at once when the last one ran out.
+    Without leases the service may stop from `stop_at` on: one lease after its start, so that the
+    client which started it can take a lease; `linger_s` after the release of the last lease, so
+    that the next script finds the service; at once when the last lease runs out.
     """
 
-    timing: Timing
-    leave_at: float
-    seen: float
+    timing: LeaseTiming
+    stop_at: float
+    checked_at: float
     ends: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def opened(cls, timing: Timing, now: float) -> Leases:
-        """Return the state of a service that begins to listen."""
-        return cls(timing, leave_at=now + timing.lease_s, seen=now)
+    def start(cls, timing: LeaseTiming, now: float) -> SessionLeases:
+        """Return the state of a service that starts to listen."""
+        return cls(timing, stop_at=now + timing.lease_s, checked_at=now)
 
-    def renewed(self, lease_id: str, now: float) -> Leases:
-        """Create the lease, or let it run from `now` anew."""
+    def renew(self, lease_id: str, now: float) -> SessionLeases:
+        """Create a lease, or extend it from `now`."""
         return replace(self, ends={**self.ends, lease_id: now + self.timing.lease_s})
 
-    def released(self, lease_id: str, now: float) -> Leases:
-        """End the lease; giving back an unknown one changes nothing."""
+    def release(self, lease_id: str, now: float) -> SessionLeases:
+        """End a lease; an unknown one changes nothing."""
         if lease_id not in self.ends:
             return self
-        kept = {name: end for name, end in self.ends.items() if name != lease_id}
-        return replace(self, ends=kept, leave_at=now + self.timing.linger_s)
+        ends = {name: end for name, end in self.ends.items() if name != lease_id}
+        return replace(self, ends=ends, stop_at=now + self.timing.linger_s)
 
-    def ticked(self, now: float) -> Leases:
-        """Drop the leases that ran out, not counting time in which this process did not run."""
-        # A laptop slept, or the process was stopped: no heartbeat could arrive meanwhile.
-        asleep = max(0.0, now - self.seen - 2 * self.timing.tick_s)
-        kept = {name: end + asleep for name, end in self.ends.items() if end + asleep > now}
-        leave_at = now if self.ends and not kept else self.leave_at + asleep
-        return replace(self, ends=kept, leave_at=leave_at, seen=now)
+    def expire(self, now: float) -> SessionLeases:
+        """Drop the leases that ran out; time in which this process was suspended does not count."""
+        # The laptop slept, or the process was stopped: no heartbeat could arrive.
+        suspended_s = max(0.0, now - self.checked_at - 2 * self.timing.tick_s)
+        ends = {
+            name: end + suspended_s for name, end in self.ends.items() if end + suspended_s > now
+        }
+        stop_at = now if self.ends and not ends else self.stop_at + suspended_s
+        return replace(self, ends=ends, stop_at=stop_at, checked_at=now)
 
-    def unneeded(self, now: float) -> bool:
-        """Whether no client holds on to the service."""
-        return not self.ends and now >= self.leave_at
+    def is_unneeded(self, now: float) -> bool:
+        """Whether no client uses the service, nor is about to."""
+        return not self.ends and now >= self.stop_at
 
 
-class Lifetime:
-    """One local service on one data directory, and the clients that hold on to it.
+class LocalLifetime:
+    """A local service on a data directory, and the leases of its clients.
 
     Parameters
     ----------
     data_dir
-        The directory to serve; made if it is missing.
+        The directory to serve; created if it is missing.
     version, schema
-        The package's version and the store's schema version, told to clients.
+        The versions of the package and of the store's schema, for clients.
     managed
-        Whether to leave when nobody needs the service any more; a service that a person started
-        stays until it is stopped.
+        Whether to stop when no client needs the service; a service that a person started runs
+        until it is stopped.
     timing
-        Lease and linger times; by default the usual ones.
+        Times of leases; by default those of the environment.
     clock
         A monotonic clock, in seconds.
 
@@ -136,7 +138,7 @@ class Lifetime:
         version: str,
         schema: int,
         managed: bool,
-        timing: Timing | None = None,
+        timing: LeaseTiming | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.data_dir = data_dir
@@ -147,47 +149,47 @@ class Lifetime:
         self.started_at = datetime.now(UTC)
         self.retiring = False
         self._clock = clock
-        self._timing = timing or Timing.read(os.environ)
-        self._leases = Leases.opened(self._timing, clock())
+        self._timing = timing or LeaseTiming.read(os.environ)
+        self._leases = SessionLeases.start(self._timing, clock())
         self._settings: dict[str, SessionSettings] = {}
         host = platform.node()
         self._lock = FileLock(data_dir / local.service_lock_name(host), mode=0o600)
-        self._runtime = data_dir / local.runtime_name(host, _boot())
+        self._runtime = data_dir / local.runtime_name(host, _boot_id())
 
     @property
-    def leases(self) -> int:
-        """How many clients hold on to the service."""
+    def lease_count(self) -> int:
+        """The number of leases."""
         return len(self._leases.ends)
 
-    def hold(self, wait_s: float = _LOCK_WAIT_S) -> None:
-        """Take the data directory's lock, for life.
+    def acquire(self, wait_s: float = _LOCK_WAIT_S) -> None:
+        """Lock the data directory until `close`.
 
         Raises
         ------
-        AlreadyServed
-            Another service has it, still after `wait_s` seconds.
+        DataDirInUse
+            Another service has it after `wait_s` seconds.
         """
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._lock.acquire(timeout=wait_s)
         except Timeout:
-            raise AlreadyServed(
+            raise DataDirInUse(
                 f"Another service already runs on {self.data_dir}; `webdata stop` ends it, or "
                 "choose another directory with --data-dir."
             ) from None
 
     def publish(self, url: str) -> None:
-        """Write the runtime file, whole and for its owner alone; `url` must answer already."""
-        self._leases = Leases.opened(self._timing, self._clock())
+        """Write the runtime file atomically, for its owner only; `url` must accept connections."""
+        self._leases = SessionLeases.start(self._timing, self._clock())
         directory = self._runtime.parent
         directory.mkdir(mode=0o700, exist_ok=True)
-        _forget_earlier_boots(self._runtime)
+        _delete_files_of_earlier_boots(self._runtime)
         handle, draft = tempfile.mkstemp(dir=directory, prefix=".", suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self._told(url).model_dump_json(by_alias=True))
+            file.write(self._runtime_info(url).model_dump_json(by_alias=True))
         Path(draft).replace(self._runtime)
 
-    def _told(self, url: str) -> Runtime:
+    def _runtime_info(self, url: str) -> Runtime:
         return Runtime(
             version=self.version,
             wire=local.WIRE,
@@ -199,36 +201,36 @@ class Lifetime:
         )
 
     def retire(self) -> None:
-        """Be found no more and grant no more leases: the server is shutting down."""
+        """Delete the runtime file and grant no more leases: the service is stopping."""
         if not self.retiring and self._lock.is_locked:
             self._runtime.unlink(missing_ok=True)
         self.retiring = True
 
     def close(self) -> None:
-        """Let go of the data directory, after everything in it was closed."""
+        """Unlock the data directory, after everything in it was closed."""
         self.retire()
         self._lock.release()
 
     def renew(self, lease_id: str) -> bool:
-        """Create or renew a lease; return whether it is new, or raise `Retiring`."""
+        """Create or renew a lease; return whether it is new. Raises `ServiceStopping`."""
         if self.retiring:
-            raise Retiring("The local service is shutting down.")
+            raise ServiceStopping("The local service is shutting down.")
         created = lease_id not in self._leases.ends
-        self._leases = self._leases.renewed(lease_id, self._clock())
+        self._leases = self._leases.renew(lease_id, self._clock())
         return created
 
     @property
     def lease_s(self) -> float:
-        """How long a lease lasts after each heartbeat, in seconds."""
+        """Seconds that a lease lasts after each heartbeat."""
         return self._timing.lease_s
 
     def release(self, lease_id: str) -> None:
-        """End a lease now, with the settings bound to it."""
-        self._leases = self._leases.released(lease_id, self._clock())
+        """End a lease, and forget its settings."""
+        self._leases = self._leases.release(lease_id, self._clock())
         self._settings.pop(lease_id, None)
 
-    def bind(self, lease_id: str, settings: SessionSettings) -> bool:
-        """Bind a session's settings to its lease; return False where there is no such lease."""
+    def bind_settings(self, lease_id: str, settings: SessionSettings) -> bool:
+        """Bind a session's settings to its lease; return False if there is no such lease."""
         if lease_id not in self._leases.ends:
             return False
         self._settings[lease_id] = settings
@@ -236,42 +238,42 @@ class Lifetime:
 
     def settings_of(self, lease_id: str | None) -> SessionSettings:
         """Return the settings bound to a lease, or empty ones."""
-        return self._settings.get(lease_id or "", _UNBOUND)
+        return self._settings.get(lease_id or "", _NO_SETTINGS)
 
     async def watch(
         self, active_jobs: Callable[[], Awaitable[int]], stop: Callable[[], None]
     ) -> None:
-        """Let leases run out; if managed, call `stop` once nobody needs the service, and return.
+        """Expire leases; call `stop` and return once no client needs a managed service.
 
-        It also stops a managed service whose jobs cannot be counted any more.
+        A managed service also stops if its jobs cannot be counted any more.
         """
         try:
-            while not (self.managed and await self._done(active_jobs)):
+            while not (self.managed and await self._is_idle(active_jobs)):
                 await asyncio.sleep(self._timing.tick_s)
-                self._leases = self._leases.ticked(self._clock())
+                self._leases = self._leases.expire(self._clock())
                 self._settings = {k: v for k, v in self._settings.items() if k in self._leases.ends}
         except Exception:
             log.exception("the local service cannot tell whether it is needed, and stops")
         self.retire()
         stop()
 
-    async def _done(self, active_jobs: Callable[[], Awaitable[int]]) -> bool:
-        if not self._leases.unneeded(self._clock()) or await active_jobs():
+    async def _is_idle(self, active_jobs: Callable[[], Awaitable[int]]) -> bool:
+        if not self._leases.is_unneeded(self._clock()) or await active_jobs():
             return False
-        # A client may have come while the jobs were counted.
-        return self._leases.unneeded(self._clock())
+        # A client may have connected while the jobs were counted.
+        return self._leases.is_unneeded(self._clock())
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     with contextlib.suppress(OSError):
         return Path(local.BOOT_ID).read_text(encoding="ascii")
     return ""
 
 
-def _forget_earlier_boots(runtime: Path) -> None:
-    """Remove what services that died with an earlier boot left behind."""
-    boot_id = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    host = re.sub(f"{boot_id}$", "", runtime.stem)
+def _delete_files_of_earlier_boots(runtime: Path) -> None:
+    """Delete runtime files of services that died with an earlier boot."""
+    pattern = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    host = re.sub(f"{pattern}$", "", runtime.stem)
     for other in runtime.parent.glob("*.json"):
-        if other != runtime and re.fullmatch(re.escape(host) + boot_id, other.stem):
+        if other != runtime and re.fullmatch(re.escape(host) + pattern, other.stem):
             other.unlink(missing_ok=True)

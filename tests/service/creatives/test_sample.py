@@ -205,5 +205,5 @@ async def test_what_is_not_done_in_time_is_an_error_of_its_row(
 def sampled(api: Api) -> None:
     """Let the session of the requests choose the sample source."""
     api.lifetime.renew("test")
-    api.lifetime.bind("test", SessionSettings(creatives=Creatives(source="sample")))
+    api.lifetime.bind_settings("test", SessionSettings(creatives=Creatives(source="sample")))
     api.http.headers["X-Webdata-Lease"] = "test"

@@ -202,7 +202,7 @@ async def test_the_user_agent_is_sent_and_decides_the_rules(tmp_path: Path, site
 async def test_a_sessions_user_agent_is_its_own(api: Api, site: Site) -> None:
     three_pages(site)
     api.lifetime.renew("mine")
-    api.lifetime.bind("mine", SessionSettings(user_agent="MineBot/1"))
+    api.lifetime.bind_settings("mine", SessionSettings(user_agent="MineBot/1"))
     for lease, agent in (("mine", "MineBot/1"), ("another", USER_AGENT)):
         site.forget()
         job_id = await api.started("crawl", {"url": site.url}, headers={LEASE_HEADER: lease})

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.creatives.listing import Listing
-from webdata_nb.service.local_lifetime import Lifetime
+from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.routes.response_cache import ResponseCache
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.interface import Store
@@ -52,7 +52,7 @@ class AppState:
 class LeasedSessions(Sessions):
     """The settings that sessions have bound to their leases of the local service."""
 
-    def __init__(self, lifetime: Lifetime, creatives: Creatives = NO_CREATIVES) -> None:
+    def __init__(self, lifetime: LocalLifetime, creatives: Creatives = NO_CREATIVES) -> None:
         self._lifetime, self._creatives = lifetime, creatives
         self._contexts: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = {}
 

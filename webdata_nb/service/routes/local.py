@@ -21,7 +21,7 @@ from starlette.routing import Route
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.local import Hello, LeaseReply, SessionSettings, StopReply, StopRequest
-from webdata_nb.service.local_lifetime import Lifetime, Retiring
+from webdata_nb.service.local_lifetime import LocalLifetime, ServiceStopping
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,7 +30,7 @@ _Body = TypeVar("_Body", bound=BaseModel)
 
 
 def routes(
-    lifetime: Lifetime,
+    lifetime: LocalLifetime,
     active_jobs: Callable[[], Awaitable[int]],
     stop: Callable[[], None],
     schema_version: int,
@@ -68,7 +68,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Control:
-    lifetime: Lifetime
+    lifetime: LocalLifetime
     active_jobs: Callable[[], Awaitable[int]]
     stop: Callable[[], None]
     schema_version: int
@@ -85,7 +85,7 @@ class _Control:
                 pids=(pid, *_descendants(pid)),
                 managed=self.lifetime.managed,
                 active_jobs=await self.active_jobs(),
-                leases=self.lifetime.leases,
+                leases=self.lifetime.lease_count,
                 started_at=self.lifetime.started_at,
             )
         )
@@ -96,7 +96,7 @@ class _Control:
             return JSONResponse({"detail": f"A lease id matches {local.LEASE_ID.pattern}."}, 422)
         try:
             created = self.lifetime.renew(lease_id)
-        except Retiring as error:
+        except ServiceStopping as error:
             return JSONResponse({"detail": str(error)}, 503)
         return _answer(LeaseReply(expires_in=self.lifetime.lease_s, created=created))
 
@@ -109,7 +109,7 @@ class _Control:
             settings = await _body(request, SessionSettings)
         except _Refused as refused:
             return refused.response
-        if not self.lifetime.bind(request.path_params["lease_id"], settings):
+        if not self.lifetime.bind_settings(request.path_params["lease_id"], settings):
             return JSONResponse({"detail": "No such lease: renew it first."}, 404)
         return Response(status_code=204)
 
@@ -119,8 +119,8 @@ class _Control:
         except _Refused as refused:
             return refused.response
         active = await self.active_jobs()
-        if not wish.force and (active or self.lifetime.leases):
-            detail = f"In use: {active} active jobs, {self.lifetime.leases} other sessions."
+        if not wish.force and (active or self.lifetime.lease_count):
+            detail = f"In use: {active} active jobs, {self.lifetime.lease_count} other sessions."
             return JSONResponse({"detail": detail}, 409)
         self.lifetime.retire()
         return _answer(StopReply(active_jobs=active), 202, BackgroundTask(self._stop_now))
