@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,13 +20,18 @@ from webdata_nb.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.frames.rows import TableBatch, batch, trimmed_batch
 from webdata_nb.requests.call_options import CallOptions, within
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.streams.cancellation import StreamCancelled, wait_unless_cancelled
 from webdata_nb.streams.creative_files import download_files
 
 if TYPE_CHECKING:
     from webdata_nb.client.client import Client
     from webdata_nb.display.progress import Listener
     from webdata_nb.streams.job_stream import StreamContext
+
+T = TypeVar("T")
+
+
+class StreamCancelled(Exception):
+    """The user has cancelled the stream."""
 
 
 async def fetch(
@@ -210,7 +215,7 @@ class _ListingStream:
         async with aclosing(pages):
             while True:
                 left_s = None if timeout_s is None else max(0.0, timeout_s + started_at - now())
-                page = wait_unless_cancelled(context.cancelled, anext(pages, None))
+                page = _wait_unless_cancelled(context.cancelled, anext(pages, None))
                 reply = await within(left_s, page)
                 if reply is None:
                     return
@@ -222,3 +227,19 @@ class _ListingStream:
         status = "cancelled" if self._cancelled else outcome.status
         shortfall = None if self._has_all_rows else self._shortfall
         return replace(outcome, status=status, shortfall=shortfall)
+
+
+async def _wait_unless_cancelled(cancelled: asyncio.Event, work: Awaitable[T]) -> T:
+    """Return the result of `work`; once `cancelled` is set, end it and raise `StreamCancelled`."""
+    task: asyncio.Future[T] = asyncio.ensure_future(work)
+    cancellation = asyncio.ensure_future(cancelled.wait())
+    try:
+        either: list[asyncio.Future[Any]] = [task, cancellation]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise StreamCancelled
+    finally:
+        task.cancel()
+        cancellation.cancel()
+        await asyncio.gather(task, cancellation, return_exceptions=True)
