@@ -1,7 +1,7 @@
-"""What a caller may send: each start request with its bounds (contract, parts 4.1, 4.4, 4.8).
+"""Defines the requests of the API with their bounds (contract, parts 4.1, 4.4, 4.8).
 
-Fields marked *ours* are extras of this service, documented as such; the toolkit sends a field
-only when it was given, so that another service never sees them unasked.
+Fields marked *ours* are extras of this service. The toolkit sends a field only if the caller set
+it, so that another service does not get fields that it does not know.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class ScreenshotOptions(Strict):
     )
 
     @model_validator(mode="after")
-    def _agree(self) -> ScreenshotOptions:
-        said = self.capture is not None and self.full_page is not None
-        if said and (self.capture == "full_page") != self.full_page:
+    def _check_consistent(self) -> ScreenshotOptions:
+        both_set = self.capture is not None and self.full_page is not None
+        if both_set and (self.capture == "full_page") != self.full_page:
             raise ValueError(
                 'capture and full_page disagree: send one of them, or capture "full_page" '
                 "with full_page true"
@@ -116,10 +116,65 @@ class Extract(Strict):
     )
 
     @model_validator(mode="after")
-    def _something(self) -> Extract:
+    def _check_not_empty(self) -> Extract:
         if self.prompt is None and self.schema_ is None:
             raise ValueError("must have a prompt, a schema, or both")
         return self
+
+
+# Options that several requests share
+
+PageFormats = Annotated[
+    Formats,
+    Field(
+        description="What each row contains of its page; the page is not loaded if this is empty."
+    ),
+]
+OnlyMainContent = Annotated[
+    Flag,
+    Field(
+        description="Whether Markdown and HTML keep the main content alone, without navigation, "
+        "banners and footers."
+    ),
+]
+Mobile = Annotated[
+    Flag | None,
+    Field(description="Whether pages are loaded in a browser as on a phone."),
+]
+PageExtract = Annotated[
+    Extract | None,
+    Field(description="What to extract from each page as JSON; nothing when null."),
+]
+PageFormatOptions = Annotated[
+    FormatOptions | None,
+    Field(description="Settings of single formats (ours); the defaults when null."),
+]
+MobileDevice = Annotated[
+    DeviceName | None,
+    Field(description="Name of the device that the browser emulates, such as `iPhone 15` (ours)."),
+]
+PageHeaders = Annotated[
+    Headers | None,
+    Field(description="Headers sent with each page request, by name (ours)."),
+]
+PageCookies = Annotated[
+    Cookies | None,
+    Field(description="Cookies sent with each page request, by name (ours)."),
+]
+WebhookUrl = Annotated[
+    HttpUrl | None,
+    Field(
+        description="The http or https URL that is notified of the job's end. It is stored "
+        "encrypted and never shown."
+    ),
+]
+JobWebhookSecret = Annotated[
+    WebhookSecret | None,
+    Field(
+        description="Key of the deliveries' HMAC-SHA256 signature; without it they are not "
+        "signed. Never shown."
+    ),
+]
 
 
 class ScrapeOptions(Strict):
@@ -128,16 +183,8 @@ class ScrapeOptions(Strict):
     `format_options`, `mobile_device`, `headers`, `cookies` and `render` are ours.
     """
 
-    formats: Formats = Field(
-        default=("markdown",),
-        description="What each row carries of its page; none of them where empty, and the page "
-        "is not loaded.",
-    )
-    only_main_content: Flag = Field(
-        default=True,
-        description="Whether Markdown and HTML keep the main content alone, without navigation, "
-        "banners and footers.",
-    )
+    formats: PageFormats = ("markdown",)
+    only_main_content: OnlyMainContent = True
     wait_for: WaitFor | None = Field(
         default=None,
         description="Milliseconds to wait after loading, or a CSS selector to wait for, in a "
@@ -147,31 +194,18 @@ class ScrapeOptions(Strict):
         default=limits.SCRAPE_TIMEOUT_MS_DEFAULT,
         description="Milliseconds for one page: its fetch, retries and rendering.",
     )
-    mobile: Flag | None = Field(
-        default=None, description="Whether pages are loaded as by a telephone, in a browser."
-    )
+    mobile: Mobile = None
     include_tags: Selectors = Field(
         default=(), description="CSS selectors of the parts to keep; everything when empty."
     )
     exclude_tags: Selectors = Field(
         default=(), description="CSS selectors of the parts to leave out."
     )
-    extract: Extract | None = Field(
-        default=None, description="What to extract from each page as JSON; nothing when null."
-    )
-    format_options: FormatOptions | None = Field(
-        default=None, description="Settings of single formats (ours); the defaults when null."
-    )
-    mobile_device: DeviceName | None = Field(
-        default=None,
-        description="Name of the device that a browser stands for, such as `iPhone 15` (ours).",
-    )
-    headers: Headers | None = Field(
-        default=None, description="Headers sent with each page request, by name (ours)."
-    )
-    cookies: Cookies | None = Field(
-        default=None, description="Cookies sent with each page request, by name (ours)."
-    )
+    extract: PageExtract = None
+    format_options: PageFormatOptions = None
+    mobile_device: MobileDevice = None
+    headers: PageHeaders = None
+    cookies: PageCookies = None
     render: Flag | Literal["auto"] | None = Field(
         default=None,
         description="Whether pages are loaded in a browser (ours): `auto` only those that are "
@@ -179,7 +213,7 @@ class ScrapeOptions(Strict):
     )
 
     @model_validator(mode="after")
-    def _in_a_browser(self) -> ScrapeOptions:
+    def _check_render(self) -> ScrapeOptions:
         if self.render is False and (self.wait_for is not None or "screenshot" in self.formats):
             raise ValueError(
                 "render false leaves no browser to wait in or to take a screenshot of: leave it "
@@ -208,7 +242,7 @@ class SearchRequest(Strict):
     )
     engine: Engine = Field(
         default="engine_one",
-        description="Which list of providers is asked, in turn; `GET /v1/engines` tells.",
+        description="Which list of providers is tried in order; see `GET /v1/engines`.",
     )
     language: Language = Field(
         default="en", description="Language of the results, as a BCP 47 code."
@@ -219,45 +253,16 @@ class SearchRequest(Strict):
         "particular when null.",
     )
     safe_search: Flag = Field(default=False, description="Whether to leave out explicit results.")
-    formats: Formats = Field(
-        default=("markdown",),
-        description="What each row carries of its page; none of them where empty, and the page "
-        "is not loaded.",
-    )
-    format_options: FormatOptions | None = Field(
-        default=None, description="Settings of single formats (ours); the defaults when null."
-    )
-    only_main_content: Flag = Field(
-        default=True,
-        description="Whether Markdown and HTML keep the main content alone, without navigation, "
-        "banners and footers.",
-    )
-    mobile: Flag | None = Field(
-        default=None, description="Whether pages are loaded as by a telephone, in a browser."
-    )
-    mobile_device: DeviceName | None = Field(
-        default=None,
-        description="Name of the device that a browser stands for, such as `iPhone 15` (ours).",
-    )
-    headers: Headers | None = Field(
-        default=None, description="Headers sent with each page request, by name (ours)."
-    )
-    cookies: Cookies | None = Field(
-        default=None, description="Cookies sent with each page request, by name (ours)."
-    )
-    extract: Extract | None = Field(
-        default=None, description="What to extract from each page as JSON; nothing when null."
-    )
-    webhook_url: HttpUrl | None = Field(
-        default=None,
-        description="Where the job's end is told: an http or https URL. It is stored sealed and "
-        "never shown.",
-    )
-    webhook_secret: WebhookSecret | None = Field(
-        default=None,
-        description="Key of the deliveries' HMAC-SHA256 signature; without it they are not "
-        "signed. Never shown.",
-    )
+    formats: PageFormats = ("markdown",)
+    format_options: PageFormatOptions = None
+    only_main_content: OnlyMainContent = True
+    mobile: Mobile = None
+    mobile_device: MobileDevice = None
+    headers: PageHeaders = None
+    cookies: PageCookies = None
+    extract: PageExtract = None
+    webhook_url: WebhookUrl = None
+    webhook_secret: JobWebhookSecret = None
 
 
 class CrawlRequest(Strict):
@@ -311,16 +316,8 @@ class CrawlRequest(Strict):
         description="Whether links are left out that say `rel=nofollow`, or whose page says so "
         "of all (ours).",
     )
-    webhook_url: HttpUrl | None = Field(
-        default=None,
-        description="Where the job's end is told: an http or https URL. It is stored sealed and "
-        "never shown.",
-    )
-    webhook_secret: WebhookSecret | None = Field(
-        default=None,
-        description="Key of the deliveries' HMAC-SHA256 signature; without it they are not "
-        "signed. Never shown.",
-    )
+    webhook_url: WebhookUrl = None
+    webhook_secret: JobWebhookSecret = None
 
 
 class NoParameters(Strict):
@@ -346,10 +343,10 @@ def _one_url(value: Any) -> Any:
     return value
 
 
-def _in_url(url: str) -> str:
-    """Return the advertiser's id in the address of its page; "" where there is none."""
-    found = _ADVERTISER_IN_URL.search(url)
-    return (found[1] or found[2]) if found else ""
+def _advertiser_in_url(url: str) -> str:
+    """Return the advertiser's id in the URL of its page; "" if there is none."""
+    match = _ADVERTISER_IN_URL.search(url)
+    return (match[1] or match[2]) if match else ""
 
 
 def _advertiser_id(value: str) -> str:
@@ -448,15 +445,15 @@ class CreativesRequest(Strict):
         return {**{k: v for k, v in data.items() if k != "startUrls"}, "url": named}
 
     @model_validator(mode="after")
-    def _one_advertiser(self) -> CreativesRequest:
+    def _check_advertiser(self) -> CreativesRequest:
         if self.url is None:
             if self.advertiser_id is None:
                 raise ValueError("must name an advertiser: send advertiser_id or url")
             return self
-        found = _in_url(self.url)
-        if not found:
+        advertiser_id = _advertiser_in_url(self.url)
+        if not advertiser_id:
             raise ValueError("url must be an advertiser's page: .../advertiser/AR...")
-        if self.advertiser_id not in (None, found):
+        if self.advertiser_id not in (None, advertiser_id):
             raise ValueError("advertiser_id and the advertiser in url disagree: send one of them")
         return self
 
@@ -465,7 +462,7 @@ class CreativesRequest(Strict):
         """The advertiser's id, from whichever field named it."""
         if self.advertiser_id is not None:
             return self.advertiser_id
-        return _in_url(self.url or "")
+        return _advertiser_in_url(self.url or "")
 
 
 StartRequest = SearchRequest | CrawlRequest
