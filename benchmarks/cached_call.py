@@ -58,7 +58,7 @@ def cache_crawl(count: int) -> Path:
     outcome = receipt.JobOutcome("crawl", URL, "completed", "job", count, 0, count)
     batch = rows.batch("crawl", [page(n) for n in range(count)])
     result = cache.store(
-        CallResult.fetched(batch, outcome),
+        CallResult.from_batch(batch, outcome),
         columns=spec.columns,
         request=spec.public_request,
         started_at=now,

@@ -39,18 +39,18 @@ class CallResult:
     receipt_entries: Sequence[ReceiptEntry] | None = None
 
     @classmethod
-    def fetched(cls, batch: TableBatch, outcome: JobOutcome) -> CallResult:
+    def from_batch(cls, batch: TableBatch, outcome: JobOutcome) -> CallResult:
         """Return rows that the service sent."""
         return cls(batch.table, objects=batch.objects, outcome=outcome)
 
     @classmethod
-    def cached(cls, snapshot: Snapshot, state: str = "hit") -> CallResult:
+    def from_snapshot(cls, snapshot: Snapshot, state: str = "hit") -> CallResult:
         """Return the rows of a cached file."""
         attrs = {**snapshot.attrs, "cache": state, "file": str(snapshot.path)}
         return cls(snapshot.table, attrs)
 
     @classmethod
-    def recorded(cls, path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> CallResult:
+    def from_recording(cls, path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> CallResult:
         """Return the rows of a recording."""
         return cls(table, {**attrs, "cache": "replay", "file": str(path)})
 

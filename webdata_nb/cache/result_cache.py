@@ -81,7 +81,7 @@ class ResultCache:
         snapshot = self._fresh_snapshot(columns, since)
         if snapshot is None and self.options.settings.offline:
             raise OfflineError(self._offline_message())
-        return None if snapshot is None else CallResult.cached(snapshot)
+        return None if snapshot is None else CallResult.from_snapshot(snapshot)
 
     def has_fresh_result(self) -> bool:
         """Whether the cache answers this call; reads no rows."""

@@ -53,7 +53,7 @@ async def run(spec: JobSpec, options: CallOptions) -> pd.DataFrame:
     Raises
     ------
     OfflineError
-        Offline mode is on and the cache has no answer.
+        Offline mode is on and the cache has no result.
     JobFailed, JobCancelled, IncompleteResult
         Rows are missing; what arrived is on the error.
     WebdataError
@@ -135,7 +135,7 @@ async def stale_result(spec: JobSpec, cache: ResultCache, error: WebdataError) -
         f"because of {type(error).__name__}: {error}",
         stacklevel=2,
     )
-    return CallResult.cached(snapshot, "stale")
+    return CallResult.from_snapshot(snapshot, "stale")
 
 
 async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallResult:

@@ -409,7 +409,7 @@ class Job:
         cache = ResultCache.of(self._job_ref.cache_key, options)
         snapshot = await asyncio.to_thread(self._cached_snapshot, cache)
         if snapshot is not None:
-            return CallResult.cached(snapshot)
+            return CallResult.from_snapshot(snapshot)
         started_at = datetime.now(UTC)
         async with self._show_progress(options) as listener:
             async with self._connection.client(options.settings) as client:

@@ -150,7 +150,7 @@ async def _collect(
     status = await client.crawl_status(job_id, per_page=1, include_data=False)
     batch, shortfall = await reader.rest(status.total_results)
     outcome = of_crawl(status, batch.table, url=subject)
-    return CallResult.fetched(batch, replace(outcome, shortfall=shortfall))
+    return CallResult.from_batch(batch, replace(outcome, shortfall=shortfall))
 
 
 async def _collect_partial(
@@ -184,7 +184,7 @@ async def _search_result(status: SearchStatus, *, brief: bool = False) -> CallRe
         else await asyncio.to_thread(rows.trimmed_batch, "search", status.data)
     )
     outcome = replace(of_search(status, status.data), shortfall=shortfall_of(status))
-    return CallResult.fetched(batch, outcome)
+    return CallResult.from_batch(batch, outcome)
 
 
 def refuse_expired(status: SearchStatus) -> None:

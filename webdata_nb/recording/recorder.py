@@ -44,7 +44,7 @@ async def replay_call(folder: Path, spec: JobSpec) -> CallResult:
     """Return the recorded result of a call; raises `NotRecorded`."""
     key = _call_key(spec)
     entry = await asyncio.to_thread(cassette.get, folder, key, spec.subject, spec.columns)
-    return CallResult.recorded(*entry)
+    return CallResult.from_recording(*entry)
 
 
 async def record_job_start(folder: Path, spec: JobSpec, job_id: str) -> None:
@@ -71,7 +71,7 @@ async def replay_job_result(folder: Path, job_ref: JobRef) -> CallResult:
     """Return the recorded rows of a job; raises `NotRecorded`."""
     key = _job_key(job_ref.kind, job_ref.job_id)
     entry = await asyncio.to_thread(cassette.get, folder, key, job_ref.job_id, job_ref.columns)
-    return CallResult.recorded(*entry)
+    return CallResult.from_recording(*entry)
 
 
 async def replay_job_progress(folder: Path, job_ref: JobRef) -> Progress:

@@ -106,7 +106,7 @@ class _Listing:
         shortfall = None if len(rows) == self._spec.max_rows else self._shortfall
         outcome = of_creatives(self._replies, rows, advertiser=self._spec.subject)
         outcome = replace(outcome, shortfall=shortfall, interrupted=interrupted)
-        return CallResult.fetched(trimmed_batch("creatives", rows), outcome)
+        return CallResult.from_batch(trimmed_batch("creatives", rows), outcome)
 
 
 def _partial_listing(spec: JobSpec, options: CallOptions) -> PartialListing | None:
