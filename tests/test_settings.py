@@ -1,4 +1,4 @@
-"""Settings: who wins, what is refused, and that no key is ever shown."""
+"""Precedence, checks and masked keys of settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "sk-very-secret-0123456789"
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No variable of the machine and no option of another test shines through."""
+    """Remove the variables of the machine and the options of other tests."""
     for name in [*os.environ]:
         if name.startswith("WEBDATA_"):
             monkeypatch.delenv(name)
@@ -49,7 +49,7 @@ def test_arguments_win_over_options_over_environment(monkeypatch: pytest.MonkeyP
     assert current(Options(base_url=None)).base_url == "http://options.test"
 
 
-def test_false_and_zero_are_given_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_and_zero_override_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
     monkeypatch.setenv("WEBDATA_PROGRESS", "1")
     monkeypatch.setenv("WEBDATA_TTL", "60")
@@ -58,7 +58,7 @@ def test_false_and_zero_are_given_values(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (found.offline, found.progress, found.ttl) == (False, False, 0)
 
 
-def test_the_environment_is_read_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_read_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert current().nest is False
     monkeypatch.setenv("WEBDATA_NEST", "1")
     assert current().nest is True
@@ -84,27 +84,27 @@ def test_home_holds_data_cache_and_logs(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert current().data_dir == tmp_path / "data"
 
 
-def test_folders_are_absolute_and_know_the_home_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_absolute_and_expand_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_HOME", "~/web")
     assert current().data_dir == Path.home() / "web" / "data"
     assert current(Options(cache_dir="near")).cache_dir == Path.cwd() / "near"
 
 
 @pytest.mark.parametrize("word", ["1", "on", "Yes", "TRUE"])
-def test_words_for_yes(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def test_true_words_of_variables(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setenv("WEBDATA_OFFLINE", word)
     monkeypatch.setenv("WEBDATA_PROGRESS", word)
     assert (current().offline, current().progress) == (True, True)
 
 
 @pytest.mark.parametrize("word", ["0", "off", "No", "FALSE"])
-def test_words_for_no(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def test_false_words_of_variables(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setenv("WEBDATA_NEST", word)
     monkeypatch.setenv("WEBDATA_PROGRESS", word)
     assert (current().nest, current().progress) == (False, False)
 
 
-def test_progress_may_name_a_kind_of_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_variable_names_kind_of_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_PROGRESS", "TQDM")
     assert current().progress == "tqdm"
 
@@ -124,7 +124,7 @@ def test_progress_may_name_a_kind_of_bar(monkeypatch: pytest.MonkeyPatch) -> Non
         ("WEBDATA_BASE_URL", "http://example.com/#top"),
     ],
 )
-def test_what_cannot_be_right_is_refused_by_name(
+def test_invalid_variable_is_named_in_error(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     monkeypatch.setenv(name, text)
@@ -132,12 +132,12 @@ def test_what_cannot_be_right_is_refused_by_name(
         current()
 
 
-def test_ttl_may_be_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ttl_accepts_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_TTL", "inf")
     assert current().ttl == math.inf
 
 
-def test_the_slash_at_the_end_of_a_base_url_goes() -> None:
+def test_base_url_loses_trailing_slash() -> None:
     assert (
         current(Options(base_url="https://example.com/api/")).base_url == "https://example.com/api"
     )
@@ -189,7 +189,7 @@ def test_mappings_merge_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_unknown_engines_and_settings_are_refused() -> None:
+def test_unknown_engines_and_settings_raise() -> None:
     with pytest.raises(ValueError, match="engine_four"):
         current(Options(engines={"engine_four": ("x",)}))
     with pytest.raises(TypeError, match="retires"):
@@ -198,7 +198,7 @@ def test_unknown_engines_and_settings_are_refused() -> None:
         settings.options.retires = 3  # type: ignore[attr-defined]
 
 
-def test_no_repr_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repr_masks_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
     monkeypatch.setenv("WEBDATA_X_KEY", KEY)
     monkeypatch.setenv("WEBDATA_LLM_X_KEY", KEY)

@@ -1,4 +1,4 @@
-"""Twins, methods, docstrings and their examples."""
+"""Signatures and docstrings of public functions in all their forms."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ SYNC = [
 ]
 
 
-def test_every_function_has_its_twin() -> None:
+def test_every_async_function_has_blocking_form() -> None:
     assert len(TWINS) == 15
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), TWINS)
-def test_twins_agree_and_take_names_after_the_first_argument(
+def test_blocking_and_async_forms_have_same_signature(
     blocking: Callable[..., Any], awaited: Callable[..., Any]
 ) -> None:
     assert inspect.signature(blocking) == inspect.signature(awaited)
@@ -62,7 +62,7 @@ def test_twins_agree_and_take_names_after_the_first_argument(
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), TWINS)
-def test_a_session_has_them_as_methods_without_the_session(
+def test_session_methods_have_same_signature_without_session(
     blocking: Callable[..., Any], awaited: Callable[..., Any]
 ) -> None:
     for function in (blocking, awaited):
@@ -129,7 +129,7 @@ def test_every_parameter_is_documented(function: Callable[..., Any]) -> None:
     "documented",
     [*(blocking for blocking, _ in TWINS), Session, Job, connect, webdata_nb.cache, *SYNC],
 )
-def test_the_examples_run(
+def test_docstring_examples_run(
     service: WireService, documented: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEBDATA_BASE_URL", service.url)

@@ -28,28 +28,28 @@ async def _acrawl_df(
     batch_rows: int | None = None,
     **options: Unpack[CrawlDfOptions],
 ) -> pd.DataFrame | FrameStream:
-    """Crawl a site from one page on and return its pages, one row each.
+    """Crawl a site from a start page and return its pages, one row each.
 
-    `acrawl_df` is the same for async code. Arguments left at None are not sent, so the service's
-    defaults hold; those named here are the local service's.
+    `acrawl_df` is the same for async code. Arguments that are None are not sent, so the service's
+    defaults apply; the defaults named here are those of the local service.
 
     Parameters
     ----------
     url
-        Where to start: an absolute http or https URL. A list crawls each, and one frame tells
-        them apart by `start_url`.
+        Where to start: an absolute http or https URL. A list crawls each of its URLs; the column
+        `start_url` of the frame names the start of each row.
     stream
-        Return at once, with a stream of frames to loop over: the rows in batches, as they arrive.
-        Several start URLs come one after the other. Leaving the loop cancels the crawl.
-        Streamed rows are not kept in the cache, but are taken from it.
+        Return a stream of frames immediately, to loop over: the rows in batches, as they arrive.
+        Several start URLs are crawled one after the other. Leaving the loop cancels the crawl.
+        Streamed rows come from the cache if it has them, but are not stored in it.
     batch_rows
         With `stream`: rows of each frame but the last, 1 to 1000 (default 20).
 
     Returns
     -------
     pandas.DataFrame or FrameStream
-        With `stream`, a stream of such frames, for `for` and for `async for`, whose `receipt` is
-        the whole call's once the loop has ended; else the frame.
+        The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
+        loop, its `receipt` is that of the whole call.
         In the order of the crawl. The columns depend on `scrape_options`, never on what was
         found. A page that could not be read is a row with `success` False and its `error`. The
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its

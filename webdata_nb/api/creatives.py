@@ -29,17 +29,18 @@ async def _acreatives_df(
 ) -> pd.DataFrame | FrameStream:
     """List an advertiser's creatives from the ads transparency source, one row each.
 
-    `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends it
-    sooner; a call that broke off goes on at its cursor when it is made again within a day (not
-    with `refresh`, and not without the cache). No creative comes twice. Arguments left at None
-    are not sent, so the service's defaults hold; those named here are the local service's.
+    `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends the
+    listing sooner. An interrupted call continues at its cursor if it is repeated within a day (not
+    with `refresh`, and not without the cache). No creative is listed twice. Arguments that are None
+    are not sent, so the service's defaults apply; the defaults named here are those of the local
+    service.
 
     Parameters
     ----------
     advertiser
-        The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page. A list
-        here, and in `region` and `date_range`, asks for every combination; one frame tells them
-        apart by columns of these names, with `fetched_at`, `success` and `error`.
+        The advertiser's id, such as `"AR17828074650563772417"`, or the URL of its page. Lists
+        here, and in `region` and `date_range`, request every combination; columns of these names
+        tell the rows apart, with `fetched_at`, `success` and `error`.
     timeout
         Seconds to wait for all pages together; then ConnectionFailed.
     on_incomplete
@@ -47,16 +48,16 @@ async def _acreatives_df(
     on_cancel
         When the call is interrupted: `"raise"`, or `"partial"` for the rows so far.
     stream
-        Return at once, with a stream of frames to loop over: one for each page of `limit` rows,
-        as it arrives. Several inputs run side by side. Leaving the loop ends the listing, which
-        goes on there when the call is made again. Streamed rows are not kept in the cache as an
-        answer, but are taken from it.
+        Return a stream of frames immediately, to loop over: one for each page of `limit` rows, as
+        it arrives. Several inputs run concurrently. Leaving the loop ends the listing; the same
+        call continues it later. Streamed rows come from the cache if it has them, but are not
+        stored in it as an answer.
 
     Returns
     -------
     pandas.DataFrame or FrameStream
-        With `stream`, a stream of such frames, for `for` and for `async for`, whose `receipt` is
-        the whole call's once the loop has ended; else the frame. The receipt is
+        The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
+        loop, its `receipt` is that of the whole call. The receipt is
         `df.attrs["webdata"]`.
 
         ================================== =================== ================================

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOptions]) -> pd.DataFrame:
     """Read known pages, without following their links, and return one row for each URL.
 
-    `ascrape_df` is the same for async code. Each page is a crawl of that page alone, so it works
-    with every service of the contract, and each URL has a cached answer of its own.
+    `ascrape_df` is the same for async code. Each page is a crawl of a single page, so that this
+    works with every service of the contract, and each URL has its own cached answer.
 
     Parameters
     ----------
     urls
-        The pages, in the order of the rows; one that is named twice is read once and has two rows.
+        The pages, in the order of the rows; a URL that occurs twice is read once and has two rows.
     timeout
         Seconds to wait for the end of each page's job; then JobTimeout, and the job goes on.
     on_error
@@ -38,8 +38,8 @@ async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOption
     Returns
     -------
     pandas.DataFrame
-        `start_url`, the URL as it was given, then the columns of `crawl_df`; `url` is where its
-        redirects ended.
+        `start_url`, the URL in `urls`, then the columns of `crawl_df`; `url` is the URL after
+        redirects.
 
     Raises
     ------
@@ -48,7 +48,7 @@ async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOption
     OverBudget
         See `budget`.
     WebdataError
-        What concerns all pages, such as a wrong key.
+        An error that concerns all pages, such as a wrong key.
 
     Examples
     --------

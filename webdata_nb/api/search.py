@@ -30,27 +30,27 @@ async def _asearch_df(
 ) -> pd.DataFrame | FrameStream:
     """Search the web and return the ranked results, one row each.
 
-    `asearch_df` is the same for async code. Arguments left at None are not sent, so the
-    service's defaults hold; the contract's are named here.
+    `asearch_df` is the same for async code. Arguments that are None are not sent, so the
+    service's defaults apply; the defaults named here are those of the contract.
 
     Parameters
     ----------
     query
-        The search terms. A list here, and in `engine`, `language` and `country`, asks for every
-        combination, in order; one frame tells them apart by columns of these names.
+        The search terms. Lists here, and in `engine`, `language` and `country`, search for every
+        combination, in order; columns of these names tell the rows apart.
     stream
-        Return at once, with a stream of frames to loop over: the results in batches, as their
-        pages are read, so that `rank` says their place. Several inputs run side by side, and
-        their batches come in between each other. Leaving the loop cancels what runs. Streamed
-        rows are not kept in the cache, but are taken from it.
+        Return a stream of frames immediately, to loop over: the results in batches, in the order
+        in which their pages are read; `rank` holds their place. Several inputs run concurrently,
+        and their batches alternate. Leaving the loop cancels the running jobs. Streamed rows come
+        from the cache if it has them, but are not stored in it.
     batch_rows
         With `stream`: rows of a frame at most, 1 to 1000 (default 20).
 
     Returns
     -------
     pandas.DataFrame or FrameStream
-        With `stream`, a stream of such frames, for `for` and for `async for`, whose `receipt` is
-        the whole call's once the loop has ended; else the frame.
+        The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
+        loop, its `receipt` is that of the whole call.
         With lists, `query`, each other list's column and `fetched_at` come first. The other
         columns depend on `formats` and `extract`, never on what was found. The receipt is
         `df.attrs["webdata"]`; its `line` says in one line what happened.
@@ -92,7 +92,7 @@ async def _asearch_df(
     Warns
     -----
     UserWarning
-        No result was found; the message names who was asked.
+        No result was found; the message names the providers.
 
     Examples
     --------
