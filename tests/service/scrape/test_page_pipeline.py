@@ -1,4 +1,4 @@
-"""A visit: what is tried again, how long is waited, and what gives up at once."""
+"""The page pipeline: retries, waits and errors of page requests."""
 
 from __future__ import annotations
 
@@ -42,25 +42,23 @@ async def visit(pipeline: PagePipeline, url: str, timeout_s: float = 20.0) -> Pa
     return await pipeline.visit(PageRequest(url, ScrapeOptions(only_main_content=False), timeout_s))
 
 
-async def test_a_passing_fault_is_passed(pipeline: PagePipeline) -> None:
+async def test_transient_error_is_retried(pipeline: PagePipeline) -> None:
     with Site(fault_rate=1.0) as faulty:
-        seen = await visit(pipeline, faulty.page("/", PAGE))
-        assert seen.scraped is not None
-        assert seen.scraped.title == "Here"
+        page_visit = await visit(pipeline, faulty.page("/", PAGE))
+        assert page_visit.scraped is not None
+        assert page_visit.scraped.title == "Here"
         assert len(faulty.hits("/")) == 2
 
 
-async def test_a_page_that_keeps_failing_is_asked_three_times(
-    pipeline: PagePipeline, site: Site
-) -> None:
-    seen = await visit(pipeline, site.page("/", "no", status=500))
-    assert (seen.status, str(seen.error)) == (500, "HTTP 500 Internal Server Error")
-    assert seen.error is not None
-    assert seen.error.kind == "http_500"
+async def test_failing_page_is_requested_three_times(pipeline: PagePipeline, site: Site) -> None:
+    page_visit = await visit(pipeline, site.page("/", "no", status=500))
+    assert (page_visit.status, str(page_visit.error)) == (500, "HTTP 500 Internal Server Error")
+    assert page_visit.error is not None
+    assert page_visit.error.kind == "http_500"
     assert len(site.hits("/")) == 3
 
 
-async def test_the_log_counts_retries_by_host_and_cause(
+async def test_retries_are_logged_by_host_and_cause(
     pipeline: PagePipeline, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "webdata_nb.service.events")
@@ -70,32 +68,34 @@ async def test_the_log_counts_retries_by_host_and_cause(
     assert told == [f"page_retried host=127.0.0.1 cause=http_{status}" for status in (500, 503)]
 
 
-async def test_a_missing_page_is_asked_once(pipeline: PagePipeline, site: Site) -> None:
-    seen = await visit(pipeline, site.page("/", "no", status=404))
-    assert seen.status == 404
+async def test_missing_page_is_not_retried(pipeline: PagePipeline, site: Site) -> None:
+    page_visit = await visit(pipeline, site.page("/", "no", status=404))
+    assert page_visit.status == 404
     assert len(site.hits("/")) == 1
 
 
-async def test_a_wait_beyond_the_deadline_is_not_begun(pipeline: PagePipeline, site: Site) -> None:
+async def test_retry_after_beyond_deadline_is_not_waited_for(
+    pipeline: PagePipeline, site: Site
+) -> None:
     url = site.page("/", "later", status=429, headers={"Retry-After": "60"})
-    seen = await visit(pipeline, url, timeout_s=5)
-    assert seen.status == 429
+    page_visit = await visit(pipeline, url, timeout_s=5)
+    assert page_visit.status == 429
     assert len(site.hits("/")) == 1
 
 
-async def test_a_server_that_is_not_there_is_an_error_with_its_kind(pipeline: PagePipeline) -> None:
+async def test_unreachable_server_has_error_kind(pipeline: PagePipeline) -> None:
     with Site() as closed:
         url = closed.url
-    seen = await visit(pipeline, url)
-    assert seen.status is None
-    assert seen.error is not None
-    assert seen.error.kind == "connect"
+    page_visit = await visit(pipeline, url)
+    assert page_visit.status is None
+    assert page_visit.error is not None
+    assert page_visit.error.kind == "connect"
 
 
 @pytest.mark.parametrize(
     "size",
     [0, 1, 2, 3, BASE64_BYTES_PER_STEP - 1, BASE64_BYTES_PER_STEP, 2 * BASE64_BYTES_PER_STEP + 1],
 )
-def test_base64_in_steps_is_that_of_the_whole(size: int) -> None:
+def test_base64_in_steps_equals_base64_at_once(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
     assert at_once(_base64(data)) == b64encode(data).decode()
