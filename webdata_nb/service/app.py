@@ -338,34 +338,34 @@ def serve(
     proxy: str | None = None,
     ca_bundle: str | None = None,
 ) -> int:
-    """Run the service in the foreground until it is asked to stop.
+    """Run the service in the foreground until it is stopped.
 
     Parameters
     ----------
     host, port
         Where to listen; by default 127.0.0.1 and a free port.
     data_dir
-        Where the jobs are kept.
+        The directory of the service's data.
     store
-        Where the jobs are kept instead; None or ``"sqlite"`` keeps them in `data_dir`.
+        Another place for the jobs; None or ``"sqlite"`` stores them in `data_dir`.
     mode
         ``"local"``: for the user of this machine, loopback only. ``"team"``: for holders of keys.
     allow_networks
         Private networks, as CIDR texts, that a team's jobs may fetch from.
     managed
-        Whether to end by itself once no client needs the service.
+        Whether to stop when no client needs the service.
     user_agent
-        How the service names itself to web sites, where a job's session says nothing else.
+        The user agent for web sites, unless a job's session has one.
     retention_hours, crawl_retention_hours, job_retention_hours
-        How long the rows of searches and of crawls, and the records of jobs, are kept after the
-        job's end; when None 48, 720 (168 for a team) and 2160.
+        How long to keep the rows of searches and of crawls, and the records of jobs, after the end
+        of the job; 48, 720 (168 for a team) and 2160 when None.
     webhook_profile, webhook_pages
-        Which of the contract's two descriptions webhooks follow, and whether each page of a crawl
-        is told (profile B).
+        Which of the contract's two profiles webhooks follow, and whether there is one for each page
+        of a crawl (profile B).
     webhook_loopback
-        Whether webhooks may go to this machine itself, by http too; when None in local mode only.
+        Whether webhooks may go to this machine, also by http; only in local mode when None.
     metrics
-        Where Prometheus finds ``/metrics``, as ``HOST:PORT``; nowhere when None.
+        The address of ``/metrics`` for Prometheus, as ``HOST:PORT``; none when None.
     trusted_proxies
         Addresses or networks of proxies whose ``X-Forwarded-For`` names the client; this
         machine's own when empty, and nobody's with the one word ``"none"``.
@@ -375,13 +375,13 @@ def serve(
     log_format
         ``"text"`` for people, ``"json"`` for one object a line.
     proxy, ca_bundle
-        The way out through a network's own proxy, and a file of certificate authorities to trust,
-        where a job's session names none; directly, and the system's alone, when None.
+        An HTTP proxy, and a file of certificate authorities to trust, unless a job's session has
+        them; a direct connection, and the system's authorities only, when None.
 
     Returns
     -------
     int
-        The exit code: 0 after a stop that was asked for, 1 when the service could not start.
+        The exit code: 0 after a regular stop, 1 if the service could not start.
     """
     set_up(log_format)
     tune_malloc()

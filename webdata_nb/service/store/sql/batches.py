@@ -50,8 +50,8 @@ def write_batch(transaction: Transaction, lease: Lease, batch: CommitBatch) -> i
         [{"job_id": job_id, "name": name, "body": body} for name, body in batch.pinned_files],
     )
     if new_hidden or new_visible or batch.updates or newly_published or new_outcomes:
-        row = transaction.row("progressed", id=job_id, published=new_visible + newly_published)
-        assert row is not None  # noqa: S101 - the fence has found the job
+        values = {"id": job_id, "published": new_visible + newly_published}
+        [row] = transaction.rows("progressed", **values)
         _check_order(batch, row["published"])
     return new_hidden + new_visible
 
