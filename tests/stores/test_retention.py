@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,6 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import SqlStore
-from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 from webdata_nb.service.work.retention import Janitor
 
 HOUR = 3600.0
@@ -33,12 +32,6 @@ RETENTION = Retention(search_hours=48, crawl_hours=100, job_hours=200)
 
 
 Sweep = Callable[..., Awaitable[None]]
-
-
-@pytest.fixture
-async def index(tmp_path: Path) -> AsyncIterator[TextIndex]:
-    async with SqliteTextIndex(tmp_path / "index.sqlite") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
@@ -11,15 +10,9 @@ import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, new_job
 from webdata_nb.service.store.indexing import Indexer, strip_markdown
+from webdata_nb.service.store.interface import Store, TextIndex
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JournalEntry
-from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
-
-
-@pytest.fixture
-async def index(tmp_path: Path) -> AsyncIterator[SqliteTextIndex]:
-    async with SqliteTextIndex(tmp_path / "index.sqlite") as opened:
-        yield opened
 
 
 def document(position: int, title: str, text: str) -> IndexedPage:
@@ -27,12 +20,12 @@ def document(position: int, title: str, text: str) -> IndexedPage:
 
 
 async def urls(
-    index: SqliteTextIndex, query: str, account_id: str = ALICE, *, limit: int = 10
+    index: TextIndex, query: str, account_id: str = ALICE, *, limit: int = 10
 ) -> list[str]:
     return [hit.url for hit in await index.find(account_id, query, limit=limit)]
 
 
-async def test_matches_of_all_words_and_of_titles_rank_first(index: SqliteTextIndex) -> None:
+async def test_matches_of_all_words_and_of_titles_rank_first(index: TextIndex) -> None:
     await index.add(
         ALICE,
         "j",
@@ -50,12 +43,12 @@ async def test_matches_of_all_words_and_of_titles_rank_first(index: SqliteTextIn
 
 
 @pytest.mark.parametrize("query", ['"', "AND", "a* NEAR(b)", "col:umn", "-", "();--", "é ü", "…"])
-async def test_query_syntax_is_matched_as_text(index: SqliteTextIndex, query: str) -> None:
+async def test_query_syntax_is_matched_as_text(index: TextIndex, query: str) -> None:
     await index.add(ALICE, "j", [document(0, "t", "x")], upto=1)
     assert await urls(index, query) == []
 
 
-async def test_accents_fold_and_snippets_surround_the_match(index: SqliteTextIndex) -> None:
+async def test_accents_fold_and_snippets_surround_the_match(index: TextIndex) -> None:
     text = "word " * 100 + "Überraschung hier " + "word " * 100
     await index.add(ALICE, "j", [document(0, "t", text)], upto=1)
     [hit] = await index.find(ALICE, "uberraschung", limit=1)
@@ -63,12 +56,12 @@ async def test_accents_fold_and_snippets_surround_the_match(index: SqliteTextInd
     assert len(hit.snippet) < 400
 
 
-async def test_accounts_do_not_find_each_others_pages(index: SqliteTextIndex) -> None:
+async def test_accounts_do_not_find_each_others_pages(index: TextIndex) -> None:
     await index.add(ALICE, "j", [document(0, "t", "secret garden")], upto=1)
     assert await urls(index, "garden", BOB) == []
 
 
-async def test_deleted_job_is_not_found(index: SqliteTextIndex) -> None:
+async def test_deleted_job_is_not_found(index: TextIndex) -> None:
     await index.add(ALICE, "j1", [document(0, "t", "garden")], upto=1)
     await index.add(ALICE, "j2", [document(1, "t", "garden")], upto=2)
     await index.delete("j1")
@@ -85,7 +78,7 @@ async def test_index_of_another_version_is_rebuilt(tmp_path: Path) -> None:
         assert await index.cursor("j") == 0
 
 
-async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[dict[str, object]],
+async def _crawled(store: Store, request: dict[str, object], rows: list[dict[str, object]],
                    text: str | None = None) -> None:  # fmt: skip
     await store.accept(new_job(request=request), now=NOW)
     _, lease = await claimed(store, now=NOW)
@@ -104,34 +97,28 @@ async def _crawled(store: SqliteStore, request: dict[str, object], rows: list[di
     await store.commit(lease, CommitBatch(entries=entries))
 
 
-async def test_indexer_indexes_visible_rows_once(tmp_path: Path, index: SqliteTextIndex) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        good = {"url": "http://x/a", "title": "A", "success": True, "markdown": "# Big [fox](/f)"}
-        bad = {"url": "http://x/b", "title": "B", "success": False, "markdown": "fox"}
-        await _crawled(store, {"url": "http://x/"}, [good, bad])
-        indexer = Indexer(store, index)
-        for _ in range(2):
-            await indexer.catch_up()
-        [hit] = await index.find(ALICE, "fox", limit=9)
-        assert (hit.url, hit.snippet) == ("http://x/a", "Big fox")
+async def test_indexer_indexes_visible_rows_once(store: Store, index: TextIndex) -> None:
+    await accounts(store)
+    good = {"url": "http://x/a", "title": "A", "success": True, "markdown": "# Big [fox](/f)"}
+    bad = {"url": "http://x/b", "title": "B", "success": False, "markdown": "fox"}
+    await _crawled(store, {"url": "http://x/"}, [good, bad])
+    indexer = Indexer(store, index)
+    for _ in range(2):
+        await indexer.catch_up()
+    [hit] = await index.find(ALICE, "fox", limit=9)
+    assert (hit.url, hit.snippet) == ("http://x/a", "Big fox")
 
 
-async def test_page_with_a_failed_extraction_is_indexed(
-    tmp_path: Path, index: SqliteTextIndex
-) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        row: dict[str, object] = {"url": "http://x/a", "title": "A", "success": False}
-        await _crawled(
-            store, {"url": "http://x/"}, [{**row, "extract": None, "markdown": "red fox"}]
-        )
-        await Indexer(store, index).catch_up(ALICE)
-        assert await urls(index, "fox") == ["http://x/a"]
+async def test_page_with_a_failed_extraction_is_indexed(store: Store, index: TextIndex) -> None:
+    await accounts(store)
+    row: dict[str, object] = {"url": "http://x/a", "title": "A", "success": False}
+    await _crawled(store, {"url": "http://x/"}, [{**row, "extract": None, "markdown": "red fox"}])
+    await Indexer(store, index).catch_up(ALICE)
+    assert await urls(index, "fox") == ["http://x/a"]
 
 
 async def test_search_result_is_indexed_after_its_page_is_fetched(
-    tmp_path: Path, index: SqliteTextIndex
+    store: Store, index: TextIndex
 ) -> None:
     def result(n: int, text: str | None) -> JournalEntry:
         url, done = f"http://x/{n}", orjson.dumps({"done": text is not None})
@@ -140,68 +127,58 @@ async def test_search_result_is_indexed_after_its_page_is_fetched(
             n, url, success=True, journal=done, page=orjson.dumps(shown), position=n
         )
 
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        indexer = Indexer(store, index)
-        job, _ = await store.accept(new_job(kind="search"), now=NOW)
-        [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
-        await store.commit(lease, CommitBatch(entries=tuple(result(n, None) for n in range(4))))
-        assert await indexer.catch_up(ALICE)
-        assert await index.cursor(job.id) == 0
-        await store.commit(
-            lease, CommitBatch(updates=(result(0, "red fox"), result(2, "grey fox")))
+    await accounts(store)
+    indexer = Indexer(store, index)
+    job, _ = await store.accept(new_job(kind="search"), now=NOW)
+    [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
+    await store.commit(lease, CommitBatch(entries=tuple(result(n, None) for n in range(4))))
+    assert await indexer.catch_up(ALICE)
+    assert await index.cursor(job.id) == 0
+    await store.commit(lease, CommitBatch(updates=(result(0, "red fox"), result(2, "grey fox"))))
+    assert await indexer.catch_up(ALICE)
+    assert await urls(index, "fox") == ["http://x/0"]
+    await store.commit(lease, CommitBatch(updates=(result(1, "arctic fox"),)))
+    await store.cancel(ALICE, job.id, now=NOW + 1)
+    assert await indexer.catch_up(ALICE)
+    assert sorted(await urls(index, "fox")) == ["http://x/0", "http://x/1", "http://x/2"]
+    assert await index.cursor(job.id) == 4
+
+
+async def test_search_without_pages_is_skipped(store: Store, index: TextIndex) -> None:
+    await accounts(store)
+    jobs = [
+        (await store.accept(new_job(kind="search", request=request), now=NOW))[0]
+        for request in ({"query": "q", "formats": []}, {"query": "q"})
+    ]
+    shown = orjson.dumps({"url": "http://x/", "success": True, "markdown": "fox"})
+    for _, lease in await store.claim("w", max_jobs=2, lease_s=60, now=NOW):
+        rows = tuple(
+            JournalEntry(n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n)
+            for n in range(3)
         )
-        assert await indexer.catch_up(ALICE)
-        assert await urls(index, "fox") == ["http://x/0"]
-        await store.commit(lease, CommitBatch(updates=(result(1, "arctic fox"),)))
-        await store.cancel(ALICE, job.id, now=NOW + 1)
-        assert await indexer.catch_up(ALICE)
-        assert sorted(await urls(index, "fox")) == ["http://x/0", "http://x/1", "http://x/2"]
-        assert await index.cursor(job.id) == 4
+        await store.commit(lease, CommitBatch(entries=rows))
+    await Indexer(store, index).catch_up()
+    assert await index.cursors() == {job.id: 3 for job in jobs}
+    assert len(await urls(index, "fox")) == 3
 
 
-async def test_search_without_pages_is_skipped(tmp_path: Path, index: SqliteTextIndex) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        jobs = [
-            (await store.accept(new_job(kind="search", request=request), now=NOW))[0]
-            for request in ({"query": "q", "formats": []}, {"query": "q"})
-        ]
-        shown = orjson.dumps({"url": "http://x/", "success": True, "markdown": "fox"})
-        for _, lease in await store.claim("w", max_jobs=2, lease_s=60, now=NOW):
-            rows = tuple(
-                JournalEntry(
-                    n, f"http://x/{n}", success=True, journal=b"{}", page=shown, position=n
-                )
-                for n in range(3)
-            )
-            await store.commit(lease, CommitBatch(entries=rows))
-        await Indexer(store, index).catch_up()
-        assert await index.cursors() == {job.id: 3 for job in jobs}
-        assert len(await urls(index, "fox")) == 3
-
-
-async def test_text_comes_from_the_journal_without_markdown(
-    tmp_path: Path, index: SqliteTextIndex
-) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        row = {"url": "http://x/a", "title": "A", "success": True, "links": []}
-        await _crawled(store, {"url": "http://x/"}, [row], text="hidden hedgehog")
-        await Indexer(store, index).catch_up(ALICE)
-        assert await urls(index, "hedgehog") == ["http://x/a"]
+async def test_text_comes_from_the_journal_without_markdown(store: Store, index: TextIndex) -> None:
+    await accounts(store)
+    row = {"url": "http://x/a", "title": "A", "success": True, "links": []}
+    await _crawled(store, {"url": "http://x/"}, [row], text="hidden hedgehog")
+    await Indexer(store, index).catch_up(ALICE)
+    assert await urls(index, "hedgehog") == ["http://x/a"]
 
 
 @pytest.mark.parametrize("secret", [{"headers": {"A": "b"}}, {"cookies": {"a": "b"}}])
 async def test_pages_fetched_with_secrets_are_not_indexed(
-    tmp_path: Path, index: SqliteTextIndex, secret: dict[str, object]
+    store: Store, index: TextIndex, secret: dict[str, object]
 ) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        row = {"url": "http://x/a", "title": "A", "success": True, "markdown": "private fox"}
-        await _crawled(store, {"url": "http://x/", "scrape_options": secret}, [row])
-        await Indexer(store, index).catch_up(ALICE)
-        assert await urls(index, "fox") == []
+    await accounts(store)
+    row = {"url": "http://x/a", "title": "A", "success": True, "markdown": "private fox"}
+    await _crawled(store, {"url": "http://x/", "scrape_options": secret}, [row])
+    await Indexer(store, index).catch_up(ALICE)
+    assert await urls(index, "fox") == []
 
 
 def test_strip_markdown_keeps_words_and_drops_markup() -> None:
@@ -231,23 +208,22 @@ def test_unclosed_markup_is_stripped_in_linear_time(hostile: str) -> None:
     assert len(strip_markdown(hostile * 200_000)) <= len(hostile) * 200_000
 
 
-async def test_indexing_stops_for_an_active_job(tmp_path: Path, index: SqliteTextIndex) -> None:
-    async with SqliteStore(tmp_path / "jobs.sqlite") as store:
-        await accounts(store)
-        rows: list[dict[str, object]] = [
-            {"url": f"http://x/{n}", "success": True, "markdown": f"garden {n}"} for n in range(30)
-        ]
-        await _crawled(store, {}, rows)
-        asked = iter([False, False, True])
+async def test_indexing_stops_for_an_active_job(store: Store, index: TextIndex) -> None:
+    await accounts(store)
+    rows: list[dict[str, object]] = [
+        {"url": f"http://x/{n}", "success": True, "markdown": f"garden {n}"} for n in range(30)
+    ]
+    await _crawled(store, {}, rows)
+    asked = iter([False, False, True])
 
-        async def busy() -> bool:
-            return next(asked)
+    async def busy() -> bool:
+        return next(asked)
 
-        indexer = Indexer(store, index)
-        assert not await indexer.catch_up(is_busy=busy)
-        assert len(await urls(index, "garden", limit=50)) == 20
-        assert await indexer.catch_up()
-        assert len(await urls(index, "garden", limit=50)) == 30
+    indexer = Indexer(store, index)
+    assert not await indexer.catch_up(is_busy=busy)
+    assert len(await urls(index, "garden", limit=50)) == 20
+    assert await indexer.catch_up()
+    assert len(await urls(index, "garden", limit=50)) == 30
 
 
 def test_strip_markdown_of_long_texts_is_independent_of_pieces() -> None:
