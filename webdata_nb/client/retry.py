@@ -127,7 +127,7 @@ def _is_retryable(outcome: int | Trouble, after_s: float | None, *, safe: bool) 
 
 
 def _spread(after_s: float, jitter: float) -> float:
-    """Return a wait that the service asked for, prolonged by up to a second."""
+    """Return a wait of `after_s` seconds, prolonged by up to a second."""
     # "Retry-After: 0" must not become a loop without a pause.
     return max(after_s, POLICY.first_delay_s) + min(1.0, 0.1 * after_s) * jitter
 

@@ -1,6 +1,6 @@
-"""Hosts that a page in the browser asks too much: heard here, and held from there on.
+"""Detects overload replies to a browser page, and delays its later requests to those hosts.
 
-The proxy lets connections wait, and sees nothing of what a secure one carries. The browser does.
+The forward proxy can delay connections, but does not see the replies inside TLS. The browser does.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request, Response, Route
 
 
-class Complaints:
-    """Reports what hosts answer a page's requests, and holds requests to those that complained.
+class OverloadMonitor:
+    """Reports replies to the throttle, and delays the requests to overloaded hosts.
 
     Parameters
     ----------
     context : BrowserContext
-        The page's own.
+        The context of the page.
     throttle : SubresourceThrottle
         Delays the requests of the page.
     """
 
     def __init__(self, context: BrowserContext, throttle: SubresourceThrottle) -> None:
         self._context, self._throttle = context, throttle
-        self._held: set[str] = set()
+        self._delayed_hosts: set[str] = set()
 
     def watch(self, page: Page) -> None:
-        """Listen to a page from now on."""
-        page.on("response", self._answered)
+        """Report the replies to a page from now on."""
+        page.on("response", self._report)
 
-    async def _answered(self, response: Response) -> None:
+    async def _report(self, response: Response) -> None:
         name, value = PROXY_REPLY_HEADER
         if response.headers.get(name.lower()) == value:
             return
         try:
-            asked = host_and_port(response.url)
-        except FetchError:  # what the page made itself, such as data: and blob:
+            host = host_and_port(response.url)
+        except FetchError:  # not from the network, such as data: and blob:
             return
         after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
-        if await self._throttle.report(asked, response.status, after_s):
-            await self._hold(asked)
+        if await self._throttle.report(host, response.status, after_s):
+            await self._delay_requests_to(host)
 
-    async def _hold(self, name: str) -> None:
-        """Let every later request to a server wait for it, also those in an open connection."""
+    async def _delay_requests_to(self, host: str) -> None:
+        """Delay every later request to a host, also on an open connection."""
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
-        if name in self._held:
+        if host in self._delayed_hosts:
             return
-        self._held.add(name)
+        self._delayed_hosts.add(host)
         with contextlib.suppress(Error):
-            await self._context.route(_urls_of(name), self._wait)
+            await self._context.route(_url_pattern(host), self._delay)
 
-    async def _wait(self, route: Route, request: Request) -> None:
+    async def _delay(self, route: Route, request: Request) -> None:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
         with contextlib.suppress(Error):
@@ -73,9 +73,10 @@ class Complaints:
                 await route.fallback()
 
 
-def _urls_of(name: str) -> re.Pattern[str]:
-    """Match the URLs of one server, which leave out the port where it is the scheme's own."""
-    host, _, port = name.rpartition(":")
+def _url_pattern(host_with_port: str) -> re.Pattern[str]:
+    """Return a pattern for the URLs of one server, which omit the scheme's default port."""
+    host, _, port = host_with_port.rpartition(":")
     schemes = {"80": "http|ws", "443": "https|wss"}.get(port)
-    usual = "" if schemes is None else f"|({schemes})://{re.escape(host)}/"
-    return re.compile(rf"^((https?|wss?)://{re.escape(name)}/{usual})", re.IGNORECASE)
+    default_port = "" if schemes is None else f"|({schemes})://{re.escape(host)}/"
+    pattern = rf"^((https?|wss?)://{re.escape(host_with_port)}/{default_port})"
+    return re.compile(pattern, re.IGNORECASE)

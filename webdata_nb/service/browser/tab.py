@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from webdata_nb.service.browser.chromium import failure
 from webdata_nb.service.browser.network_idle import Stillness
 from webdata_nb.service.browser.own_origin import OwnOrigin
-from webdata_nb.service.browser.rate_limit_signals import Complaints
+from webdata_nb.service.browser.rate_limit_signals import OverloadMonitor
 from webdata_nb.service.browser.render_request import (
     MOST_PIXELS_HIGH,
     Rendered,
@@ -161,7 +161,7 @@ class Tab:
         self._landing.watch(page)
         if self._proxy_session.subresource_throttle is not None:
             throttle = self._proxy_session.subresource_throttle
-            Complaints(self._context, throttle).watch(page)
+            OverloadMonitor(self._context, throttle).watch(page)
         own = OwnOrigin(
             self._document,
             fetcher,

@@ -154,7 +154,9 @@ class RedirectFollower:
         target = join_url(self._url, location)
         if target is None:
             shown = location[:200]
-            raise FetchError("bad_url", f"The page redirects to {shown!r}, which is no web page.")
+            raise FetchError(
+                "bad_url", f"The page redirects to {shown!r}, which is not a web page."
+            )
         return target
 
     def _follow(self, reply: _RedirectReply) -> None:

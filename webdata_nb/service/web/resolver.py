@@ -68,7 +68,7 @@ class Resolver(AbstractResolver):
         self._clock = clock
         self._cache: dict[str, _LookupResult] = {}
         self._free = FairSemaphore(_THREADS, spare=_SPARE_THREADS)
-        # By account and host: nobody waits for a lookup in another account's queue.
+        # By account and host: a lookup never waits in the queue of another account.
         self._lookups: dict[tuple[str, str], asyncio.Task[_LookupResult]] = {}
 
     async def addresses(self, host: str, port: int) -> tuple[str, ...]:
