@@ -107,11 +107,11 @@ async def test_a_job_of_the_other_kind_is_as_unknown_as_any(api: Api, site: Site
 class Shrinking:
     """A store whose rows vanish while they are read."""
 
-    async def pages(self, *_: str, start: int, count: int) -> list[bytes]:
+    async def rows(self, *_: str, start: int, count: int) -> list[bytes]:
         return [b"{}"] * (count if start == 0 else count - 1)
 
 
-async def test_rows_that_vanish_break_the_file_off() -> None:
+async def test_export_breaks_off_if_rows_vanish() -> None:
     job: JobRecord = job_of("crawl", published=9)
     rows = StoredRows(Shrinking(), job)  # type: ignore[arg-type]
     with pytest.raises(Gone):

@@ -211,7 +211,7 @@ class Fleet:
                     pass
 
     async def _look(self, job: JobRecord) -> None:
-        """JobSnapshot at the rows now and then: none disappears or changes."""
+        """Read the rows now and then: none disappears or changes."""
         watch, over = self.watches[job.id], False
         while not over:
             look = await again(

@@ -1,4 +1,4 @@
-"""JobRecord control: list, cancel, retry."""
+"""Job control: list, cancel, retry."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def cancel_job(
     await state.runner.cancel(job.id)
     if job.kind == "crawl":
         return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
-    return JSONResponse({"success": True, "message": "JobRecord cancelled", "job_id": job.id})
+    return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
 
 
 @router.post(
@@ -117,7 +117,7 @@ async def retry_job(
     if old.kind == "crawl":
         body = {"success": True, "job_id": new.id, "status": "pending"}
         return JSONResponse({**body, "original_job_id": old.id})
-    body = {"success": True, "message": "JobRecord restarted", "original_job_id": old.id}
+    body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
     return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
