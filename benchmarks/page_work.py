@@ -131,7 +131,7 @@ def main() -> int:
             "trafilatura",
         ),
     }
-    gc_tuning.calm(*GC_THRESHOLDS)  # as a page worker does; for both sides
+    gc_tuning.configure_gc(*GC_THRESHOLDS)  # as a page worker does; for both sides
     above = False
     for name, (ours, theirs, rival) in contests.items():
         least = contest(pages, ours, theirs, ROUNDS[name])

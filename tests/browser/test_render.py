@@ -9,7 +9,7 @@ from tests.browser.conftest import POLICY, look_up
 from tests.service.scrape.pages import made
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
-from webdata_nb.service.browser.renderer import Browser, RenderRequest, Shot
+from webdata_nb.service.browser.renderer import Browser, RenderRequest, ScreenshotRequest
 from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
@@ -112,7 +112,7 @@ async def test_an_image_that_never_comes_does_not_hold_the_screenshot_up(
     url = site.page("/", BLOCKS + "<img src=/stuck>")
     with site.hold("/stuck"):
         rendered = await browser.render(
-            RenderRequest(url, screenshot=Shot(width=200, height=100), timeout_s=12)
+            RenderRequest(url, screenshot=ScreenshotRequest(width=200, height=100), timeout_s=12)
         )
     assert png.read(rendered.screenshot).colour(10, 10) == (255, 0, 0)
 
@@ -126,15 +126,15 @@ async def test_too_large_a_tree_is_a_failure(browser: Browser, site: Site) -> No
 @pytest.mark.parametrize(
     ("shot", "size"),
     [
-        (Shot(), (1280, 720)),
-        (Shot(width=600, height=400), (600, 400)),
-        (Shot(width=801), (801, 720)),
-        (Shot(full_page=True), (1280, 3000)),
-        (Shot(full_page=True, width=333, height=200), (333, 3000)),
+        (ScreenshotRequest(), (1280, 720)),
+        (ScreenshotRequest(width=600, height=400), (600, 400)),
+        (ScreenshotRequest(width=801), (801, 720)),
+        (ScreenshotRequest(full_page=True), (1280, 3000)),
+        (ScreenshotRequest(full_page=True, width=333, height=200), (333, 3000)),
     ],
 )
 async def test_a_screenshot_has_the_size_asked_for(
-    browser: Browser, site: Site, shot: Shot, size: tuple[int, int]
+    browser: Browser, site: Site, shot: ScreenshotRequest, size: tuple[int, int]
 ) -> None:
     url = site.page("/", tall(3000))
     rendered = await browser.render(RenderRequest(url, screenshot=shot))
@@ -143,7 +143,7 @@ async def test_a_screenshot_has_the_size_asked_for(
 
 async def test_a_full_page_has_an_end(browser: Browser, site: Site) -> None:
     url = site.page("/", tall(40_000))
-    shot = Shot(full_page=True, width=100)
+    shot = ScreenshotRequest(full_page=True, width=100)
     rendered = await browser.render(RenderRequest(url, screenshot=shot))
     assert png.size_of(rendered.screenshot) == (100, 16_384)
 
@@ -153,7 +153,7 @@ async def test_a_full_page_has_an_end(browser: Browser, site: Site) -> None:
 async def test_a_screenshot_shows_the_page(
     browser: Browser, site: Site, device: str | None
 ) -> None:
-    shot = Shot(width=150, height=120)
+    shot = ScreenshotRequest(width=150, height=120)
     request = RenderRequest(site.page("/", BLOCKS), screenshot=shot, mobile_device=device)
     picture = png.read((await browser.render(request)).screenshot)
     assert picture.size == (150, 120)
@@ -173,7 +173,7 @@ async def test_a_full_page_shows_what_loads_when_it_is_seen(browser: Browser, si
     )
     image = "<img loading=lazy src=/green.svg width=80 height=80 style='display: block'>"
     url = site.page("/", tall(6000) + image)
-    shot = Shot(full_page=True, width=100, height=300)
+    shot = ScreenshotRequest(full_page=True, width=100, height=300)
     rendered = await browser.render(RenderRequest(url, screenshot=shot))
     picture = png.read(rendered.screenshot)
     assert picture.size == (100, 6080)
@@ -183,7 +183,7 @@ async def test_a_full_page_shows_what_loads_when_it_is_seen(browser: Browser, si
 async def test_a_real_page_has_its_styles_and_pictures(
     browser: Browser, sample_site: SampleSite
 ) -> None:
-    request = RenderRequest(sample_site.url, screenshot=Shot(width=640, height=900))
+    request = RenderRequest(sample_site.url, screenshot=ScreenshotRequest(width=640, height=900))
     rendered = await browser.render(request)
     picture = png.read(rendered.screenshot)
     colours = {picture.colour(x, y) for x in range(0, 640, 3) for y in range(0, 900, 3)}
@@ -199,7 +199,9 @@ async def test_a_device_changes_screen_and_user_agent(browser: Browser, site: Si
         "<script>p.textContent = [innerWidth, navigator.userAgent].join(' ')</script>",
     )
     plain = await browser.render(RenderRequest(url))
-    phone = await browser.render(RenderRequest(url, mobile_device="iPhone 15", screenshot=Shot()))
+    phone = await browser.render(
+        RenderRequest(url, mobile_device="iPhone 15", screenshot=ScreenshotRequest())
+    )
     some = await browser.render(RenderRequest(url, mobile=True))
     assert b'<p id="p">1280 Mozilla/5.0 (X11; Linux' in plain.html
     assert b'<p id="p">393 Mozilla/5.0 (iPhone; CPU iPhone OS' in phone.html

@@ -34,11 +34,13 @@ async def browser(
     chromium: None,  # noqa: ARG001 - it must be there
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Browser]:
-    options = [each for each in chromium_module._ARGUMENTS if not each.startswith("--js-flags")]
-    monkeypatch.setattr(chromium_module, "_ARGUMENTS", (*options, SMALL))
+    options = [
+        each for each in chromium_module._LAUNCH_ARGUMENTS if not each.startswith("--js-flags")
+    ]
+    monkeypatch.setattr(chromium_module, "_LAUNCH_ARGUMENTS", (*options, SMALL))
     async with (
         Fetcher(POLICY, user_agent="webdata-tests/1.0", lookup=look_up) as fetcher,
-        Browser(POLICY, fetcher, lookup=look_up, at_once=2) as opened,
+        Browser(POLICY, fetcher, lookup=look_up, max_concurrent=2) as opened,
     ):
         yield opened
 

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 
 from webdata_nb.service.observability import loop_lag
 from webdata_nb.service.observability.metrics import Longest, Metrics
-from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 
 
@@ -60,6 +60,6 @@ async def test_long_work_in_turns_lets_others_run() -> None:
         return "done"
 
     beside = asyncio.create_task(others())
-    assert await in_turns(steps()) == "done"
+    assert await run_cooperatively(steps()) == "done"
     beside.cancel()
     assert turns >= 10

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from webdata_nb.service.runtime.fair_scheduler import (
-    NOBODY,
+    SERVICE_ACCOUNT,
     FairSemaphore,
     current_account,
     on_behalf_of,
@@ -146,5 +146,5 @@ async def test_tasks_inherit_the_account_and_the_rest_is_nobodys() -> None:
 
     with on_behalf_of("alice"):
         task = asyncio.create_task(inner())
-    assert current_account() == NOBODY
+    assert current_account() == SERVICE_ACCOUNT
     assert await task == "alice"

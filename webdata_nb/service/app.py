@@ -385,7 +385,7 @@ def serve(
     """
     set_up(log_format)
     tune_malloc()
-    gc_tuning.calm(*GC_THRESHOLDS)
+    gc_tuning.configure_gc(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         settings = ServiceSettings.checked(

@@ -13,7 +13,7 @@ from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirs
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.runtime.steps import at_once
+from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.web.urls import dedupe_key
 
 START = "http://x.test/"
@@ -67,5 +67,5 @@ def test_result_received_between_steps_is_settled_in_order() -> None:
     under_way = stepped.settle_in_steps(1, page("a", MANY))
     next(under_way)
     assert stepped.settle(2, page("b", 3)) == []
-    settled = at_once(under_way)
+    settled = run_to_completion(under_way)
     assert [(each.target.ordinal, each.position) for each in settled] == [(1, 1), (2, 2)]

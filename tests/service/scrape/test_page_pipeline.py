@@ -17,7 +17,7 @@ from webdata_nb.service.pages.page_pipeline import (
     PageVisit,
     _base64,
 )
-from webdata_nb.service.runtime.steps import at_once
+from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
@@ -98,4 +98,4 @@ async def test_unreachable_server_has_error_kind(pipeline: PagePipeline) -> None
 )
 def test_base64_in_steps_equals_base64_at_once(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    assert at_once(_base64(data)) == b64encode(data).decode()
+    assert run_to_completion(_base64(data)) == b64encode(data).decode()

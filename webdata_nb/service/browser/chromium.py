@@ -1,4 +1,4 @@
-"""Chromium: where it is, how it is started, and what it may not do."""
+"""Finds Chromium and starts it with the proxy as its only network access."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.browser.shutdown import detach, ends_in_time
+from webdata_nb.service.browser.shutdown import detach, finishes_in_time
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.runtime.child_process import environment
+from webdata_nb.service.runtime.child_process import child_environment
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -23,18 +23,18 @@ INSTALL: Final = (
     "apt install chromium-headless-shell (or chromium)"
 )
 LAUNCH_S: Final = 30.0
-_REMOVALS: Final = 20
-_PROFILE: Final = "--user-data-dir="
-# The headless shell renders a page in a third of the time of a whole Chromium.
-_PROGRAMS: Final = (
+_MAX_REMOVAL_ATTEMPTS: Final = 20
+_PROFILE_OPTION: Final = "--user-data-dir="
+# The headless shell renders a page in a third of the time that Chromium takes.
+_PROGRAM_NAMES: Final = (
     *("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
     *("chromium", "chromium-browser", "google-chrome-stable", "google-chrome"),
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
 _SYSTEM_PATHS: Final = ("/usr/bin", "/usr/local/bin", "/snap/bin")
-_ARGUMENTS: Final = (
-    # Names are the proxy's to resolve: what would go around it finds no address.
+_LAUNCH_ARGUMENTS: Final = (
+    # The proxy resolves names; a connection around it finds no address.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--proxy-bypass-list=<-loopback>",
     "--disable-quic",
@@ -47,7 +47,7 @@ _ARGUMENTS: Final = (
     "--mute-audio",
     "--deny-permission-prompts",
     "--js-flags=--max-old-space-size=1024",
-    "--enable-automation",  # without it, Chromium does not say where its profile is
+    "--enable-automation",  # Chromium reports its profile folder only with it
 )
 _ENVIRONMENT: Final = frozenset(
     {
@@ -59,22 +59,22 @@ _ENVIRONMENT: Final = frozenset(
 )
 
 
-def missing() -> ScrapeError:
-    """Return the failure of a page that needs a browser where there is none."""
+def browser_missing() -> ScrapeError:
+    """Return the error of a page that needs a browser if none is installed."""
     return ScrapeError("browser_missing", INSTALL)
 
 
-def failure(error: PlaywrightError, chromium: Chromium | None) -> ScrapeError:
-    """Return what an error of the browser means for the page that met it."""
+def render_error(error: PlaywrightError, chromium: Chromium | None) -> ScrapeError:
+    """Return the error of the page that an error of the browser concerns."""
     if chromium is None or not chromium.is_connected():
         return ScrapeError("render", "the browser crashed over this page")
     return ScrapeError("render", f"the page could not be rendered ({_first_line(error)})")
 
 
 def find_program() -> Path | None:
-    """Return the system's Chromium, the fastest kind first; None when there is none."""
+    """Return the system's fastest Chromium; None if none is installed."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *_SYSTEM_PATHS))
-    found = (shutil.which(name, path=path) for name in _PROGRAMS)
+    found = (shutil.which(name, path=path) for name in _PROGRAM_NAMES)
     return next((Path(program) for program in found if program), None)
 
 
@@ -86,28 +86,28 @@ async def launch(
     artifacts: Path,
     fingerprint: str | None = None,
 ) -> Chromium:
-    """Start a Chromium whose only network is the proxy, and that takes the proxy's key if given.
+    """Start a Chromium whose only network access is the proxy; trust its key, if given.
 
     Raises
     ------
     ScrapeError
-        Of kind ``browser_missing``, when there is none or it does not start.
+        Of kind ``browser_missing``, if none is installed or it does not start.
     """
     from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
     chosen = program or find_program() or Path(playwright.chromium.executable_path)
     if not chosen.is_file():
-        raise missing()
+        raise browser_missing()
     try:
         return await playwright.chromium.launch(
             executable_path=chosen,
-            args=[*_ARGUMENTS, *_trusting(fingerprint)],
-            # Contexts bring the credential; what belongs to none gets nothing but 407.
+            args=[*_LAUNCH_ARGUMENTS, *_trust_option(fingerprint)],
+            # Each context has its credential; requests outside of a context get 407.
             proxy={"server": proxy_url},
-            # None of the service's own: it holds keys, which are none of a page's business.
-            env={"TMPDIR": tempfile.gettempdir(), **environment(_ENVIRONMENT)},
+            # The service's environment contains keys.
+            env={"TMPDIR": tempfile.gettempdir(), **child_environment(_ENVIRONMENT)},
             chromium_sandbox=_may_use_sandbox(),
-            # After a crash the driver may end before it has removed a folder of its own.
+            # After a crash, the driver may end before it removes its own folder.
             artifacts_dir=artifacts,
             timeout=LAUNCH_S * 1000,
             handle_sigint=False,
@@ -115,44 +115,44 @@ async def launch(
             handle_sighup=False,
         )
     except Error as error:
-        said = f"{chosen.name} could not be started ({_first_line(error)}); {INSTALL}"
-        raise ScrapeError("browser_missing", said) from error
+        message = f"{chosen.name} could not be started ({_first_line(error)}); {INSTALL}"
+        raise ScrapeError("browser_missing", message) from error
 
 
-def _trusting(fingerprint: str | None) -> tuple[str, ...]:
-    # For this key alone; every other certificate is checked as ever.
+def _trust_option(fingerprint: str | None) -> tuple[str, ...]:
+    # For this key only; all other certificates are checked.
     option = "--ignore-certificate-errors-spki-list"
     return () if fingerprint is None else (f"{option}={fingerprint}",)
 
 
 def _first_line(error: PlaywrightError) -> str:
-    # What follows it is a log of the browser's own.
+    # The browser's log follows.
     return next(iter(error.message.strip().splitlines()), "it says no more")[:200]
 
 
-async def answers(chromium: Chromium) -> bool:
-    """Whether a browser and its driver still answer: a killed driver never tells of its end."""
-    return chromium.is_connected() and await ends_in_time(_greet(chromium))
+async def is_responsive(chromium: Chromium) -> bool:
+    """Return whether a browser and its driver respond; a killed driver does not report its end."""
+    return chromium.is_connected() and await finishes_in_time(_request_version(chromium))
 
 
-async def _greet(chromium: Chromium) -> None:
+async def _request_version(chromium: Chromium) -> None:
     session = await chromium.new_browser_cdp_session()
     await session.send("Browser.getVersion")
     await detach(session)
 
 
-async def profile_of(chromium: Chromium) -> Path | None:
-    """Return the temporary folder that a Chromium keeps its files in."""
+async def profile_path_of(chromium: Chromium) -> Path | None:
+    """Return the temporary profile folder of a Chromium."""
     session = await chromium.new_browser_cdp_session()
     line = (await session.send("Browser.getBrowserCommandLine"))["arguments"]
     await detach(session)
-    named = (part.removeprefix(_PROFILE) for part in line if part.startswith(_PROFILE))
-    return next(map(Path, named), None)
+    option = next((part for part in line if part.startswith(_PROFILE_OPTION)), None)
+    return None if option is None else Path(option.removeprefix(_PROFILE_OPTION))
 
 
-async def remove(profile: Path) -> None:
-    """Remove a profile that a crash left behind, also while the last processes write to it."""
-    for _ in range(_REMOVALS):
+async def remove_profile(profile: Path) -> None:
+    """Remove the profile of a crashed browser, even while its last processes write to it."""
+    for _ in range(_MAX_REMOVAL_ATTEMPTS):
         if not await asyncio.to_thread(profile.exists):
             return
         await asyncio.to_thread(shutil.rmtree, profile, ignore_errors=True)
@@ -160,6 +160,6 @@ async def remove(profile: Path) -> None:
 
 
 def _may_use_sandbox() -> bool:
-    # Chromium refuses to run its sandbox as root, and starts with --no-sandbox alone there. Any
-    # other user gets the sandbox, or a failure to start: pages are never run without it unasked.
+    # As root, Chromium starts only without its sandbox. For other users it runs with the sandbox
+    # or not at all.
     return not hasattr(os, "geteuid") or os.geteuid() != 0

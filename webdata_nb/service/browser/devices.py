@@ -17,7 +17,7 @@ _SUGGESTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class DeviceScreen:
     """The screen that a page is laid out for.
 
     Attributes
@@ -54,7 +54,7 @@ def check_name(
         raise BadInput(_unknown(name, presets), loc=loc)
 
 
-def screen_of(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> Screen:
+def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> DeviceScreen:
     """Give the screen of a device: a desktop's without a name, unless `mobile` asks for a phone's.
 
     Raises
@@ -63,12 +63,12 @@ def screen_of(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> 
         When there is no such device.
     """
     if name is None and not mobile:
-        return Screen()
+        return DeviceScreen()
     if name is None:
         name = next(phone for phone in _PHONES if phone in presets)
     check_name(name, presets)
     preset = presets[name]
-    return Screen(
+    return DeviceScreen(
         width=preset["viewport"]["width"],
         height=preset["viewport"]["height"],
         scale=preset["device_scale_factor"],

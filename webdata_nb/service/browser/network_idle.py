@@ -12,7 +12,7 @@ QUIET_S: Final = 0.15
 """Longer than a script needs from one answer to its next request, on a busy machine too."""
 
 
-class Stillness:
+class NetworkIdle:
     """Counts the requests under way in a page, those of its frames included.
 
     Playwright's own "networkidle" waits half a second every time, three times as long as most

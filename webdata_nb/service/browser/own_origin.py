@@ -36,7 +36,7 @@ _NOT_SENT_ON: Final = frozenset(
 )
 
 
-class OwnOrigin:
+class OwnOriginRouter:
     """Answers the requests of one page that its own origin is asked, where it has to.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from webdata_nb.service.browser.devices import Screen
+from webdata_nb.service.browser.devices import DeviceScreen
 from webdata_nb.service.web.fetch import FetchedResponse
 
 MOST_PIXELS_HIGH: Final = 16_384
@@ -14,7 +14,7 @@ MOST_PIXELS_HIGH: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class ScreenshotRequest:
     """A screenshot to take, in CSS pixels.
 
     Attributes
@@ -48,7 +48,7 @@ class RenderRequest:
         One of Playwright's device presets; without one, `mobile` takes a current phone's.
     headers, cookies : mapping of str to str
         The job's own; sent to the page's own origin only.
-    screenshot : Shot, optional
+    screenshot : ScreenshotRequest, optional
         The screenshot to take.
     document : Fetched, optional
         The page's document where it was fetched already, and is not to be requested again. A
@@ -64,13 +64,13 @@ class RenderRequest:
     mobile_device: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
-    screenshot: Shot | None = None
+    screenshot: ScreenshotRequest | None = None
     document: FetchedResponse | None = None
     delay_s: float = 0.0
 
-    def context_options(self, screen: Screen) -> dict[str, Any]:
+    def context_options(self, screen: DeviceScreen) -> dict[str, Any]:
         """Give the options of the browser's context for a screen, the screenshot's size first."""
-        shot = self.screenshot or Shot()
+        shot = self.screenshot or ScreenshotRequest()
         size = {"width": shot.width or screen.width, "height": shot.height or screen.height}
         named = {name.lower(): value for name, value in self.headers.items()}
         agent = named.get("user-agent", screen.user_agent)
@@ -87,7 +87,7 @@ class RenderRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedPage:
     """A page as the browser left it.
 
     Attributes

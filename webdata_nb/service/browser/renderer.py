@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from webdata_nb.service.browser import profile_folders
 from webdata_nb.service.browser.chromium import (
-    answers,
-    failure,
+    browser_missing,
     find_program,
+    is_responsive,
     launch,
-    missing,
-    profile_of,
-    remove,
+    profile_path_of,
+    remove_profile,
+    render_error,
 )
-from webdata_nb.service.browser.devices import Screen, check_name, screen_of
-from webdata_nb.service.browser.render_request import Rendered, RenderRequest, Shot
+from webdata_nb.service.browser.devices import DeviceScreen, check_name, find_screen
+from webdata_nb.service.browser.render_request import RenderedPage, RenderRequest, ScreenshotRequest
 from webdata_nb.service.browser.shutdown import (
     CLOSE_S,
     end_browser,
     end_driver,
-    ends_in_time,
-    process_of,
+    finishes_in_time,
+    process_id_of,
 )
 from webdata_nb.service.browser.tab import Tab
 from webdata_nb.service.errors import ScrapeError
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
     from playwright.async_api import BrowserContext
 
-__all__ = ["Browser", "RenderRequest", "Rendered", "Shot"]
+__all__ = ["Browser", "RenderRequest", "RenderedPage", "ScreenshotRequest"]
 
 PAGES_A_LIFE: Final = 200
 # How long a browser, with its driver, may take to start.
@@ -79,7 +79,7 @@ class Browser:
         Fetches documents, and all that carries a job's headers or cookies; of the same policy.
     program : Path, optional
         The browser to use; by default the system's.
-    at_once : int, optional
+    max_concurrent : int, optional
         The most pages rendered at one time; by default one a processor.
     pages_a_life : int
         After how many pages the browser is replaced.
@@ -102,7 +102,8 @@ class Browser:
     ...         Fetcher(policy, user_agent="example/1.0") as fetcher,
     ...         Browser(policy, fetcher) as browser,
     ...     ):
-    ...         return (await browser.render(RenderRequest(url, screenshot=Shot()))).screenshot
+    ...         request = RenderRequest(url, screenshot=ScreenshotRequest())
+    ...         return (await browser.render(request)).screenshot
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Browser:
         fetcher: Fetcher,
         *,
         program: Path | None = None,
-        at_once: int | None = None,
+        max_concurrent: int | None = None,
         pages_a_life: int = PAGES_A_LIFE,
         traffic_limits: TrafficLimits = TrafficLimits(),  # noqa: B008 - frozen, so one default serves all
         lookup: Lookup | None = None,
@@ -123,14 +124,14 @@ class Browser:
         self._fetcher, self._throttle = fetcher, throttle
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
-        self._slots = FairSemaphore(at_once or os.cpu_count() or 1)
+        self._slots = FairSemaphore(max_concurrent or os.cpu_count() or 1)
         self._pages_a_life = pages_a_life
         self._traffic_limits = traffic_limits
         self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(
             policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
         )
-        self._current: asyncio.Task[_Life] | None = None
-        self._lives: set[_Life] = set()
+        self._current: asyncio.Task[_BrowserProcess] | None = None
+        self._lives: set[_BrowserProcess] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._presets: Mapping[str, Any] | None = None
         self._own_program: Path | None = None  # where Playwright would have installed one
@@ -156,7 +157,7 @@ class Browser:
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset, without a browser; for requests before they start.
 
-        Without Playwright no name is known to be wrong, and each page says what is missing.
+        Without Playwright no name is known to be wrong, and each page reports what is missing.
 
         Raises
         ------
@@ -177,15 +178,17 @@ class Browser:
         try:
             import playwright.async_api  # noqa: F401, PLC0415 - an optional extra
         except ImportError:
-            raise missing() from None
+            raise browser_missing() from None
         program = self._program or await asyncio.to_thread(find_program)
         if program is None:
             await self._known_presets()
             program = self._own_program
         if program is None or not program.is_file():
-            raise missing()
+            raise browser_missing()
 
-    async def screen(self, mobile_device: str | None = None, *, mobile: bool = False) -> Screen:
+    async def screen(
+        self, mobile_device: str | None = None, *, mobile: bool = False
+    ) -> DeviceScreen:
         """Give the screen, and the user agent, that a page is rendered with.
 
         Raises
@@ -197,9 +200,9 @@ class Browser:
         """
         preset = mobile or mobile_device is not None
         presets = await self._known_presets() if preset else {}
-        return screen_of(mobile_device, presets, mobile=mobile)
+        return find_screen(mobile_device, presets, mobile=mobile)
 
-    async def render(self, request: RenderRequest) -> Rendered:
+    async def render(self, request: RenderRequest) -> RenderedPage:
         """Open one page and return what became of it.
 
         Raises
@@ -225,7 +228,7 @@ class Browser:
                 raise ScrapeError("render", late) from None
             raise
 
-    async def _render(self, request: RenderRequest, progress: _Progress) -> Rendered:
+    async def _render(self, request: RenderRequest, progress: _Progress) -> RenderedPage:
         screen = await self.screen(request.mobile_device, mobile=request.mobile)
         document = request.document or await self._fetch(request, screen)
         for left in reversed(range(_BROWSERS_A_PAGE)):
@@ -235,7 +238,7 @@ class Browser:
                     return await self._render_in(life, request, document, screen, progress)
                 except ScrapeError as error:
                     # A browser that was killed, or that another page brought down.
-                    if error.kind != "render" or await answers(life.chromium):
+                    if error.kind != "render" or await is_responsive(life.chromium):
                         raise
                     life.worn = True
                     if not left:
@@ -244,12 +247,12 @@ class Browser:
 
     async def _render_in(
         self,
-        life: _Life,
+        life: _BrowserProcess,
         request: RenderRequest,
         document: FetchedResponse,
-        screen: Screen,
+        screen: DeviceScreen,
         progress: _Progress,
-    ) -> Rendered:
+    ) -> RenderedPage:
         with life.proxy.open_session(
             self._traffic_limits, self._subresource_throttle(request, document)
         ) as session:
@@ -275,7 +278,7 @@ class Browser:
             max_wait_s=min(_MAX_WAIT_S, request.timeout_s / 4),
         )
 
-    async def _fetch(self, request: RenderRequest, screen: Screen) -> FetchedResponse:
+    async def _fetch(self, request: RenderRequest, screen: DeviceScreen) -> FetchedResponse:
         agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
         if any(name.lower() == "user-agent" for name in request.headers):
             agent = {}
@@ -295,7 +298,7 @@ class Browser:
                 try:
                     from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra
                 except ImportError:
-                    raise missing() from None
+                    raise browser_missing() from None
                 try:
                     async with asyncio.timeout(START_S), async_playwright() as playwright:
                         self._presets = dict(playwright.devices)
@@ -306,7 +309,7 @@ class Browser:
 
     @contextlib.asynccontextmanager
     async def _context(
-        self, life: _Life, options: Mapping[str, Any]
+        self, life: _BrowserProcess, options: Mapping[str, Any]
     ) -> AsyncIterator[BrowserContext]:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -315,18 +318,18 @@ class Browser:
             context = await life.chromium.new_context(**options)
             yield context
         except Error as error:
-            raise failure(error, life.chromium) from error
+            raise render_error(error, life.chromium) from error
         finally:
             # A browser that does not open or close a context in time is replaced. So is one in
             # which a cancellation interrupts the closing: the page may still be running there.
             closed = False
             try:
-                closed = context is not None and await ends_in_time(context.close())
+                closed = context is not None and await finishes_in_time(context.close())
             finally:
                 life.worn = life.worn or not closed
 
     @contextlib.asynccontextmanager
-    async def _living(self) -> AsyncIterator[_Life]:
+    async def _living(self) -> AsyncIterator[_BrowserProcess]:
         """Count a page in the present browser's life; whoever leaves a worn one last ends it."""
         life = await self._present()
         life.pages += 1
@@ -339,7 +342,7 @@ class Browser:
             if not life.active and not life.usable:
                 await self._end(life)
 
-    async def _present(self) -> _Life:
+    async def _present(self) -> _BrowserProcess:
         if self._current is None or not _serves(self._current):
             # Outside the context of the job that needs the browser first: the proxy's callbacks
             # inherit this context, and serve pages of all jobs.
@@ -347,23 +350,23 @@ class Browser:
         # The next page needs the browser, also when this one's time is up while it starts.
         return await asyncio.shield(self._current)
 
-    async def _start(self) -> _Life:
+    async def _start(self) -> _BrowserProcess:
         try:
             async with asyncio.timeout(START_S):
                 return await self._started()
         except TimeoutError:
             raise _no_start("the browser") from None
 
-    async def _started(self) -> _Life:
+    async def _started(self) -> _BrowserProcess:
         try:
             from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
         except ImportError:
-            raise missing() from None
+            raise browser_missing() from None
         async with contextlib.AsyncExitStack() as stack:
             proxy = await stack.enter_async_context(self._new_proxy())
             after = await stack.enter_async_context(contextlib.AsyncExitStack())
             artifacts = profile_folders.create_folder()
-            after.push_async_callback(remove, artifacts)
+            after.push_async_callback(remove_profile, artifacts)
             playwright = await async_playwright().start()
             stack.push_async_callback(end_driver, playwright)
             chromium = await launch(
@@ -373,16 +376,16 @@ class Browser:
                 artifacts=artifacts,
                 fingerprint=proxy.fingerprint,
             )
-            profile, pid = await profile_of(chromium), await process_of(chromium)
+            profile, pid = await profile_path_of(chromium), await process_id_of(chromium)
             stack.push_async_callback(end_browser, chromium, pid, profile)
             if profile is not None:
                 profile_folders.record_profile(artifacts, profile)
-                after.push_async_callback(remove, profile)
-            life = _Life(chromium, proxy, stack.pop_all())
+                after.push_async_callback(remove_profile, profile)
+            life = _BrowserProcess(chromium, proxy, stack.pop_all())
         self._lives.add(life)
         return life
 
-    async def _end(self, life: _Life) -> None:
+    async def _end(self, life: _BrowserProcess) -> None:
         if life in self._lives:
             self._lives.discard(life)
             # Ended to the last step also when the page that ends it is given up meanwhile.
@@ -392,7 +395,7 @@ class Browser:
             await asyncio.shield(task)
 
 
-class _Life:
+class _BrowserProcess:
     """One Chromium with its driver and its proxy, from start to end."""
 
     def __init__(
@@ -417,7 +420,7 @@ class _Progress:
         self.what = what
 
 
-def _serves(task: asyncio.Task[_Life]) -> bool:
+def _serves(task: asyncio.Task[_BrowserProcess]) -> bool:
     if not task.done():
         return True
     return not task.cancelled() and task.exception() is None and task.result().usable

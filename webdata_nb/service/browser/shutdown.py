@@ -20,7 +20,7 @@ _DETACH_S: Final = 2.0
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
-async def ends_in_time(step: Awaitable[Any], limit_s: float = CLOSE_S) -> bool:
+async def finishes_in_time(step: Awaitable[Any], limit_s: float = CLOSE_S) -> bool:
     """Run a step of closing; tell whether it ended, without an error and in time."""
     from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -34,10 +34,10 @@ async def ends_in_time(step: Awaitable[Any], limit_s: float = CLOSE_S) -> bool:
 
 async def detach(session: CDPSession) -> None:
     """End a debugging session; that of a page whose renderer crashed never answers."""
-    await ends_in_time(session.detach(), _DETACH_S)
+    await finishes_in_time(session.detach(), _DETACH_S)
 
 
-async def process_of(chromium: Chromium) -> int | None:
+async def process_id_of(chromium: Chromium) -> int | None:
     """Return the id of a browser's main process, where it tells."""
     from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -53,7 +53,7 @@ async def process_of(chromium: Chromium) -> int | None:
 
 async def end_browser(chromium: Chromium, pid: int | None, profile: Path | None) -> None:
     """Close a browser that may be gone already; kill one that does not answer."""
-    if not await ends_in_time(chromium.close()) and pid is not None and profile is not None:
+    if not await finishes_in_time(chromium.close()) and pid is not None and profile is not None:
         _kill(pid, profile)
 
 
@@ -66,7 +66,7 @@ def _kill(pid: int, profile: Path) -> None:
 
 async def end_driver(playwright: Playwright) -> None:
     """Stop Playwright's driver, and with it what is left of its browser."""
-    if await ends_in_time(playwright.stop()):
+    if await finishes_in_time(playwright.stop()):
         return
     transport: Any = getattr(getattr(playwright, "_impl_obj", None), "_connection", None)
     process: Any = getattr(getattr(transport, "_transport", None), "_proc", None)

@@ -7,15 +7,15 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from webdata_nb.service.browser.chromium import failure
-from webdata_nb.service.browser.network_idle import Stillness
-from webdata_nb.service.browser.own_origin import OwnOrigin
+from webdata_nb.service.browser.chromium import render_error
+from webdata_nb.service.browser.network_idle import NetworkIdle
+from webdata_nb.service.browser.own_origin import OwnOriginRouter
 from webdata_nb.service.browser.rate_limit_signals import OverloadMonitor
 from webdata_nb.service.browser.render_request import (
     MOST_PIXELS_HIGH,
-    Rendered,
+    RenderedPage,
     RenderRequest,
-    Shot,
+    ScreenshotRequest,
 )
 from webdata_nb.service.browser.shutdown import CLOSE_S, detach
 from webdata_nb.service.errors import FetchError, Refused, ScrapeError
@@ -82,7 +82,7 @@ _HEIGHT: Final = """(() => {
 })()"""
 
 
-class _Picture(NamedTuple):
+class _Screenshot(NamedTuple):
     """A PNG, and the height of the whole page if it is to show that."""
 
     png: bytes
@@ -117,9 +117,9 @@ class Tab:
         self._context, self._request = context, request
         self._document, self._proxy_session = document, proxy_session
         self._say = say
-        self._landing = _Landing(document)
+        self._landing = _MainFrameResponse(document)
 
-    async def render(self, fetcher: Fetcher) -> Rendered:
+    async def render(self, fetcher: Fetcher) -> RenderedPage:
         """Open the page, wait for it, read it.
 
         Raises
@@ -134,24 +134,24 @@ class Tab:
 
         page = await self._open(fetcher)
         try:
-            tree, picture = await _unless_crashed(page, self._read(page))
+            tree, picture = await _read_unless_crashed(page, self._read(page))
         except Error as error:
             # Where the page was sent somewhere forbidden, that is why.
             if (refusal := self._landing.refused_by(self._proxy_session)) is not None:
                 raise refusal from error
-            raise failure(error, self._context.browser) from error
+            raise render_error(error, self._context.browser) from error
         return self._rendered(tree, picture)
 
-    async def _read(self, page: Page) -> tuple[dict[str, Any], _Picture | None]:
+    async def _read(self, page: Page) -> tuple[dict[str, Any], _Screenshot | None]:
         """Wait for the page; return its tree and its picture."""
-        stillness = Stillness(page)
+        network = NetworkIdle(page)
         loaded = await self._go(page)
         await self._wait(page)
         if loaded:
-            await stillness.wait(self._share(_REST_S))
+            await network.wait(self._share(_REST_S))
         tree = await self._tree(page)
         shot = self._request.screenshot
-        return tree, None if shot is None else await self._picture(page, shot, stillness)
+        return tree, None if shot is None else await self._take_screenshot(page, shot, network)
 
     async def _open(self, fetcher: Fetcher) -> Page:
         await self._context.add_init_script(_NO_WEBRTC)
@@ -162,7 +162,7 @@ class Tab:
         if self._proxy_session.subresource_throttle is not None:
             throttle = self._proxy_session.subresource_throttle
             OverloadMonitor(self._context, throttle).watch(page)
-        own = OwnOrigin(
+        own = OwnOriginRouter(
             self._document,
             fetcher,
             headers=self._request.headers,
@@ -217,19 +217,21 @@ class Tab:
         while True:
             try:
                 session = await self._context.new_cdp_session(page)
-                return await _in_isolation(session, script)
+                return await _evaluate_isolated(session, script)
             except Error as error:
                 attempt += 1
                 if attempt > _TRIES or page.is_closed() or "rash" in error.message:
                     raise
                 await page.wait_for_load_state("domcontentloaded", timeout=0)
 
-    async def _picture(self, page: Page, shot: Shot, stillness: Stillness) -> _Picture:
+    async def _take_screenshot(
+        self, page: Page, request: ScreenshotRequest, network: NetworkIdle
+    ) -> _Screenshot:
         self._say("taking the screenshot")
-        if not shot.full_page:
-            return _Picture(await page.screenshot(type="png", scale="css", timeout=0))
+        if not request.full_page:
+            return _Screenshot(await page.screenshot(type="png", scale="css", timeout=0))
         await self._evaluate(page, _SCROLL % MOST_PIXELS_HIGH)
-        await stillness.wait(self._share(_REST_S))
+        await network.wait(self._share(_REST_S))
         width = (page.viewport_size or {"width": 0})["width"]
         height = int((await self._evaluate(page, _HEIGHT))["height"])
         png = await page.screenshot(
@@ -239,9 +241,9 @@ class Tab:
             clip={"x": 0, "y": 0, "width": width, "height": MOST_PIXELS_HIGH},
             timeout=0,
         )
-        return _Picture(png, height)
+        return _Screenshot(png, height)
 
-    def _rendered(self, tree: dict[str, Any], picture: _Picture | None) -> Rendered:
+    def _rendered(self, tree: dict[str, Any], picture: _Screenshot | None) -> RenderedPage:
         if (refusal := self._landing.refused_by(self._proxy_session)) is not None:
             raise refusal
         try:
@@ -249,7 +251,7 @@ class Tab:
         except FetchError:
             shown = str(tree["url"])[:80]
             raise ScrapeError("render", f"the page led to {shown!r}, which is no page") from None
-        return Rendered(
+        return RenderedPage(
             url=self._document.url,
             final_url=final_url,
             status=self._landing.status,
@@ -263,7 +265,7 @@ class Tab:
         )
 
 
-class _Landing:
+class _MainFrameResponse:
     """Where the main frame went last, and what answered there."""
 
     def __init__(self, document: FetchedResponse) -> None:
@@ -294,7 +296,7 @@ class _Landing:
             self.headers = tuple((k.lower(), v) for k, v in response.headers.items())
 
 
-async def _unless_crashed(page: Page, reading: Coroutine[Any, Any, _T]) -> _T:
+async def _read_unless_crashed(page: Page, reading: Coroutine[Any, Any, _T]) -> _T:
     """Return what reading a page gives; what a crashed renderer was asked it never answers."""
     crashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -333,7 +335,7 @@ async def _close_popup(page: Page) -> None:
         await page.close()
 
 
-async def _in_isolation(session: CDPSession, script: str) -> dict[str, Any]:
+async def _evaluate_isolated(session: CDPSession, script: str) -> dict[str, Any]:
     """Run a script in a world of its own, whose built-ins the page cannot have replaced."""
     try:
         tree = await session.send("Page.getFrameTree")

@@ -26,7 +26,7 @@ from webdata_nb.service.credits.tariff import page_operations
 from webdata_nb.service.errors import JobFailed
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
-from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.interface import JobContext, PageSpool
@@ -140,7 +140,7 @@ class _CrawlRun:
         Each batch is a transaction of its own, so that other jobs can write in between.
         """
         outcomes = self._plan.leftovers()
-        while batch := await in_turns(_take_batch(outcomes)):
+        while batch := await run_cooperatively(_take_batch(outcomes)):
             await self._context.commit(CommitBatch(url_outcomes=batch, total=self._plan.rows))
 
     def last_batch(self) -> CommitBatch:
@@ -293,7 +293,7 @@ class _CrawlRun:
         Nothing is awaited between the plan's last step and the commit, so the commits are in the
         order of the rows that they publish.
         """
-        settled = await in_turns(self._plan.settle_in_steps(target.ordinal, result))
+        settled = await run_cooperatively(self._plan.settle_in_steps(target.ordinal, result))
         self._wake_workers()
         await self._commit(settled, entry)
 

@@ -20,7 +20,7 @@ from webdata_nb.service.crawl.frontier import Candidate, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
-from webdata_nb.service.runtime.steps import Steps, at_once
+from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.store.records import UrlOutcome
 
 # Requests without a row (redirects, duplicates) do not count towards `max_pages`. This bounds
@@ -177,7 +177,7 @@ class CrawlPlan:
 
     def settle(self, ordinal: int, result: CrawlResult) -> list[SettledTarget]:
         """Receive a result; return the targets that are settled now, in order."""
-        return at_once(self.settle_in_steps(ordinal, result))
+        return run_to_completion(self.settle_in_steps(ordinal, result))
 
     def settle_in_steps(self, ordinal: int, result: CrawlResult) -> Steps[list[SettledTarget]]:
         """Do the same in steps, for pages with many links.

@@ -14,7 +14,7 @@ import orjson
 
 from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import FetchError
-from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.web.charset import Charset, decode_text
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
@@ -208,7 +208,7 @@ class JobRobots:
         reply = await self.reply(url)
         if reply.unreachable:
             return False
-        return await in_turns((await self.rules(url)).allows_in_steps(url))
+        return await run_cooperatively((await self.rules(url)).allows_in_steps(url))
 
     async def delay_s(self, url: str) -> float:
         """Return the crawl-delay of the site in seconds, up to a bound."""
@@ -218,7 +218,8 @@ class JobRobots:
         """Return the parsed rules of the site."""
         reply, site = await self.reply(url), url_origin(url)
         if site not in self._rules:
-            self._rules[site] = await in_turns(RobotsRules.parse_in_steps(reply.rules, self._token))
+            steps = RobotsRules.parse_in_steps(reply.rules, self._token)
+            self._rules[site] = await run_cooperatively(steps)
         return self._rules[site]
 
     async def reply(self, url: str) -> RobotsReply:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 from urllib.parse import quote
 
-from webdata_nb.service.runtime.steps import Steps, at_once
+from webdata_nb.service.runtime.steps import Steps, run_to_completion
 
 # Eight times the longest URL of old browsers. The rest of a longer line is ignored.
 MAX_LINE_CHARACTERS: Final = 8 * 2083 - 1
@@ -115,7 +115,7 @@ class RobotsRules:
     @classmethod
     def parse(cls, text: str, token: str) -> RobotsRules:
         """Parse a file for the crawler named `token`."""
-        return at_once(cls.parse_in_steps(text, token))
+        return run_to_completion(cls.parse_in_steps(text, token))
 
     @classmethod
     def parse_in_steps(cls, text: str, token: str) -> Steps[RobotsRules]:
@@ -131,7 +131,7 @@ class RobotsRules:
 
     def allows(self, url: str) -> bool:
         """Tell whether `url`, percent-encoded as it will be sent, may be fetched."""
-        return at_once(self.allows_in_steps(url))
+        return run_to_completion(self.allows_in_steps(url))
 
     def allows_in_steps(self, url: str) -> Steps[bool]:
         """Do the same in steps, for files with many wildcards."""

@@ -15,7 +15,7 @@ import orjson
 
 from webdata_nb.service.creatives.text_layout import Reading, reading
 from webdata_nb.service.errors import NotSetUp, ScrapeError
-from webdata_nb.service.runtime.child_process import python, python_environment
+from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 
 # One picture takes a fifth of a second, with rapidocr two: these are ceilings, not plans.
@@ -73,7 +73,7 @@ class Readers:
 
     async def _start(self, program: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *python(_MODULE, program, str(self.cpu_seconds), str(self.memory_bytes)),
+            *python_command(_MODULE, program, str(self.cpu_seconds), str(self.memory_bytes)),
             env=python_environment(OMP_THREAD_LIMIT="1"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

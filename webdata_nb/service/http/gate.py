@@ -21,7 +21,7 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.paths import DOCS, DOCS_FILES, HEALTH, LOCAL_PREFIX, OPENAPI, READY
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, OpenRequests, TooManyOpen
 from webdata_nb.service.observability.logs import CALLER, Caller
-from webdata_nb.service.runtime.fair_scheduler import NOBODY, on_behalf_of
+from webdata_nb.service.runtime.fair_scheduler import SERVICE_ACCOUNT, on_behalf_of
 
 BODY_LIMIT: Final = limits.BODY_BYTES
 BODY_S: Final = 10.0
@@ -102,7 +102,7 @@ class Gate:
             log.exception("the gate failed")
             await _answer(_BROKEN)(scope, receive, send)
             return
-        account = scope.get("state", {}).get("account_id", NOBODY)
+        account = scope.get("state", {}).get("account_id", SERVICE_ACCOUNT)
         try:
             with self._counted(account, scope["path"]), on_behalf_of(account):
                 await self._pass(scope, receive, send)

@@ -13,13 +13,13 @@ from time import monotonic
 from typing import Final, Protocol
 
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
-from webdata_nb.service.browser.renderer import Browser, Rendered, RenderRequest
+from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
 from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.documents.sitemap import SITEMAP, Listing, listing_of
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.observability.logs import Repeats
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
-from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
@@ -198,7 +198,7 @@ class PagePipeline:
         except PageError as error:
             failure = error
         if scraped is not None and page.screenshot is not None:
-            image = await in_turns(_base64(page.screenshot))
+            image = await run_cooperatively(_base64(page.screenshot))
             scraped = _with_screenshot(scraped, image, page.page_height)
         return PageVisit(
             page.url,
@@ -242,7 +242,7 @@ class PagePipeline:
 
     async def _render(
         self, request: PageRequest, fetched: FetchedResponse, deadline: PageDeadline
-    ) -> Rendered | None:
+    ) -> RenderedPage | None:
         """Load the fetched page in the browser; return None where that is not needed."""
         render_options = request.render_options
         if not _is_html(fetched):

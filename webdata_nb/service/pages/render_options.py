@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from webdata_nb.contract.requests import FormatOptions, MarkdownMode, ScreenshotOptions
-from webdata_nb.service.browser.render_request import Shot
+from webdata_nb.service.browser.render_request import ScreenshotRequest
 from webdata_nb.service.pages.javascript import is_empty_without_javascript
 
 SCREENSHOT = "screenshot"
@@ -24,7 +24,7 @@ class RenderOptions:
     wait_for: int | str | None = None
     mobile: bool = False
     mobile_device: str | None = None
-    screenshot: Shot | None = None
+    screenshot: ScreenshotRequest | None = None
 
     @property
     def is_mobile(self) -> bool:
@@ -67,8 +67,8 @@ def markdown_mode(options: FormatOptions | None) -> MarkdownMode | None:
     return options.markdown.mode
 
 
-def _shot(options: ScreenshotOptions | None) -> Shot:
+def _shot(options: ScreenshotOptions | None) -> ScreenshotRequest:
     if options is None:
-        return Shot()
+        return ScreenshotRequest()
     full = bool(options.full_page) or options.capture == "full_page"
-    return Shot(full_page=full, width=options.width, height=options.height)
+    return ScreenshotRequest(full_page=full, width=options.width, height=options.height)

@@ -1,1 +1,1 @@
-"""Child processes, cooperative steps and fair scheduling between accounts."""
+"""Child processes, cooperative computations, and fair scheduling between accounts."""

@@ -1,7 +1,7 @@
-"""What a child process of the service is started with: its interpreter and a minimal environment.
+"""Builds commands and minimal environments for child processes.
 
-The service's own environment holds provider keys, the key that seals secrets, and database
-passwords. Children handle pages and pictures from anywhere, and are given none of it.
+The service's environment contains provider keys, the key that encrypts secrets, and database
+passwords. Child processes handle untrusted pages and images, so they get none of these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-# What an interpreter needs to start, and what decides how it reads text and time.
+# What an interpreter needs to start, and what controls encodings and time zones.
 INHERITED: Final = frozenset(
     {
         *("PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "WINDIR"),
@@ -22,26 +22,26 @@ INHERITED: Final = frozenset(
 )
 
 
-def environment(also: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Return the variables that a child may know: those of `INHERITED` and `also`."""
-    return minimal(os.environ, INHERITED | also)
+def child_environment(extra_names: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Return this process's variables with the names of `INHERITED` and `extra_names`."""
+    return filter_environment(os.environ, INHERITED | extra_names)
 
 
-def minimal(given: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
-    """Return the variables of these names, and those of the locale (``LC_*``)."""
+def filter_environment(variables: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    """Return the variables with these names, and those of the locale (``LC_*``)."""
     return {
         name: value
-        for name, value in given.items()
+        for name, value in variables.items()
         if name.upper() in names or name.startswith("LC_")
     }
 
 
-def python(module: str, *arguments: str) -> tuple[str, ...]:
-    """Return the command that runs a module of ours; for `python_environment`."""
+def python_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs a module; it needs `python_environment`."""
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
 def python_environment(**values: str) -> dict[str, str]:
-    """Return the environment for `python`: it imports from where this process does."""
+    """Return the environment for `python_command`, with the import path of this process."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    return {**environment(), "PYTHONPATH": path, **values}
+    return {**child_environment(), "PYTHONPATH": path, **values}

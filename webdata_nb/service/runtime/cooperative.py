@@ -1,4 +1,4 @@
-"""Long computations on the event loop, in steps between which others are served."""
+"""Runs long computations on the event loop without blocking it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 from webdata_nb.service.runtime.steps import Result, Steps
 
-# Steps that together take longer than this are a turn of the loop.
+# Steps run for this long before other tasks get the event loop.
 TURN_S: Final = 0.005
 
 
-async def in_turns(steps: Steps[Result]) -> Result:
-    """Run a generator to its end and return its result; others run at least every few steps.
+async def run_cooperatively(steps: Steps[Result]) -> Result:
+    """Run a generator to its end, let other tasks run every few steps, and return its result.
 
-    Each step, from one ``yield`` to the next, has to be short by itself.
+    Each step, from one ``yield`` to the next, has to be short.
     """
     turn_ends = perf_counter() + TURN_S
     while True:

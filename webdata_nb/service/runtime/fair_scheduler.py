@@ -1,8 +1,7 @@
-"""Whose work runs, and places shared fairly between accounts.
+"""Tracks the account of each task, and shares limited places fairly between accounts.
 
-A runner and the gate set the account of their task; the tasks that these start inherit it. So
-whatever hands out places in the depth of a fetch or a render knows for whom, without an argument
-through every layer.
+A runner and the HTTP gate set the account of their task, and its child tasks inherit it. So code
+deep in a fetch or a render knows the account without an argument in every layer.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Final
 
-# The service's own work, such as indexing, takes its turn like one more account.
-NOBODY: Final = ""
-_ACCOUNT: Final[ContextVar[str]] = ContextVar("webdata_account", default=NOBODY)
+# The service's own work, such as indexing, is scheduled like that of one more account.
+SERVICE_ACCOUNT: Final = ""
+_ACCOUNT: Final[ContextVar[str]] = ContextVar("webdata_account", default=SERVICE_ACCOUNT)
 
 
 def current_account() -> str:
-    """Return the account whose work this task does; `NOBODY` for the service's own."""
+    """Return the account that this task works for; by default `SERVICE_ACCOUNT`."""
     return _ACCOUNT.get()
 
 
 @contextmanager
 def on_behalf_of(account_id: str) -> Iterator[None]:
-    """Do what is inside, and in the tasks that it starts, for an account."""
+    """Set the account of the block and of the tasks that it starts."""
     token = _ACCOUNT.set(account_id)
     try:
         yield
@@ -36,24 +35,24 @@ def on_behalf_of(account_id: str) -> Iterator[None]:
 
 
 class FairSemaphore:
-    """A semaphore whose free places go round-robin to the accounts that wait.
+    """A semaphore that gives free places round-robin to the accounts that wait.
 
-    Within an account the order is that of asking. Once another account waits, it gets the next
-    place that comes free. A place is given back by a task of the account that took it.
+    Within an account, places go out in the order of requests. Once another account waits, it gets
+    the next free place. A task of the account that took a place must release it.
 
     Parameters
     ----------
     places : int
-        How many may be inside at once.
+        How many tasks may hold a place.
     spare : int
-        How many more, each for an account that has nobody inside: so an account that holds all
-        `places` for long keeps nobody else out.
+        Additional places, one for each account that holds none: an account that holds all `places`
+        for a long time does not block the others.
     """
 
     def __init__(self, places: int, *, spare: int = 0) -> None:
         self._places, self._spare = places, spare
-        self._inside: Counter[str] = Counter()
-        # In the order of their turns: whoever was served last stands last.
+        self._held: Counter[str] = Counter()
+        # The order of the keys is the order of turns: the account served last is at the end.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def __aenter__(self) -> None:
@@ -68,22 +67,22 @@ class FairSemaphore:
         self.release()
 
     def locked(self) -> bool:
-        """Whether this task's account would have to wait."""
+        """Return whether this task's account would have to wait."""
         account = current_account()
-        return account in self._waiting or not self._admits(account)
+        return account in self._waiting or not self._has_place_for(account)
 
     def ahead(self) -> int:
-        """Return how many that wait are served before a new one of this task's account."""
+        """Return how many waiting tasks come before a new one of this task's account."""
         account = current_account()
         own = len(self._waiting.get(account, ()))
-        others = (len(line) for name, line in self._waiting.items() if name != account)
+        others = (len(queue) for name, queue in self._waiting.items() if name != account)
         return own + sum(min(length, own + 1) for length in others)
 
     async def acquire(self) -> None:
-        """Take a place, in the account's turn."""
+        """Take a place in the account's turn."""
         account = current_account()
         if not self.locked():
-            self._inside[account] += 1
+            self._held[account] += 1
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(account, deque()).append(place)
@@ -91,43 +90,43 @@ class FairSemaphore:
             await place
         except asyncio.CancelledError:
             if place.cancelled():
-                self._leave(account, place)
-            else:  # handed over in the same moment: it goes to the next
+                self._stop_waiting(account, place)
+            else:  # granted in the same iteration of the event loop: pass it on
                 self._free(account)
             raise
 
     def release(self) -> None:
-        """Give a place back, to the next account's first in line."""
+        """Release a place of this task's account."""
         self._free(current_account())
 
-    def _admits(self, account: str) -> bool:
-        inside = self._inside.total()
-        first = account not in self._inside
-        return inside < self._places or (first and inside < self._places + self._spare)
+    def _has_place_for(self, account: str) -> bool:
+        held = self._held.total()
+        holds_none = account not in self._held
+        return held < self._places or (holds_none and held < self._places + self._spare)
 
     def _free(self, account: str) -> None:
-        self._inside[account] -= 1
-        if not self._inside[account]:
-            del self._inside[account]
-        for turn in [each for each in self._waiting if self._admits(each)]:
-            line = self._waiting.pop(turn)
-            # Whoever was cancelled in this step of the loop has yet to leave the line.
-            place = next((each for each in _taken_from(line) if not each.done()), None)
-            if line:
-                self._waiting[turn] = line
+        self._held[account] -= 1
+        if not self._held[account]:
+            del self._held[account]
+        for name in [each for each in self._waiting if self._has_place_for(each)]:
+            queue = self._waiting.pop(name)
+            # A task that was cancelled in this iteration of the event loop is still in the queue.
+            place = next((each for each in _pop_all(queue) if not each.done()), None)
+            if queue:
+                self._waiting[name] = queue
             if place is not None:
-                self._inside[turn] += 1
+                self._held[name] += 1
                 place.set_result(None)
                 return
 
-    def _leave(self, account: str, place: asyncio.Future[None]) -> None:
-        line = self._waiting.get(account, deque())
-        if place in line:
-            line.remove(place)
-        if not line:
+    def _stop_waiting(self, account: str, place: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(account, deque())
+        if place in queue:
+            queue.remove(place)
+        if not queue:
             self._waiting.pop(account, None)
 
 
-def _taken_from(line: deque[asyncio.Future[None]]) -> Iterator[asyncio.Future[None]]:
-    while line:
-        yield line.popleft()
+def _pop_all(queue: deque[asyncio.Future[None]]) -> Iterator[asyncio.Future[None]]:
+    while queue:
+        yield queue.popleft()

@@ -1,11 +1,11 @@
-"""Python's collector of cycles, in processes that make much and hardly ever a cycle."""
+"""Configures the garbage collector for processes that rarely create reference cycles."""
 
 from __future__ import annotations
 
 import gc
 
 
-def calm(young: int, middle: int, old: int) -> None:
-    """Look for cycles seldom, by `gc.set_threshold`; not at all among what is there already."""
+def configure_gc(generation_0: int, generation_1: int, generation_2: int) -> None:
+    """Set the thresholds of `gc.set_threshold`, and exclude all existing objects."""
     gc.freeze()
-    gc.set_threshold(young, middle, old)
+    gc.set_threshold(generation_0, generation_1, generation_2)

@@ -1,6 +1,6 @@
-"""Long computations as generators that stop every few milliseconds. Pure.
+"""Defines long computations as generators that yield every few milliseconds. Pure.
 
-On the event loop `loop_turns.in_turns` runs one; others are served between its steps.
+`cooperative.run_cooperatively` runs them on the event loop.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
 
 
-def at_once(steps: Steps[Result]) -> Result:
-    """Run a generator to its end and return its result."""
+def run_to_completion(steps: Steps[Result]) -> Result:
+    """Run a generator to its end without interruption, and return its result."""
     while True:
         try:
             next(steps)

@@ -23,7 +23,7 @@ from webdata_nb.service.content.links import outlinks_of
 from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract import structured
-from webdata_nb.service.runtime.steps import Steps, at_once
+from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.scrape.plain_json import dumps
 from webdata_nb.service.scrape.scraped import Scraped
 
@@ -159,7 +159,7 @@ def decode_reply(head: Buffer, parts: Buffer, options: ScrapeOptions) -> PageRep
     BadMessage
         The message is no reply to such a page.
     """
-    return at_once(decode_reply_in_steps(head, parts, options))
+    return run_to_completion(decode_reply_in_steps(head, parts, options))
 
 
 def decode_reply_in_steps(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Steps[PageReply]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from webdata_nb.service.content.source import ScrapeOptions
-from webdata_nb.service.runtime.child_process import python, python_environment
-from webdata_nb.service.runtime.cooperative import in_turns
+from webdata_nb.service.runtime.child_process import python_command, python_environment
+from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.workers.messages import (
     SIZES,
@@ -78,7 +78,7 @@ class WorkerProcess:
     async def start(cls, cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
         """Start a process. It is ready when it replies to its first page."""
         process = await asyncio.create_subprocess_exec(
-            *python(_MODULE, str(cpu_seconds), str(memory_bytes)),
+            *python_command(_MODULE, str(cpu_seconds), str(memory_bytes)),
             env=python_environment(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -192,7 +192,7 @@ class WorkerProcess:
             raise BadMessage("a reply to no page")
         options = self._pending[0].options
         steps = decode_reply_in_steps(message[:head_size], message[head_size:], options)
-        return await in_turns(steps)
+        return await run_cooperatively(steps)
 
     def _fail_pending(self, exit_code: int, *, first_not_started: bool) -> None:
         for position, page in enumerate(self._pending):

@@ -125,7 +125,7 @@ def main() -> None:
     # A terminal sends Ctrl-C to the whole group; the parent handles it and closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_memory(memory_bytes)
-    gc_tuning.calm(*GC_THRESHOLDS)
+    gc_tuning.configure_gc(*GC_THRESHOLDS)
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, take_standard_output(), cpu_seconds)
     # The parent has ended or has no more pages; there is nothing to clean up.
