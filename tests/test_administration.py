@@ -30,7 +30,9 @@ class Served:
 
     def status(self, key: str) -> int:
         headers = {"Authorization": f"Bearer {key}"}
-        return httpx.get(f"{self.url}/v1/jobs", headers=headers, trust_env=False).status_code
+        return httpx.get(
+            f"{self.url}/v1/jobs", headers=headers, trust_env=False, timeout=PATIENCE_S
+        ).status_code
 
     def new_key(self, *words: str) -> tuple[str, str]:
         """Return id and key of what a command created."""

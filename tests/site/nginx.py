@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _HOST: Final = "127.0.0.1"
-_SECONDS: Final = 10.0
+_SECONDS: Final = 60.0
 # nginx has no wish to end with its parent, so a shell waits for the end of our pipe for it, and
 # clears up: whoever holds the other end may have been killed.
 _WATCH: Final = (

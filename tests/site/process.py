@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.site.server import Site
 
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent.parent
-_EXIT_SECONDS: Final = 10.0
+_EXIT_SECONDS: Final = 60.0
 
 
 class SiteProcess:

@@ -25,7 +25,7 @@ Content: TypeAlias = str | bytes | Handler
 _HOST: Final = "127.0.0.1"
 _HTML: Final = "text/html; charset=utf-8"
 _ROBOTS: Final = "/robots.txt"
-_START_SECONDS: Final = 10.0
+_START_SECONDS: Final = 60.0
 _PATIENCE: Final = 0.02  # seconds for handlers to end; aiohttp reads 0 as "for ever"
 
 

@@ -22,7 +22,7 @@ SIZE = 1 << 20
 
 def received(site: Site, path: str) -> bytes:
     """Read what one plain request gets, to the end of the connection."""
-    with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", site.port), timeout=60) as connection:
         request = f"GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
         connection.sendall(request.encode())
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
