@@ -38,8 +38,10 @@ class Shared:
     async def asks(self, account: str, model: str = "m") -> str:
         chosen = self.model(model)
         with on_behalf_of(account):
-            _, rung = await ModelClient(chosen, self.fetcher, self.queues).ask(ASKED, SCHEMA)
-        return rung
+            _, response_format = await ModelClient(chosen, self.fetcher, self.queues).ask(
+                ASKED, SCHEMA
+            )
+        return response_format
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from webdata_nb.contract.requests import Extract
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.extract.chat import retry_delay_s
 from webdata_nb.service.extract.chunking import split, tokens
-from webdata_nb.service.extract.extraction import Extractions, model_access
-from webdata_nb.service.extract.merging import merged, over
+from webdata_nb.service.extract.extraction import ExtractorFactory, model_access
+from webdata_nb.service.extract.merging import merge_answers, overlay
 from webdata_nb.service.extract.model_providers import HOSTS, choose, standing
 from webdata_nb.service.settings import BadSetting, providers
 
@@ -141,9 +141,9 @@ def test_an_operator_says_which_models_may_be_named() -> None:
 
 def test_a_prompt_needs_a_model() -> None:
     with pytest.raises(BadInput, match="schema"):
-        Extractions().check(Extract(prompt="p"), {}, loc=("body", "extract"))
-    Extractions().check(Extract(prompt="p"), TWO, loc=("body", "extract"))
-    Extractions().check(None, {}, loc=())
+        ExtractorFactory().check(Extract(prompt="p"), {}, loc=("body", "extract"))
+    ExtractorFactory().check(Extract(prompt="p"), TWO, loc=("body", "extract"))
+    ExtractorFactory().check(None, {}, loc=())
 
 
 # ------------------------------------------------------------------------------------------ retries
@@ -206,19 +206,19 @@ OBJECTS = st.dictionaries(st.sampled_from(["p", "q", "r"]), VALUES, max_size=3)
 
 @given(OBJECTS)
 def test_one_answer_stays_as_it_is(one: dict[str, Any]) -> None:
-    told = merged([one], None)
+    told = merge_answers([one], None)
     assert (told.value, told.conflicts) == (one, {})
 
 
 @given(OBJECTS)
 def test_the_same_answer_twice_is_that_answer(one: dict[str, Any]) -> None:
-    told = merged([one, one], None)
+    told = merge_answers([one, one], None)
     assert (told.value, told.conflicts) == (one, {})
 
 
 @given(st.lists(OBJECTS, max_size=4))
 def test_nothing_that_a_piece_said_is_lost_or_made_up(answers: list[dict[str, Any]]) -> None:
-    told = merged(answers, None)
+    told = merge_answers(answers, None)
     assert set(told.value) == {name for each in answers for name in each}
     for name, value in told.value.items():
         said = [each[name] for each in answers if each.get(name) is not None]
@@ -232,7 +232,7 @@ def test_nothing_that_a_piece_said_is_lost_or_made_up(answers: list[dict[str, An
 
 @given(VALUES, VALUES)
 def test_what_is_declared_stays(first: Any, second: Any) -> None:
-    whole = over(first, second)
+    whole = overlay(first, second)
     if first is None:
         assert whole == second
     elif not isinstance(first, dict) or not isinstance(second, dict):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.field_filling import MOST_FILLED
-from webdata_nb.service.extract.item_matching import MOST_ITEMS
-from webdata_nb.service.extract.node_graph import MOST_NODES, MOST_VALUES, Graph, Node
+from webdata_nb.service.extract.field_filling import MAX_FIELDS_PER_PAGE
+from webdata_nb.service.extract.item_matching import MAX_ITEMS
+from webdata_nb.service.extract.node_graph import MAX_NODES, MAX_VALUES, DataNode, NodeGraph
 from webdata_nb.service.extract.structured import (
     Extraction,
     extract_from_formats,
@@ -96,7 +96,7 @@ HOSTILE: dict[str, Callable[[], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_data_is_bounded_work(name: str, schema: dict[str, Any]) -> None:
     found = extract_structured(HOSTILE[name](), schema=schema)
-    assert len(found.provenance) <= MOST_FILLED
+    assert len(found.provenance) <= MAX_FIELDS_PER_PAGE
     assert list(found.data) == list(schema["properties"])
 
 
@@ -138,10 +138,10 @@ def test_failed_extraction_costs_no_page() -> None:
 
 
 def test_nodes_and_values_are_bounded() -> None:
-    graph = Graph(HOSTILE["100k nodes"]())
-    assert len(graph.nodes) == MOST_NODES
-    flat = Graph({"json_ld": [{"@type": "Product", "name": ["x"] * (2 * MOST_VALUES)}]})
-    assert len(flat.nodes[0].values("name")) <= MOST_VALUES
+    graph = NodeGraph(HOSTILE["100k nodes"]())
+    assert len(graph.nodes) == MAX_NODES
+    flat = NodeGraph({"json_ld": [{"@type": "Product", "name": ["x"] * (2 * MAX_VALUES)}]})
+    assert len(flat.nodes[0].values("name")) <= MAX_VALUES
 
 
 def test_lists_in_lists_in_lists_end() -> None:
@@ -154,19 +154,19 @@ def test_lists_in_lists_in_lists_end() -> None:
         {"json_ld": [{"@type": "Product", "@id": "#x", "name": "x", "author": authors}]},
         schema={"type": "object", "properties": {"authors": {"type": "array", "items": inner}}},
     )
-    assert 0 < len(found.provenance) <= MOST_FILLED
-    assert len(found.data["authors"]) <= MOST_ITEMS
+    assert 0 < len(found.provenance) <= MAX_FIELDS_PER_PAGE
+    assert len(found.data["authors"]) <= MAX_ITEMS
 
 
 def test_a_reference_to_itself_is_that_node() -> None:
-    node = Graph({"json_ld": [SELF]}).nodes[0]
+    node = NodeGraph({"json_ld": [SELF]}).nodes[0]
     assert node.values("offers") == [node]
 
 
 def test_tables_without_end_are_bounded() -> None:
     table = {"header": ["name", "price"], "rows": [["a", "1"]] * 100_000}
     found = extract_structured({}, schema=SCHEMA, tables=[table] * 50)
-    assert len(found.data["products"]) == MOST_ITEMS
+    assert len(found.data["products"]) == MAX_ITEMS
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ def test_odd_tables_give_nothing() -> None:
 
 
 def test_a_node_is_itself_and_no_other() -> None:
-    assert Node("json_ld") != Node("json_ld")
+    assert DataNode("json_ld") != DataNode("json_ld")

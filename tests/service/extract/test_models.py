@@ -24,7 +24,7 @@ from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.source import ScrapeOptions
-from webdata_nb.service.extract.extraction import Extractions
+from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.model_endpoint import ModelLimits, ModelQueues
 from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -49,7 +49,7 @@ class Bench:
 
     def __init__(self, model: StubModel, fetcher: Fetcher) -> None:
         self.model, self.fetcher = model, fetcher
-        self.extractions = Extractions()
+        self.extractor_factory = ExtractorFactory()
         self.settings: dict[str, Any] = {"url": model.url, "key": KEY, "model": "m1"}
 
     async def item(
@@ -64,7 +64,7 @@ class Bench:
         """Return what the extraction adds to an item."""
         access = {"custom": ModelAccess.model_validate(self.settings)}
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
-        extractor = self.extractions.extractor(extract, access, lambda _url: self.fetcher)
+        extractor = self.extractor_factory.create(extract, access, lambda _url: self.fetcher)
         assert extractor is not None
         options = extractor.scrape_options(ScrapeOptions(formats=asked))
         metadata = {"title": title, "final_url": "http://x/"}
@@ -347,7 +347,7 @@ async def test_a_model_that_hangs_is_given_up(bench: Bench) -> None:
 
 
 async def test_all_that_a_page_asks_has_one_deadline(bench: Bench) -> None:
-    bench.extractions = Extractions(ModelQueues(ModelLimits(page_timeout_s=0.3)))
+    bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(page_timeout_s=0.3)))
     bench.model.then(_silent)
     assert await bench.failure() == ("timeout", "not done in 0.3 seconds")
 
@@ -358,7 +358,7 @@ async def test_a_server_that_is_not_there(bench: Bench) -> None:
 
 
 async def test_questions_at_once_are_bounded(bench: Bench) -> None:
-    bench.extractions = Extractions(ModelQueues(ModelLimits(max_concurrent=2)))
+    bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_concurrent=2)))
     under_way = most = 0
 
     async def slow(asked: Question) -> web.StreamResponse:
@@ -496,7 +496,7 @@ async def test_a_long_page_is_read_in_pieces_and_put_together(bench: Bench) -> N
 
 async def test_what_of_a_page_is_not_read_is_said(bench: Bench) -> None:
     bench.settings["context"] = 2000
-    bench.extractions = Extractions(ModelQueues(ModelLimits(max_chunks=2)))
+    bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_chunks=2)))
     told = (await bench.item(long_page(8)))["metadata"]["extract"]
     assert (told["pieces"], len(bench.model.requests)) == (2, 2)
     assert told["unread_tokens"] > 500

@@ -17,7 +17,7 @@ from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.extract.extraction import Extractions
+from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.structured import (
     EXTRACTION,
     Extraction,
@@ -121,7 +121,7 @@ async def test_rows_are_their_own_beside_a_model(site: Site) -> None:
     access = {"custom": ModelAccess.model_validate({"url": stub.url, "key": KEY, "model": "m"})}
     schema = asking(items=list_of(name=TEXT, price=NUMBER), color=TEXT)
     async with Fetcher(EgressPolicy("local"), user_agent="tests/1.0") as fetcher:
-        extractor = Extractions().extractor(
+        extractor = ExtractorFactory().create(
             Extract.model_validate({"schema": schema}), access, lambda _url: fetcher
         )
         assert extractor is not None

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.schema import DEEPEST, MOST_FIELDS, read_schema
+from webdata_nb.service.extract.schema import MAX_DEPTH, MAX_FIELDS, read_schema
 from webdata_nb.service.extract.validation import problems
 
 TEXT = {"type": "string"}
@@ -96,7 +96,7 @@ def test_a_schema_may_not_hold_itself(definition: dict[str, Any]) -> None:
 
 def test_depth_is_bounded() -> None:
     deep: dict[str, Any] = dict(TEXT)
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         deep = one(deep)
     assert read_schema(deep).kind == "object"
     with pytest.raises(BadInput, match="nest at most"):
@@ -104,7 +104,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_the_number_of_fields_is_bounded_also_where_references_multiply_them() -> None:
-    fields = {f"f{n}": TEXT for n in range(MOST_FIELDS)}
+    fields = {f"f{n}": TEXT for n in range(MAX_FIELDS)}
     with pytest.raises(BadInput, match="at most 500 fields"):
         read_schema({"type": "object", "properties": fields})
     names = "abcdefghij"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
-from webdata_nb.service.extract.field_names import readings, words
+from webdata_nb.service.extract.field_names import name_readings, split_words
 from webdata_nb.service.extract.numbers import decimal_comma, read_number
 
 
@@ -111,7 +111,7 @@ def test_a_moment_is_not_made_up(text: str, moment: str | None) -> None:
     "name", ["datePublished", "date_published", "Date-Published", "DATE published"]
 )
 def test_names_are_read_in_any_case(name: str) -> None:
-    assert words(name) == ("date", "published")
+    assert split_words(name) == ("date", "published")
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_names_are_read_in_any_case(name: str) -> None:
     ],
 )
 def test_a_name_has_readings(name: str, chain: tuple[str, ...], kind: str) -> None:
-    assert (chain, kind) in [(each.chain, each.kind) for each in readings(name)]
+    assert (chain, kind) in [(each.chain, each.kind) for each in name_readings(name)]
 
 
 def test_readings_are_bounded() -> None:
-    assert len(readings("_".join(["title", "rating", "price", "date"] * 50))) <= 200
-    assert readings("___") == ()
+    assert len(name_readings("_".join(["title", "rating", "price", "date"] * 50))) <= 200
+    assert name_readings("___") == ()

@@ -15,9 +15,9 @@ import orjson
 from webdata_nb.pacing.backoff import BackoffPolicy
 from webdata_nb.service.errors import ExtractError
 
-Rung = Literal["json_schema", "json_object", "prompt"]
-Message = Mapping[str, str]
-RUNGS: Final[tuple[Rung, ...]] = ("json_schema", "json_object", "prompt")
+ResponseFormat = Literal["json_schema", "json_object", "prompt"]
+ChatMessage = Mapping[str, str]
+RESPONSE_FORMATS: Final[tuple[ResponseFormat, ...]] = ("json_schema", "json_object", "prompt")
 
 _OVERLOADED: Final = 529
 _UNKNOWN_FORMAT: Final = frozenset(
@@ -41,7 +41,7 @@ _MEANT: Final[Mapping[int, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChatReply:
     """What a model said: `cut` at its limit, or `declined`; tokens None where it did not count."""
 
     text: str
@@ -52,24 +52,27 @@ class Answer:
 
 
 def body(
-    model: str, messages: Sequence[Message], rung: Rung, schema: Mapping[str, Any] | None
+    model: str,
+    messages: Sequence[ChatMessage],
+    response_format: ResponseFormat,
+    schema: Mapping[str, Any] | None,
 ) -> bytes:
     """Return the body of a request.
 
     Neither a temperature nor a limit of tokens is sent: models differ in which they refuse.
     """
     asked: dict[str, Any] = {"model": model, "messages": list(messages), "stream": False}
-    if rung == "json_schema":
+    if response_format == "json_schema":
         named = {"name": "extraction", "strict": True, "schema": schema}
-        asked["response_format"] = {"type": rung, "json_schema": named}
-    elif rung == "json_object":
-        asked["response_format"] = {"type": rung}
+        asked["response_format"] = {"type": response_format, "json_schema": named}
+    elif response_format == "json_object":
+        asked["response_format"] = {"type": response_format}
     return orjson.dumps(asked)
 
 
-def below(rung: Rung) -> Rung | None:
+def below(response_format: ResponseFormat) -> ResponseFormat | None:
     """Return the next simpler way to ask for JSON; None where there is none."""
-    rest = RUNGS[RUNGS.index(rung) + 1 :]
+    rest = RESPONSE_FORMATS[RESPONSE_FORMATS.index(response_format) + 1 :]
     return rest[0] if rest else None
 
 
@@ -113,7 +116,7 @@ def problem(status: int, reply: bytes) -> ExtractError | None:
     return ExtractError(*_MEANT.get(status, ("status", f"HTTP {status} from the provider")))
 
 
-def read(reply: bytes) -> Answer:
+def read(reply: bytes) -> ChatReply:
     """Read a good reply. Raises `ExtractError` where it is no chat completion."""
     told = _document(reply)
     choices = _member(told, "choices")
@@ -122,7 +125,7 @@ def read(reply: bytes) -> Answer:
     if not isinstance(message, dict):
         raise ExtractError("malformed", "the provider's answer is no chat completion")
     ended, usage = _member(choice, "finish_reason"), _member(told, "usage")
-    return Answer(
+    return ChatReply(
         _text(message.get("content")),
         cut=ended == "length",
         declined=ended == "content_filter" or bool(message.get("refusal")),

@@ -8,19 +8,19 @@ from typing import Final
 
 # A tokenizer per model is out of reach. Three bytes of UTF-8 a token is more tokens than most
 # languages need, and never less than Chinese or Thai does.
-BYTES_A_TOKEN: Final = 3
+BYTES_PER_TOKEN: Final = 3
 _CUTS: Final = (
     re.compile(r"(?m)^(?=#{1,6} )"),
     re.compile(r"(?<=\n\n)"),
     re.compile(r"(?<=\n)"),
     re.compile(r"(?<= )"),
 )
-_LONGEST_CHARACTER: Final = 4
+_MAX_CHARACTER_BYTES: Final = 4
 
 
 def tokens(text: str) -> int:
     """Return about how many tokens a text has; rather too many than too few."""
-    return -(-_size(text) // BYTES_A_TOKEN)
+    return -(-_size(text) // BYTES_PER_TOKEN)
 
 
 def split(text: str, budget: int) -> list[str]:
@@ -33,7 +33,7 @@ def split(text: str, budget: int) -> list[str]:
     >>> split("# One\nfirst\n# Two\nsecond\n", 5)
     ['# One\nfirst\n', '# Two\nsecond\n']
     """
-    return _split(text, max(1, budget) * BYTES_A_TOKEN, 0) if text else []
+    return _split(text, max(1, budget) * BYTES_PER_TOKEN, 0) if text else []
 
 
 def _size(text: str) -> int:
@@ -44,7 +44,7 @@ def _split(text: str, most: int, level: int) -> list[str]:
     if _size(text) <= most:
         return [text]
     if level == len(_CUTS):
-        step = max(1, most // _LONGEST_CHARACTER)
+        step = max(1, most // _MAX_CHARACTER_BYTES)
         return [text[at : at + step] for at in range(0, len(text), step)]
     pieces: list[str] = []
     room = 0

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
-from webdata_nb.service.extract.field_names import squeezed
-from webdata_nb.service.extract.node_graph import Node
+from webdata_nb.service.extract.field_names import normalize_name
+from webdata_nb.service.extract.node_graph import DataNode
 from webdata_nb.service.extract.numbers import read_number
 from webdata_nb.service.extract.validation import allowed
 
@@ -24,14 +24,14 @@ _IN_STOCK: Final = frozenset({"instock", "limitedavailability", "onlineonly", "i
 _NO_STOCK: Final = frozenset({"outofstock", "soldout", "discontinued", "oos"})
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _MEDIA: Final = ("imageobject", "videoobject", "audioobject", "mediaobject", "entrypoint")
-_LONGEST_CHOICE: Final = 2000
+_MAX_CHOICE_LENGTH: Final = 2000
 """Characters of a value that is compared with choices of another case or other separators."""
 _SAID: Final = ("name", "headline", "text", "value", "ratingvalue", "userinteractioncount")
 _COUNTED: Final = ("value", "price", "ratingvalue", "userinteractioncount")
 _ADDRESSED: Final = ("url", "contenturl", "thumbnailurl")
 
 
-class Coercion:
+class ValueCoercion:
     """Turns values into what a schema asks for.
 
     Parameters
@@ -60,7 +60,7 @@ class Coercion:
         prose
             Whether people wrote it; data for machines has a decimal point.
         """
-        if isinstance(value, Node):
+        if isinstance(value, DataNode):
             inner = self._of_node(value, shape, name)
             return None if inner is None else self.scalar(inner, shape, name=name, prose=prose)
         if shape.choices is not None:
@@ -110,7 +110,7 @@ class Coercion:
         except ValueError:
             return None
 
-    def _of_node(self, node: Node, shape: Shape, name: str) -> Any:
+    def _of_node(self, node: DataNode, shape: Shape, name: str) -> Any:
         """Return the scalar that stands for a node: what it is called, counts, or leads to."""
         links = name.endswith(("url", "link")) or shape.format in {"uri", "url"}
         if shape.kind in {"number", "integer"}:
@@ -120,7 +120,7 @@ class Coercion:
         else:
             keys = (*_SAID, *_ADDRESSED)
         values = (each for key in keys for each in node.values(key))
-        found = next((each for each in values if not isinstance(each, Node)), None)
+        found = next((each for each in values if not isinstance(each, DataNode)), None)
         if found is None and (links or not node.properties):
             return node.address
         return found
@@ -137,7 +137,7 @@ def _written(value: Any) -> str:
 def _boolean(value: Any, name: str) -> bool | None:
     if isinstance(value, bool):
         return value
-    said = squeezed(_tail(value)[:40]) if isinstance(value, str) else ""
+    said = normalize_name(_tail(value)[:40]) if isinstance(value, str) else ""
     yes, no = (_IN_STOCK, _NO_STOCK) if name == "availability" else (_TRUE, _FALSE)
     if said in yes | _TRUE:
         return True
@@ -147,7 +147,11 @@ def _boolean(value: Any, name: str) -> bool | None:
 def _choice(value: Any, shape: Shape) -> Any:
     """Return the choice that `value` is, but for case, separators and the path of a URL."""
     text = _written(value)
-    wanted = {squeezed(text), squeezed(_tail(text))} - {""} if len(text) <= _LONGEST_CHOICE else ()
+    wanted = (
+        {normalize_name(text), normalize_name(_tail(text))} - {""}
+        if len(text) <= _MAX_CHOICE_LENGTH
+        else ()
+    )
     for choice in shape.choices or ():
         if choice == value and isinstance(choice, bool) == isinstance(value, bool):
             return choice
@@ -162,7 +166,7 @@ def _choice(value: Any, shape: Shape) -> Any:
 
 @lru_cache(maxsize=4096)
 def _squeezed_choice(choice: str) -> str:
-    return squeezed(choice)
+    return normalize_name(choice)
 
 
 def _tail(text: str) -> str:

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-LONGEST: Final = 64
+MAX_LENGTH: Final = 64
 
 _MONTHS: Final = [
     "january",
@@ -56,13 +56,13 @@ def iso_datetime(text: str) -> str | None:
 
 def _bare(text: str) -> str:
     """Return the day in a text without the word before it and the time of day after it."""
-    folded = " ".join(text[: 2 * LONGEST].split())
+    folded = " ".join(text[: 2 * MAX_LENGTH].split())
     return _TIME.sub("", _SAID.sub("", folded))
 
 
 def _moment(text: str) -> datetime | None:
     written = text.strip()
-    if not _SHORTEST < len(written) <= LONGEST or (":" not in written and "T" not in written):
+    if not _SHORTEST < len(written) <= MAX_LENGTH or (":" not in written and "T" not in written):
         return None
     try:
         if _ISO.fullmatch(written):

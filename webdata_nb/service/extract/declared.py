@@ -9,13 +9,13 @@ from html import unescape
 from itertools import islice
 from typing import Any, Final
 
-from webdata_nb.service.extract.field_names import Reading, readings, squeezed
+from webdata_nb.service.extract.field_names import NameReading, name_readings, normalize_name
 from webdata_nb.service.extract.vocabulary import COMMON, METADATA, METAS, PAGE_KINDS
 
-MOST_METAS: Final = 5000
-MOST_TABLES: Final = 1000
-MOST_ROWS: Final = 20_000
-LONGEST_LABEL: Final = 80
+MAX_METAS: Final = 5000
+MAX_TABLES: Final = 1000
+MAX_ROWS: Final = 20_000
+MAX_LABEL_LENGTH: Final = 80
 _PREFIX: Final = re.compile(
     r"(?:og|article|product|book|music|video|profile|twitter|dc|dcterms|citation|parsely|recipe"
     r"|business:contact_data|place:location)[:.]"
@@ -30,7 +30,7 @@ _LABELLED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class DeclaredValues:
     """Values that the page gives under one name.
 
     Attributes
@@ -52,7 +52,7 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class DataTable:
     """A table whose columns have names: one thing a row.
 
     Attributes
@@ -73,7 +73,7 @@ class Grid:
     pairs: bool = False
 
 
-class Declared:
+class DeclaredFields:
     """The statements of a page about itself, by the names they can be found under."""
 
     def __init__(
@@ -84,33 +84,33 @@ class Declared:
     ) -> None:
         self._metas = _by_rank(structured)
         self._metadata = _of_metadata(metadata)
-        self._labels: dict[str, Stated] = {}
-        self.grids: list[Grid] = []
-        left = MOST_ROWS
-        for number, table in enumerate(tables[:MOST_TABLES], 1):
+        self._labels: dict[str, DeclaredValues] = {}
+        self.grids: list[DataTable] = []
+        left = MAX_ROWS
+        for number, table in enumerate(tables[:MAX_TABLES], 1):
             rows = _rows(table.get("rows"), max(left, 0))
             left -= len(rows)
             self._label(rows, number)
-            columns = tuple((squeezed(each),) for each in _cells(table.get("header")))
+            columns = tuple((normalize_name(each),) for each in _cells(table.get("header")))
             if len(columns) >= _PAIR and rows:
-                self.grids.append(Grid(f"table:{number}", columns, rows))
+                self.grids.append(DataTable(f"table:{number}", columns, rows))
             elif not columns and rows and all(len(row) == _PAIR for row in rows):
-                self.grids.append(Grid(f"table:{number}", _LABELLED, rows, pairs=True))
+                self.grids.append(DataTable(f"table:{number}", _LABELLED, rows, pairs=True))
 
-    def about(self, name: str) -> Iterator[Stated]:
+    def about(self, name: str) -> Iterator[DeclaredValues]:
         """Return what the page says of a field outside tables, best first."""
-        ways = [each for each in readings(name) if _of_page(each)]
+        ways = [each for each in name_readings(name) if _of_page(each)]
         for found in (self._metas, self._metadata):
             for reading in ways:
                 yield from found.get(reading.chain[0], ())
 
-    def labelled(self, name: str) -> Iterator[Stated]:
+    def labelled(self, name: str) -> Iterator[DeclaredValues]:
         """Return what tables and definition lists say under the name of a field.
 
         A label must be the name itself or a synonym that is not as common as "name".
         """
-        exact = squeezed(name)
-        for reading in readings(name):
+        exact = normalize_name(name)
+        for reading in name_readings(name):
             near = reading.chain[0]
             if _of_page(reading) and (near == exact or near not in COMMON):
                 stated = self._labels.get(near)
@@ -118,39 +118,39 @@ class Declared:
                     yield stated
 
     def _label(self, rows: Sequence[Sequence[str]], number: int) -> None:
-        before: Stated | None = None
+        before: DeclaredValues | None = None
         for row in rows:
-            if len(row) != _PAIR or len(row[0]) > LONGEST_LABEL or not row[1]:
+            if len(row) != _PAIR or len(row[0]) > MAX_LABEL_LENGTH or not row[1]:
                 continue
             label = row[0].strip().rstrip(":").strip()
             origin = f"table:{number}/{label}"
             if before is not None and before.origin == origin:
                 before.values.append(row[1])  # a term may have several definitions
                 continue
-            before = stated = Stated(origin, squeezed(label), [row[1]], prose=True)
-            for name in {squeezed(label), squeezed(_BRACKETS.sub(" ", label))} - {""}:
+            before = stated = DeclaredValues(origin, normalize_name(label), [row[1]], prose=True)
+            for name in {normalize_name(label), normalize_name(_BRACKETS.sub(" ", label))} - {""}:
                 self._labels.setdefault(name, stated)
 
 
-def _of_page(reading: Reading) -> bool:
+def _of_page(reading: NameReading) -> bool:
     return len(reading.chain) == 1 and (not reading.kind or reading.kind in PAGE_KINDS)
 
 
-def _by_rank(structured: Mapping[str, Any]) -> dict[str, list[Stated]]:
+def _by_rank(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
     """Return the meta tags by the property they stand for, the best tag of each first."""
-    ranked: dict[str, list[tuple[int, Stated]]] = {}
+    ranked: dict[str, list[tuple[int, DeclaredValues]]] = {}
     seen: set[str] = set()
     for key, origin in (("opengraph", "opengraph"), ("meta", "meta")):
         given = structured.get(key)
         items = given.items() if isinstance(given, Mapping) else ()
-        for meta, content in islice(items, MOST_METAS):
+        for meta, content in islice(items, MAX_METAS):
             if meta in seen:
                 continue
             seen.add(meta)
-            name, rank = METAS.get(meta, (squeezed(_PREFIX.sub("", meta[:100])), len(METAS)))
+            name, rank = METAS.get(meta, (normalize_name(_PREFIX.sub("", meta[:100])), len(METAS)))
             values = _texts(content)
             if name and values:
-                stated = Stated(f"{origin}:{meta}", name, values)
+                stated = DeclaredValues(f"{origin}:{meta}", name, values)
                 ranked.setdefault(name, []).append((rank, stated))
     return {
         name: [each for _, each in sorted(found, key=lambda pair: pair[0])]
@@ -158,12 +158,12 @@ def _by_rank(structured: Mapping[str, Any]) -> dict[str, list[Stated]]:
     }
 
 
-def _of_metadata(metadata: Mapping[str, Any]) -> dict[str, list[Stated]]:
-    found: dict[str, list[Stated]] = {}
+def _of_metadata(metadata: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
+    found: dict[str, list[DeclaredValues]] = {}
     for field, names in METADATA.items():
         values = _texts(metadata.get(field))
         for name in names if values else ():
-            stated = Stated(f"metadata:{field}", name, values, prose=field == "title")
+            stated = DeclaredValues(f"metadata:{field}", name, values, prose=field == "title")
             found.setdefault(name, []).append(stated)
     return found
 

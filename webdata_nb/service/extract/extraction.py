@@ -12,7 +12,7 @@ from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.llm import NOTHING, Page, Reader
+from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
 from webdata_nb.service.extract.model_providers import STRUCTURED, Model, choose
 from webdata_nb.service.extract.schema import Loc, Shape, read_schema
@@ -46,7 +46,7 @@ def model_access(operator: SessionSettings, session: Mapping[str, Any]) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
-class Extractions:
+class ExtractorFactory:
     """What extraction shares in a process: the queues at providers, and what a page may cost."""
 
     queues: ModelQueues = field(default_factory=ModelQueues)
@@ -62,7 +62,7 @@ class Extractions:
         if wanted is not None:
             _parts(wanted, access, loc)
 
-    def extractor(
+    def create(
         self,
         wanted: Extract | None,
         access: Mapping[str, ModelAccess],
@@ -83,9 +83,9 @@ class Extractions:
         schema = None if shape is None else json.dumps(wanted.schema_)
         if model is not None:
             client = ModelClient(model, towards(model.url), self.queues)
-            reader = Reader(wanted.prompt, shape, model, client, self.queues.limits)
-            return ByModel(reader, schema)
-        return ByDeclaration(schema, why=NO_MODEL if wanted.provider is None else None)
+            reader = ModelPageReader(wanted.prompt, shape, model, client, self.queues.limits)
+            return ModelExtractor(reader, schema)
+        return StructuredExtractor(schema, why=NO_MODEL if wanted.provider is None else None)
 
 
 def _parts(
@@ -103,7 +103,7 @@ def _with(options: ScrapeOptions, schema: str | None, *needed: str) -> ScrapeOpt
 
 
 @dataclass(frozen=True, slots=True)
-class ByDeclaration:
+class StructuredExtractor:
     """Fills one schema by what each page declares about itself; `why` it does so unasked."""
 
     schema: str | None
@@ -118,7 +118,7 @@ class ByDeclaration:
     ) -> dict[str, Any]:
         """See `Extractor.apply`."""
         data, error = None, None
-        found = NOTHING
+        found = EMPTY_EXTRACTION
         try:
             found = Extraction.from_json(formats[EXTRACTION])
             data = found.data
@@ -134,10 +134,10 @@ class ByDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
-class ByModel:
+class ModelExtractor:
     """Extracts with a language model what pages do not declare."""
 
-    reader: Reader
+    reader: ModelPageReader
     schema: str | None = None
 
     def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
@@ -149,11 +149,11 @@ class ByModel:
         self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
     ) -> dict[str, Any]:
         """See `Extractor.apply`."""
-        declared = NOTHING
+        declared = EMPTY_EXTRACTION
         if EXTRACTION in formats:
             with suppress(ExtractError):  # the model reads the page all the same
                 declared = Extraction.from_json(formats[EXTRACTION])
-        page = Page(
+        page = ModelPageInput(
             text=formats.get(TEXT) or "",
             url=str(metadata.get("final_url") or ""),
             title=str(metadata.get("title") or ""),

@@ -8,34 +8,44 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.extract.declared import Declared, Grid, Stated
-from webdata_nb.service.extract.field_names import kind_word, readings, readings_from, squeezed_name
-from webdata_nb.service.extract.item_matching import (
-    MOST_ITEMS,
-    best_first,
-    families,
-    fields_told,
-    row_properties,
-    unlisted,
+from webdata_nb.service.extract.declared import DataTable, DeclaredFields, DeclaredValues
+from webdata_nb.service.extract.field_names import (
+    kind_of_name,
+    name_readings,
+    name_readings_from,
+    normalize_short_name,
 )
-from webdata_nb.service.extract.node_graph import Graph, Node
-from webdata_nb.service.extract.root_node import findable, look_up, of_kind, twins
+from webdata_nb.service.extract.item_matching import (
+    MAX_ITEMS,
+    count_matching_fields,
+    group_item_nodes,
+    open_lists,
+    rank_tables,
+    row_properties,
+)
+from webdata_nb.service.extract.node_graph import DataNode, NodeGraph
+from webdata_nb.service.extract.root_node import (
+    find_twin_nodes,
+    find_values,
+    findable_names,
+    is_of_kind,
+)
 from webdata_nb.service.extract.validation import allowed, escaped
 from webdata_nb.service.extract.vocabulary import NEUTRAL, OF_THE_PAGE, PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from webdata_nb.service.extract.coerce import Coercion
+    from webdata_nb.service.extract.coerce import ValueCoercion
     from webdata_nb.service.extract.schema import Shape
 
-MOST_FILLED: Final = 20_000
+MAX_FIELDS_PER_PAGE: Final = 20_000
 """Fields, those of array items included, that are looked for on one page."""
-MOST_LOOKUPS: Final = 300_000
+MAX_LOOKUPS_PER_PAGE: Final = 300_000
 """Properties and values that are tried for all fields of one page together."""
-_CHARACTERS_A_LOOKUP: Final = 1000
-_MOST_BESIDE: Final = 100
-_MOST_PAGES: Final = 5
+_CHARACTERS_PER_LOOKUP: Final = 1000
+_MAX_SIBLINGS: Final = 100
+_MAX_PAGE_NODES: Final = 5
 _LISTS: Final = frozenset({"keywords"})
 """Properties whose text schema.org defines as a list delimited by commas."""
 _LINKS: Final = ("http://", "https://")
@@ -43,7 +53,7 @@ _SPACE: Final = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilledValue:
     """A filled value, with the provenance and the gaps below it; None where nothing was found."""
 
     value: Any = None
@@ -51,7 +61,7 @@ class Part:
     missing: tuple[str, ...] = ()
 
 
-class Filling:
+class SchemaFiller:
     """Fills the fields of one page.
 
     Parameters
@@ -67,28 +77,32 @@ class Filling:
     """
 
     def __init__(
-        self, graph: Graph, declared: Declared, coercion: Coercion, root: Node | None
+        self,
+        graph: NodeGraph,
+        declared: DeclaredFields,
+        coercion: ValueCoercion,
+        root: DataNode | None,
     ) -> None:
         self._graph = graph
         self._declared = declared
         self._coercion = coercion
-        self._fields_left = MOST_FILLED
-        self._lookups_left = MOST_LOOKUPS
-        self._beside = [] if root is None else twins(graph, root)
+        self._fields_left = MAX_FIELDS_PER_PAGE
+        self._lookups_left = MAX_LOOKUPS_PER_PAGE
+        self._beside = [] if root is None else find_twin_nodes(graph, root)
         pages = (node for node in graph.nodes if node.main and node.is_a(*PAGES))
-        self._pages = [node for node in islice(pages, _MOST_PAGES) if node is not root]
-        self._kinds: dict[str, list[Node]] = {}
-        self._names: dict[Node, AbstractSet[str]] = {}
-        self._main_kinds: dict[str, list[Node]] = {}
-        self._families: list[list[Node]] | None = None
+        self._pages = [node for node in islice(pages, _MAX_PAGE_NODES) if node is not root]
+        self._kinds: dict[str, list[DataNode]] = {}
+        self._names: dict[DataNode, AbstractSet[str]] = {}
+        self._main_kinds: dict[str, list[DataNode]] = {}
+        self._families: list[list[DataNode]] | None = None
 
     @property
     def _exhausted(self) -> bool:
         return self._fields_left <= 0 or self._lookups_left <= 0
 
     def object(
-        self, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
-    ) -> Part:
+        self, shape: Shape, node: DataNode | None, pointer: str, origin: str, *, page: bool
+    ) -> FilledValue:
         """Fill an object from a node and, where it stands for the page, from all else."""
         values: dict[str, Any] = {}
         provenance: dict[str, str] = {}
@@ -96,17 +110,24 @@ class Filling:
         for name, inner in shape.properties.items():
             at = f"{pointer}/{escaped(name)}"
             if self._exhausted:
-                part = Part(missing=tuple(_leaves(inner, at)))
+                part = FilledValue(missing=tuple(_leaf_pointers(inner, at)))
             else:
                 part = self._field(name, inner, node, at, origin, page=page)
             values[name] = part.value
             provenance |= part.provenance
             missing += part.missing
-        return Part(values if provenance else None, provenance, tuple(missing))
+        return FilledValue(values if provenance else None, provenance, tuple(missing))
 
     def _field(
-        self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
-    ) -> Part:
+        self,
+        name: str,
+        shape: Shape,
+        node: DataNode | None,
+        pointer: str,
+        origin: str,
+        *,
+        page: bool,
+    ) -> FilledValue:
         self._fields_left -= 1
         for called in dict.fromkeys((name, shape.title) if shape.title else (name,)):
             for stated in self._sources(called, shape, node, origin, page=page):
@@ -118,15 +139,15 @@ class Filling:
             part = self._special(called, shape, node, pointer, origin, page=page)
             if part.value is not None:
                 return part
-        missing = tuple(_leaves(shape, pointer))
+        missing = tuple(_leaf_pointers(shape, pointer))
         self._fields_left -= len(missing) - 1
-        return Part(missing=missing)
+        return FilledValue(missing=missing)
 
     def _sources(
-        self, name: str, shape: Shape, node: Node | None, origin: str, *, page: bool
-    ) -> Iterator[Stated]:
-        whole = shape.kind in {"object", "array"} and bool(kind_word(name))
-        if shape.kind in {"object", "array"} and squeezed_name(name) in NEUTRAL:
+        self, name: str, shape: Shape, node: DataNode | None, origin: str, *, page: bool
+    ) -> Iterator[DeclaredValues]:
+        whole = shape.kind in {"object", "array"} and bool(kind_of_name(name))
+        if shape.kind in {"object", "array"} and normalize_short_name(name) in NEUTRAL:
             return
         if node is not None:
             yield from self._of_node(name, node, origin, whole=whole)
@@ -143,80 +164,90 @@ class Filling:
             yield from self._declared.about(name)
             yield from self._declared.labelled(name)
 
-    def _of_node(self, name: str, node: Node, origin: str, *, whole: bool) -> Iterator[Stated]:
+    def _of_node(
+        self, name: str, node: DataNode, origin: str, *, whole: bool
+    ) -> Iterator[DeclaredValues]:
         """Return what a node says of a field; `whole` when its name may mean the node itself."""
-        for reading in readings_from(name, self._findable(node)):
-            if not reading.kind or (of_kind(node, reading.kind) and not whole):
+        for reading in name_readings_from(name, self._findable(node)):
+            if not reading.kind or (is_of_kind(node, reading.kind) and not whole):
                 yield from self._follow(node, reading.chain, origin)
 
-    def _findable(self, node: Node) -> AbstractSet[str]:
+    def _findable(self, node: DataNode) -> AbstractSet[str]:
         if node not in self._names:
-            self._names[node] = findable(node)
+            self._names[node] = findable_names(node)
         return self._names[node]
 
-    def _of_kind(self, name: str, root: Node | None) -> Iterator[Stated]:
+    def _of_kind(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
         """Return what nodes say that the name of a field itself asks for: `website_name`."""
-        for reading in readings(name):
+        for reading in name_readings(name):
             if reading.kind:
                 nodes = self._main_of(reading.kind)[:2]
                 other = next((each for each in nodes if each is not root), None)
-                if other is not None and (root is None or not of_kind(root, reading.kind)):
+                if other is not None and (root is None or not is_of_kind(root, reading.kind)):
                     yield from self._follow(other, reading.chain, other.label)
 
-    def _follow(self, node: Node, chain: tuple[str, ...], origin: str) -> Iterator[Stated]:
+    def _follow(
+        self, node: DataNode, chain: tuple[str, ...], origin: str
+    ) -> Iterator[DeclaredValues]:
         """Return what a chain of properties leads to, values at one path together."""
-        together: dict[str, Stated] = {}
+        together: dict[str, DeclaredValues] = {}
         self._lookups_left -= 1
-        for found in look_up(node, chain):
+        for found in find_values(node, chain):
             at = "/".join((origin, *(escaped(step) for step in found.path if step)))
             if len(chain) == 1:
-                _add(together, at, squeezed_name(found.path[-1] or chain[0]), found.values)
+                _add(together, at, normalize_short_name(found.path[-1] or chain[0]), found.values)
                 continue
-            nodes = (each for each in found.values if isinstance(each, Node))
-            for inner in islice(nodes, _MOST_BESIDE):
+            nodes = (each for each in found.values if isinstance(each, DataNode))
+            for inner in islice(nodes, _MAX_SIBLINGS):
                 if self._exhausted:
                     break
                 for each in self._follow(inner, chain[1:], at):
                     _add(together, each.origin, each.name, each.values)
         yield from together.values()
 
-    def _make(self, name: str, shape: Shape, stated: Stated, pointer: str) -> Part:
+    def _make(self, name: str, shape: Shape, stated: DeclaredValues, pointer: str) -> FilledValue:
         if shape.kind == "array":
             return self._array(name, shape, stated, pointer)
-        for each in _spread(stated)[:_MOST_BESIDE]:
+        for each in _expand_values(stated)[:_MAX_SIBLINGS]:
             if self._exhausted:
                 break
             part = self._one(name, shape, each, stated, pointer)
             if part.value is not None:
                 return part
-        return Part()
+        return FilledValue()
 
-    def _one(self, name: str, shape: Shape, value: Any, stated: Stated, pointer: str) -> Part:
+    def _one(
+        self, name: str, shape: Shape, value: Any, stated: DeclaredValues, pointer: str
+    ) -> FilledValue:
         self._lookups_left -= 1
         if isinstance(value, str):
-            self._lookups_left -= len(value) // _CHARACTERS_A_LOOKUP
+            self._lookups_left -= len(value) // _CHARACTERS_PER_LOOKUP
         if shape.kind == "object":
-            node = _as_node(value)
+            node = _to_node(value)
             if node is None:
-                return Part()
+                return FilledValue()
             return self.object(shape, node, pointer, stated.origin, page=False)
-        if not isinstance(value, Node) and not _fits(name, stated.name, value, shape):
-            return Part()
+        if not isinstance(value, DataNode) and not _is_plausible(name, stated.name, value, shape):
+            return FilledValue()
         wanted = name if _is_link(name) else stated.name
-        made = self._coercion.scalar(value, shape, name=squeezed_name(wanted), prose=stated.prose)
-        if made is None or (isinstance(made, str) and not _fits(name, stated.name, made, shape)):
-            return Part()
-        return Part(made, {pointer: stated.origin})
+        made = self._coercion.scalar(
+            value, shape, name=normalize_short_name(wanted), prose=stated.prose
+        )
+        if made is None or (
+            isinstance(made, str) and not _is_plausible(name, stated.name, made, shape)
+        ):
+            return FilledValue()
+        return FilledValue(made, {pointer: stated.origin})
 
-    def _array(self, name: str, shape: Shape, stated: Stated, pointer: str) -> Part:
+    def _array(self, name: str, shape: Shape, stated: DeclaredValues, pointer: str) -> FilledValue:
         inner = shape.items
         if inner is None or inner.kind == "array":
-            return Part()
+            return FilledValue()
         values: list[Any] = []
         provenance: dict[str, str] = {}
         missing: list[str] = []
         scalars: set[Any] = set()
-        for each in _spread(stated, split=inner.kind in {"string", "any"})[:MOST_ITEMS]:
+        for each in _expand_values(stated, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
             if self._exhausted:
                 break
             part = self._one(name, inner, each, stated, f"{pointer}/{len(values)}")
@@ -228,145 +259,158 @@ class Filling:
                 provenance |= part.provenance if inner.kind == "object" else {}
                 missing += part.missing
         if not values or not allowed(values, shape):
-            return Part()
-        return Part(values, {pointer: stated.origin} | provenance, tuple(missing))
+            return FilledValue()
+        return FilledValue(values, {pointer: stated.origin} | provenance, tuple(missing))
 
     def _special(
-        self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str, *, page: bool
-    ) -> Part:
+        self,
+        name: str,
+        shape: Shape,
+        node: DataNode | None,
+        pointer: str,
+        origin: str,
+        *,
+        page: bool,
+    ) -> FilledValue:
         """Fill what no property gives: groups of fields, and lists of all nodes of a kind."""
         if not page or self._exhausted:
-            return Part()
+            return FilledValue()
         if shape.kind == "object":
             return self._group(name, shape, node, pointer, origin)
         if shape.kind == "array" and shape.items is not None:
             if shape.items.kind == "object":
                 return self._listing(name, shape, shape.items, pointer)
-            if nodes := self._nodes_of(name)[:MOST_ITEMS] if kind_word(name) else []:
-                return self._array(name, shape, Stated(nodes[0].kind, "", nodes), pointer)
-        return Part()
+            if nodes := self._nodes_of(name)[:MAX_ITEMS] if kind_of_name(name) else []:
+                return self._array(name, shape, DeclaredValues(nodes[0].kind, "", nodes), pointer)
+        return FilledValue()
 
-    def _group(self, name: str, shape: Shape, node: Node | None, pointer: str, origin: str) -> Part:
-        kind = kind_word(name)
-        if squeezed_name(name) in NEUTRAL or (kind and node is not None and of_kind(node, kind)):
+    def _group(
+        self, name: str, shape: Shape, node: DataNode | None, pointer: str, origin: str
+    ) -> FilledValue:
+        kind = kind_of_name(name)
+        if normalize_short_name(name) in NEUTRAL or (
+            kind and node is not None and is_of_kind(node, kind)
+        ):
             return self.object(shape, node, pointer, origin, page=True)
         other = next(iter(self._main_of(kind) if kind else ()), None)
         if other is None:
-            return Part()
+            return FilledValue()
         return self.object(shape, other, pointer, other.label, page=False)
 
-    def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> Part:
+    def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> FilledValue:
         """Fill a list of things from all nodes of a kind, else from a table."""
-        unnamed = squeezed_name(name) in NEUTRAL
+        unnamed = normalize_short_name(name) in NEUTRAL
         if not unnamed:
             best = self._items(shape, inner, self._nodes_of(name), pointer)
-            kind = bool(kind_word(name))
+            kind = bool(kind_of_name(name))
             return best if best.value is not None else self._table(shape, inner, pointer, kind=kind)
-        best, most = Part(), 0
+        best, most = FilledValue(), 0
         if self._families is None:
-            self._families = families(self._graph.nodes)
+            self._families = group_item_nodes(self._graph.nodes)
         for nodes in self._families:
             if self._exhausted:
                 break
             part = self._items(shape, inner, nodes, pointer)
             if len(part.provenance) > len(best.provenance):
-                matched = fields_told(nodes, part.value or (), part.provenance, inner)
+                matched = count_matching_fields(nodes, part.value or (), part.provenance, inner)
                 best, most = (part, matched) if matched else (best, most)
         table = self._table(shape, inner, pointer, above=most)
         return best if table.value is None else table
 
     def _table(
         self, shape: Shape, inner: Shape, pointer: str, *, above: int = 0, kind: bool = False
-    ) -> Part:
+    ) -> FilledValue:
         """Fill a list from the table that tells most fields, where those are more than `above`."""
-        for count, grid in best_first(self._declared.grids, inner):
+        for count, grid in rank_tables(self._declared.grids, inner):
             # Labels with values are what a thing has, never things of a kind.
             if count > above and not (grid.pairs and kind):
                 part = self._rows(shape, inner, grid, pointer)
                 if part.value is not None:
                     return part
-        return Part()
+        return FilledValue()
 
-    def _nodes_of(self, name: str) -> list[Node]:
-        kind = kind_word(name)
+    def _nodes_of(self, name: str) -> list[DataNode]:
+        kind = kind_of_name(name)
         return (self._main_of(kind) or self._of(kind)) if kind else []
 
-    def _main_of(self, kind: str) -> list[Node]:
+    def _main_of(self, kind: str) -> list[DataNode]:
         if kind not in self._main_kinds:
             self._main_kinds[kind] = [each for each in self._of(kind) if each.main]
         return self._main_kinds[kind]
 
-    def _of(self, kind: str) -> list[Node]:
+    def _of(self, kind: str) -> list[DataNode]:
         if kind not in self._kinds:
-            self._kinds[kind] = [each for each in self._graph.nodes if of_kind(each, kind)]
+            self._kinds[kind] = [each for each in self._graph.nodes if is_of_kind(each, kind)]
         return self._kinds[kind]
 
-    def _items(self, shape: Shape, inner: Shape, nodes: list[Node], pointer: str) -> Part:
-        parts: list[Part] = []
-        for node in unlisted(nodes):
+    def _items(
+        self, shape: Shape, inner: Shape, nodes: list[DataNode], pointer: str
+    ) -> FilledValue:
+        parts: list[FilledValue] = []
+        for node in open_lists(nodes):
             if self._exhausted:
                 break
             at, origin = f"{pointer}/{len(parts)}", node.label
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
-        return _gathered(parts, shape)
+        return _join_items(parts, shape)
 
-    def _rows(self, shape: Shape, inner: Shape, grid: Grid, pointer: str) -> Part:
-        parts: list[Part] = []
-        for number, row in enumerate(grid.rows[:MOST_ITEMS], 1):
+    def _rows(self, shape: Shape, inner: Shape, grid: DataTable, pointer: str) -> FilledValue:
+        parts: list[FilledValue] = []
+        for number, row in enumerate(grid.rows[:MAX_ITEMS], 1):
             if self._exhausted:
                 break
-            node = Node("table", properties=row_properties(grid, row))
+            node = DataNode("table", properties=row_properties(grid, row))
             at, origin = f"{pointer}/{len(parts)}", f"{grid.origin}/{number}"
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
-        return _gathered(parts, shape)
+        return _join_items(parts, shape)
 
 
-def _gathered(parts: list[Part], shape: Shape) -> Part:
+def _join_items(parts: list[FilledValue], shape: Shape) -> FilledValue:
     values = [part.value for part in parts]
     if not values or not allowed(values, shape):
-        return Part()
+        return FilledValue()
     provenance: dict[str, str] = {}
     for part in parts:
         provenance |= part.provenance
-    return Part(values, provenance, tuple(at for part in parts for at in part.missing))
+    return FilledValue(values, provenance, tuple(at for part in parts for at in part.missing))
 
 
-def _add(together: dict[str, Stated], at: str, name: str, values: list[Any]) -> None:
+def _add(together: dict[str, DeclaredValues], at: str, name: str, values: list[Any]) -> None:
     if at in together:
-        together[at].values.extend(values[:MOST_ITEMS])
+        together[at].values.extend(values[:MAX_ITEMS])
     else:
-        together[at] = Stated(at, name, list(values[:MOST_ITEMS]))
+        together[at] = DeclaredValues(at, name, list(values[:MAX_ITEMS]))
 
 
-def _spread(stated: Stated, *, split: bool = False) -> list[Any]:
+def _expand_values(stated: DeclaredValues, *, split: bool = False) -> list[Any]:
     """Return values with lists that are nodes opened and lists that are text taken apart."""
     if not split or stated.name not in _LISTS:
-        return unlisted(stated.values)
+        return open_lists(stated.values)
     texts = (each.split(",") if isinstance(each, str) else [each] for each in stated.values)
     parts = (part for each in texts for part in each)
     return [each.strip() if isinstance(each, str) else each for each in parts if each]
 
 
-def _as_node(value: Any) -> Node | None:
+def _to_node(value: Any) -> DataNode | None:
     """Return a node for a text that stands in the place of one: its name, or its URL."""
-    if isinstance(value, Node):
+    if isinstance(value, DataNode):
         return value
     if not isinstance(value, str):
         return None
     names = ("url",) if value.startswith(_LINKS) else ("name", "text")
     # It stands where the node would, so its fields have no step of their own in provenance.
-    return Node("", properties={name: ("", [value]) for name in names})
+    return DataNode("", properties={name: ("", [value]) for name in names})
 
 
 def _is_link(name: str) -> bool:
-    return squeezed_name(name).endswith(("url", "link", "uri", "href"))
+    return normalize_short_name(name).endswith(("url", "link", "uri", "href"))
 
 
-def _fits(name: str, stated: str, value: Any, shape: Shape) -> bool:
+def _is_plausible(name: str, stated: str, value: Any, shape: Shape) -> bool:
     """Tell whether a text can be what the name says: a link is no name, and no name a link."""
     if not isinstance(value, str) or shape.kind not in {"string", "any"}:
         return True
@@ -375,8 +419,8 @@ def _fits(name: str, stated: str, value: Any, shape: Shape) -> bool:
     return not (value.startswith(_LINKS) and stated in {"author", "creator", "publisher", "brand"})
 
 
-def _leaves(shape: Shape, pointer: str) -> Iterator[str]:
+def _leaf_pointers(shape: Shape, pointer: str) -> Iterator[str]:
     if shape.kind != "object":
         yield pointer
     for name, inner in shape.properties.items():
-        yield from _leaves(inner, f"{pointer}/{escaped(name)}")
+        yield from _leaf_pointers(inner, f"{pointer}/{escaped(name)}")

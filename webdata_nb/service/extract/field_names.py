@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-MOST_WORDS: Final = 8
-MOST_READINGS: Final = 96
-_LONGEST_CHAIN: Final = 3
+MAX_WORDS: Final = 8
+MAX_READINGS: Final = 96
+_MAX_CHAIN_LENGTH: Final = 3
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+|[^\W_]+")
 _COUNTS: Final = (("number", "of"), ("no", "of"), ("total",), ("num",), ("count", "of"))
 _ARTICLES: Final = frozenset({"is", "has", "the"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NameReading:
     """One way to read a field's name.
 
     Attributes
@@ -39,20 +39,20 @@ class Reading:
     kind: str = ""
 
 
-def words(name: str) -> tuple[str, ...]:
+def split_words(name: str) -> tuple[str, ...]:
     """Split a name, in any of the usual cases, into lower-case words."""
     return tuple(each.lower() for each in _WORD.findall(name))
 
 
-def squeezed(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Write a name in lower case without separators."""
-    return "".join(words(name))
+    return "".join(split_words(name))
 
 
 @lru_cache(maxsize=4096)
-def squeezed_name(name: str) -> str:
+def normalize_short_name(name: str) -> str:
     """Do the same for the name of a field or property, of which a page has few and short ones."""
-    return squeezed(name)
+    return normalize_name(name)
 
 
 def singular(word: str) -> str:
@@ -62,29 +62,29 @@ def singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def kind_word(name: str) -> str:
+def kind_of_name(name: str) -> str:
     """Return the word of `KINDS` that a whole name is, in either number; empty for none."""
-    whole = squeezed(name)
+    whole = normalize_name(name)
     return next((each for each in (whole, singular(whole)) if each in KINDS), "")
 
 
 @lru_cache(maxsize=4096)
-def readings(name: str) -> tuple[Reading, ...]:
+def name_readings(name: str) -> tuple[NameReading, ...]:
     """Return the ways to read a field's name, best first."""
-    given = words(name)[:MOST_WORDS]
+    given = split_words(name)[:MAX_WORDS]
     plain = given[1:] if len(given) > 1 and given[0] in _ARTICLES else given
-    found = _first(Reading(chain) for chain in _chains(_counted(plain)))
+    found = _first(NameReading(chain) for chain in _chains(_counted(plain)))
     if len(plain) > 1 and plain[0] in KINDS:
-        found |= _first(Reading(chain, plain[0]) for chain in _chains(plain[1:]))
+        found |= _first(NameReading(chain, plain[0]) for chain in _chains(plain[1:]))
     elif len(plain) > 1 and plain[0] in NEUTRAL:
-        found |= _first(Reading(chain) for chain in _chains(plain[1:]))
+        found |= _first(NameReading(chain) for chain in _chains(plain[1:]))
     elif len(plain) == 1 and plain[0] in KINDS:
-        found[Reading(("name",), plain[0])] = None
-        found[Reading(("headline",), plain[0])] = None
+        found[NameReading(("name",), plain[0])] = None
+        found[NameReading(("headline",), plain[0])] = None
     return tuple(found)
 
 
-def readings_from(name: str, heads: AbstractSet[str]) -> list[Reading]:
+def name_readings_from(name: str, heads: AbstractSet[str]) -> list[NameReading]:
     """Return the ways to read a field's name that begin at one of some properties, best first."""
     by_head = _by_head(name)
     if len(heads) < len(by_head):
@@ -95,16 +95,16 @@ def readings_from(name: str, heads: AbstractSet[str]) -> list[Reading]:
 
 
 @lru_cache(maxsize=4096)
-def _by_head(name: str) -> dict[str, list[tuple[int, Reading]]]:
+def _by_head(name: str) -> dict[str, list[tuple[int, NameReading]]]:
     """Return the ways to read a name, with their ranks, by the first property of each."""
-    found: dict[str, list[tuple[int, Reading]]] = {}
-    for rank, reading in enumerate(readings(name)):
+    found: dict[str, list[tuple[int, NameReading]]] = {}
+    for rank, reading in enumerate(name_readings(name)):
         found.setdefault(reading.chain[0], []).append((rank, reading))
     return found
 
 
-def _first(ways: Iterator[Reading]) -> dict[Reading, None]:
-    return dict.fromkeys(islice(ways, MOST_READINGS))
+def _first(ways: Iterator[NameReading]) -> dict[NameReading, None]:
+    return dict.fromkeys(islice(ways, MAX_READINGS))
 
 
 def _counted(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def _splits(given: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return every way to join neighbouring words into at most three names."""
     found: list[tuple[str, ...]] = []
     for mask in range(1 << max(len(given) - 1, 0)):
-        if mask.bit_count() >= _LONGEST_CHAIN:
+        if mask.bit_count() >= _MAX_CHAIN_LENGTH:
             continue
         parts = [given[0]] if given else []
         for at, word in enumerate(given[1:]):

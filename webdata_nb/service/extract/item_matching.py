@@ -9,56 +9,56 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.extract.field_names import kind_word, readings, squeezed
-from webdata_nb.service.extract.node_graph import Node
-from webdata_nb.service.extract.root_node import of_kind
+from webdata_nb.service.extract.field_names import kind_of_name, name_readings, normalize_name
+from webdata_nb.service.extract.node_graph import DataNode
+from webdata_nb.service.extract.root_node import is_of_kind
 from webdata_nb.service.extract.vocabulary import COMMON, PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from webdata_nb.service.extract.declared import Grid
+    from webdata_nb.service.extract.declared import DataTable
     from webdata_nb.service.extract.schema import Shape
 
-MOST_ITEMS: Final = 1000
-_MOST_FAMILIES: Final = 100
+MAX_ITEMS: Final = 1000
+_MAX_GROUPS: Final = 100
 _ELEMENTS: Final = "itemlistelement"
 _BREADCRUMB: Final = "breadcrumblist"
 
 
-def unlisted(values: Sequence[Any]) -> list[Any]:
-    """Return at most `MOST_ITEMS` values, with the lists among them that are nodes opened."""
+def open_lists(values: Sequence[Any]) -> list[Any]:
+    """Return at most `MAX_ITEMS` values, with the lists among them that are nodes opened."""
     found: list[Any] = []
-    for value in values[:MOST_ITEMS]:
-        elements = value.values(_ELEMENTS) if isinstance(value, Node) else []
-        room = MOST_ITEMS - len(found)
+    for value in values[:MAX_ITEMS]:
+        elements = value.values(_ELEMENTS) if isinstance(value, DataNode) else []
+        room = MAX_ITEMS - len(found)
         found += [_listed(each) for each in (elements or [value])[:room]]
     return found
 
 
-def families(nodes: Sequence[Node]) -> list[list[Node]]:
+def group_item_nodes(nodes: Sequence[DataNode]) -> list[list[DataNode]]:
     """Return the main nodes that are not the page's own: those of each list, and of each type.
 
     The entries of different lists are of one type and yet different things, so they count only
     with their list; those of a breadcrumb are the way to the page, not a part of it.
     """
-    groups: dict[tuple[Node | None, tuple[str, ...]], dict[Node, None]] = {}
-    entries: set[Node] = set()
+    groups: dict[tuple[DataNode | None, tuple[str, ...]], dict[DataNode, None]] = {}
+    entries: set[DataNode] = set()
     main = [node for node in nodes if node.main and not node.is_a(*PAGES)]
     for node in main:
-        elements = [each for each in node.values(_ELEMENTS) if isinstance(each, Node)]
+        elements = [each for each in node.values(_ELEMENTS) if isinstance(each, DataNode)]
         entries.update(elements, [node] if elements else [])
-        for each in unlisted([node]) if elements and not node.is_a(_BREADCRUMB) else ():
-            if isinstance(each, Node):
+        for each in open_lists([node]) if elements and not node.is_a(_BREADCRUMB) else ():
+            if isinstance(each, DataNode):
                 groups.setdefault((node, each.types), {})[each] = None
     for node in main:
         if node.types and node not in entries:
             groups.setdefault((None, node.types), {})[node] = None
-    return [list(group) for group in groups.values()][:_MOST_FAMILIES]
+    return [list(group) for group in groups.values()][:_MAX_GROUPS]
 
 
-def fields_told(
-    nodes: Sequence[Node],
+def count_matching_fields(
+    nodes: Sequence[DataNode],
     items: Sequence[Mapping[str, Any]],
     provenance: Mapping[str, str],
     item: Shape,
@@ -77,25 +77,25 @@ def fields_told(
     filled = {name for each in items for name, value in each.items() if value is not None}
     if not filled or 2 * len(filled) < len(item.properties):
         return 0
-    kinds = {way.kind for name in item.properties for way in readings(name)} - {""}
-    if any(of_kind(node, kind) for kind in kinds for node in nodes[:1]):
+    kinds = {way.kind for name in item.properties for way in name_readings(name)} - {""}
+    if any(is_of_kind(node, kind) for kind in kinds for node in nodes[:1]):
         return len(filled)
     steps = {each.split("/")[1] for each in provenance.values() if "/" in each}
-    telling = {squeezed(each) for each in steps - {"@id"}} - COMMON
+    telling = {normalize_name(each) for each in steps - {"@id"}} - COMMON
     return len(filled) if telling or all(map(_is_common, item.properties)) else 0
 
 
-def best_first(grids: Sequence[Grid], item: Shape) -> list[tuple[int, Grid]]:
+def rank_tables(grids: Sequence[DataTable], item: Shape) -> list[tuple[int, DataTable]]:
     """Return the tables whose columns name enough of an item's fields, and how many, most first."""
     matches = [(_matches(grid, item), grid) for grid in grids]
     return sorted((each for each in matches if each[0]), key=lambda pair: -pair[0])
 
 
-def _matches(grid: Grid, item: Shape) -> int:
+def _matches(grid: DataTable, item: Shape) -> int:
     """Count the fields that a table has columns for; 0 where those are not enough."""
     if grid.pairs:
         # Its columns have no names, so both are asked for in plain words or it is not meant.
-        asked = {squeezed(name) for name in item.properties}
+        asked = {normalize_name(name) for name in item.properties}
         return sum(bool(asked & set(c)) for c in grid.columns) // len(grid.columns)
     known = {name for column in grid.columns for name in column}
     matched = [name for name in item.properties if _properties(name) & known]
@@ -105,7 +105,7 @@ def _matches(grid: Grid, item: Shape) -> int:
     return len(matched) if telling else 0
 
 
-def row_properties(grid: Grid, row: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     """Return the cells of a row as the properties of a node; columns of one name together."""
     found: dict[str, tuple[str, list[Any]]] = {}
     for column, cell in zip(grid.columns, row, strict=False):
@@ -117,20 +117,20 @@ def row_properties(grid: Grid, row: Sequence[str]) -> dict[str, tuple[str, list[
 
 def _listed(value: Any) -> Any:
     """Return what stands in a list: the thing itself where its place has no name of its own."""
-    if not isinstance(value, Node) or value.values("name"):
+    if not isinstance(value, DataNode) or value.values("name"):
         return value
-    inner = (each for each in value.values("item") if isinstance(each, Node))
+    inner = (each for each in value.values("item") if isinstance(each, DataNode))
     return next(inner, value)
 
 
 @lru_cache(maxsize=4096)
 def _properties(name: str) -> frozenset[str]:
     """Return the properties that a field may be read from directly."""
-    return frozenset(way.chain[0] for way in readings(name))
+    return frozenset(way.chain[0] for way in name_readings(name))
 
 
 @lru_cache(maxsize=4096)
 def _is_common(name: str) -> bool:
     """Tell whether nearly every thing has what a field asks for."""
-    ways = (way for way in readings(name) if len(way.chain) == 1 and not way.kind)
-    return not kind_word(name) and any(way.chain[0] in COMMON for way in ways)
+    ways = (way for way in name_readings(name) if len(way.chain) == 1 and not way.kind)
+    return not kind_of_name(name) and any(way.chain[0] in COMMON for way in ways)

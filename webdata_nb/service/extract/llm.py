@@ -14,13 +14,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.chat import Answer, Message, Rung
+from webdata_nb.service.extract.chat import ChatMessage, ChatReply, ResponseFormat
 from webdata_nb.service.extract.chunking import split, tokens
-from webdata_nb.service.extract.merging import Merged, merged, over
-from webdata_nb.service.extract.model_answers import filled, found, gaps, misfits
+from webdata_nb.service.extract.merging import MergedAnswers, merge_answers, overlay
+from webdata_nb.service.extract.model_answers import (
+    found,
+    missing_pointers,
+    schema_violations,
+    value_pointers,
+)
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelLimits
 from webdata_nb.service.extract.model_providers import Model
-from webdata_nb.service.extract.prompts import Task, again, as_schema, can_be_strict
+from webdata_nb.service.extract.prompts import (
+    ExtractionTask,
+    can_be_strict,
+    correction_messages,
+    to_json_schema,
+)
 from webdata_nb.service.extract.schema import Shape
 from webdata_nb.service.extract.structured import Extraction
 from webdata_nb.service.extract.validation import escaped
@@ -28,28 +38,30 @@ from webdata_nb.service.extract.validation import escaped
 MODEL: Final = "model"
 # Of what a model takes, the part left for its answer; and the least that is worth a question.
 _ANSWER_SHARE: Final = 4
-_LEAST_PIECE: Final = 200
-_MOST_SHOWN: Final = 5
+_MIN_CHUNK_TOKENS: Final = 200
+_MAX_ERRORS_LISTED: Final = 5
 _OF_THE_SUBJECT: Final = ("json_ld:", "microdata:", "rdfa:", "table:")
 
 
-NOTHING: Final = Extraction({}, {}, ())
+EMPTY_EXTRACTION: Final = Extraction({}, {}, ())
 
 
 @dataclass(slots=True)
-class Tally:
+class ModelUsage:
     """What the questions about one page came to; `estimated` where an endpoint did not count."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: bool = False
-    format: Rung | None = None
+    format: ResponseFormat | None = None
 
-    def add(self, messages: list[Message], answer: Answer, rung: Rung) -> None:
+    def add(
+        self, messages: list[ChatMessage], answer: ChatReply, response_format: ResponseFormat
+    ) -> None:
         """Count one answer."""
         asked, said = answer.prompt_tokens, answer.completion_tokens
-        self.calls, self.format = self.calls + 1, rung
+        self.calls, self.format = self.calls + 1, response_format
         self.estimated |= asked is None or said is None
         self.prompt_tokens += (
             sum(tokens(each["content"]) for each in messages) if asked is None else asked
@@ -67,7 +79,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ModelPageInput:
     """What a model is shown of a page, and what the page declares."""
 
     text: str
@@ -77,11 +89,11 @@ class Page:
 
 
 @dataclass(slots=True)
-class Reading:
+class ModelPageResult:
     """One page being read by one model: its values or its error, and the account of both."""
 
     model: Model
-    tally: Tally = field(default_factory=Tally)
+    tally: ModelUsage = field(default_factory=ModelUsage)
     data: dict[str, Any] | None = None
     error: ExtractError | None = None
     provenance: dict[str, str] = field(default_factory=dict)
@@ -109,7 +121,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ModelPageReader:
     """Reads one page after another for what is wanted: words, fields, or both."""
 
     prompt: str | None
@@ -118,9 +130,9 @@ class Reader:
     client: ModelClient
     limits: ModelLimits
 
-    async def read(self, page: Page) -> Reading:
+    async def read(self, page: ModelPageInput) -> ModelPageResult:
         """Extract from one page; a failure is in the result, not raised."""
-        reading = Reading(self.model)
+        reading = ModelPageResult(self.model)
         try:
             async with asyncio.timeout(self.limits.page_timeout_s) as deadline:
                 await self._fill(reading, page)
@@ -136,12 +148,14 @@ class Reader:
             reading.data, reading.provenance, reading.missing = None, {}, []
         return reading
 
-    async def _fill(self, reading: Reading, page: Page) -> None:
-        wanted, sure = self.shape, NOTHING
+    async def _fill(self, reading: ModelPageResult, page: ModelPageInput) -> None:
+        wanted, sure = self.shape, EMPTY_EXTRACTION
         if wanted is not None and self.prompt is None:
             sure = _sure(page.declared)
             wanted = _left(wanted, sure)
-        task = Task(self.prompt, wanted, page.url, page.title, _told(page.declared, wanted))
+        task = ExtractionTask(
+            self.prompt, wanted, page.url, page.title, _told(page.declared, wanted)
+        )
         answers: list[dict[str, Any]] = []
         if wanted is None or wanted.properties:
             for number, messages in enumerate(self._conversations(reading, task, page.text), 1):
@@ -149,15 +163,17 @@ class Reader:
                 reading.pieces = number
         if self.shape is None and not answers:
             raise ExtractError("empty", "the page has no text to extract from")
-        unsure = page.declared if self.prompt is None else NOTHING
-        _account(reading, (sure, merged(answers, wanted), unsure), self.shape)
+        unsure = page.declared if self.prompt is None else EMPTY_EXTRACTION
+        _account(reading, (sure, merge_answers(answers, wanted), unsure), self.shape)
 
-    def _conversations(self, reading: Reading, task: Task, text: str) -> list[list[Message]]:
+    def _conversations(
+        self, reading: ModelPageResult, task: ExtractionTask, text: str
+    ) -> list[list[ChatMessage]]:
         """Return a conversation for each piece of the page that is read."""
         said = sum(tokens(each["content"]) for each in task.messages("", 1, 2))
         context = self.model.context
         room = context - context // _ANSWER_SHARE - said
-        if room < _LEAST_PIECE:
+        if room < _MIN_CHUNK_TOKENS:
             raise ExtractError(
                 "too_long", f"prompt and schema leave no room for a page in {context} tokens"
             )
@@ -167,16 +183,16 @@ class Reader:
         return [task.messages(each, at, len(pieces)) for at, each in enumerate(pieces, 1)]
 
     async def _one(
-        self, reading: Reading, messages: list[Message], shape: Shape | None
+        self, reading: ModelPageResult, messages: list[ChatMessage], shape: Shape | None
     ) -> dict[str, Any]:
         """Ask about one piece, and once more where the answer does not fit."""
         schema = None
         if shape is not None and can_be_strict(shape):
-            schema = as_schema(shape, strict=True)
+            schema = to_json_schema(shape, strict=True)
         wrong: tuple[str, ...] = ()
         for _ in range(2):
-            answer, rung = await self.client.ask(messages, schema)
-            reading.tally.add(messages, answer, rung)
+            answer, response_format = await self.client.ask(messages, schema)
+            reading.tally.add(messages, answer, response_format)
             if answer.declined:
                 raise ExtractError("refused", "the model declined to answer")
             if answer.cut:
@@ -184,7 +200,7 @@ class Reader:
             value, wrong = found(answer.text, shape)
             if value is not None:
                 return value
-            messages = again(messages, answer.text, wrong)
+            messages = correction_messages(messages, answer.text, wrong)
         raise ExtractError("invalid", f"the answer does not fit, twice: {_listed(wrong)}")
 
 
@@ -221,28 +237,30 @@ def _told(declared: Extraction, wanted: Shape | None) -> dict[str, Any]:
 
 
 def _account(
-    reading: Reading, told: tuple[Extraction, Merged, Extraction], shape: Shape | None
+    reading: ModelPageResult,
+    told: tuple[Extraction, MergedAnswers, Extraction],
+    shape: Shape | None,
 ) -> None:
     """Put declared and read values together, each with its source, and check the whole."""
     sure, read, unsure = told
     reading.conflicts = read.conflicts
     if shape is None:
         reading.data = read.value
-        reading.provenance = dict.fromkeys(filled(read.value), MODEL)
+        reading.provenance = dict.fromkeys(value_pointers(read.value), MODEL)
         return
-    whole = over(over(sure.data, read.value), unsure.data)
+    whole = overlay(overlay(sure.data, read.value), unsure.data)
     reading.data = {name: whole.get(name) for name in shape.properties}
-    reading.missing = list(gaps(reading.data, shape))
-    models = dict.fromkeys(filled(read.value), MODEL)
-    there = set(filled(reading.data))
+    reading.missing = list(missing_pointers(reading.data, shape))
+    models = dict.fromkeys(value_pointers(read.value), MODEL)
+    there = set(value_pointers(reading.data))
     sources = {**unsure.provenance, **models, **sure.provenance}
     reading.provenance = {
         at: origin for at, origin in sources.items() if at in there or at in sure.provenance
     }
-    if wrong := misfits(reading.data, shape):
+    if wrong := schema_violations(reading.data, shape):
         raise ExtractError("invalid", f"the values do not fit: {_listed(wrong)}")
 
 
 def _listed(wrong: tuple[str, ...]) -> str:
-    shown = "; ".join(wrong[:_MOST_SHOWN])
-    return shown if len(wrong) <= _MOST_SHOWN else f"{shown}; and more"
+    shown = "; ".join(wrong[:_MAX_ERRORS_LISTED])
+    return shown if len(wrong) <= _MAX_ERRORS_LISTED else f"{shown}; and more"

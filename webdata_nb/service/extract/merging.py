@@ -17,14 +17,14 @@ _LONGEST_OTHER: Final = 1000
 
 
 @dataclass(slots=True)
-class Merged:
+class MergedAnswers:
     """Values put together, and by JSON pointer the other values that pieces gave."""
 
     value: dict[str, Any]
     conflicts: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def merged(answers: Sequence[dict[str, Any]], shape: Shape | None) -> Merged:
+def merge_answers(answers: Sequence[dict[str, Any]], shape: Shape | None) -> MergedAnswers:
     """Put the answers of a page's pieces together, in their order.
 
     Lists are joined, each item once; of other values the first that is there stays, and those
@@ -32,18 +32,18 @@ def merged(answers: Sequence[dict[str, Any]], shape: Shape | None) -> Merged:
 
     Examples
     --------
-    >>> merged([{"a": None, "b": [1, 2]}, {"a": 3, "b": [2]}, {"a": 4, "b": []}], None)
-    Merged(value={'a': 3, 'b': [1, 2]}, conflicts={'/a': [4]})
+    >>> merge_answers([{"a": None, "b": [1, 2]}, {"a": 3, "b": [2]}, {"a": 4, "b": []}], None)
+    MergedAnswers(value={'a': 3, 'b': [1, 2]}, conflicts={'/a': [4]})
     """
-    told = Merged({})
+    told = MergedAnswers({})
     told.value = _object(answers, shape, "", told.conflicts)
     return told
 
 
-def over(first: Any, second: Any) -> Any:
+def overlay(first: Any, second: Any) -> Any:
     """Return `first` with its gaps filled from `second`; a list that is there stays as it is."""
     if isinstance(first, dict) and isinstance(second, dict):
-        return {name: over(first.get(name), second.get(name)) for name in {**first, **second}}
+        return {name: overlay(first.get(name), second.get(name)) for name in {**first, **second}}
     return second if first is None else first
 
 

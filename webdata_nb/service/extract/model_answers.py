@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.extract.schema import LONGEST_NAME, Shape
+from webdata_nb.service.extract.schema import MAX_NAME_LENGTH, Shape
 from webdata_nb.service.extract.validation import escaped, problems
 
-DEEPEST: Final = 32
-MOST_VALUES: Final = 20_000
-LONGEST_TEXT: Final = 100_000
+MAX_DEPTH: Final = 32
+MAX_VALUES: Final = 20_000
+MAX_TEXT_LENGTH: Final = 100_000
 _THOUGHT: Final = "</think>"
 _FENCED: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _MOST_TRIES: Final = 20
@@ -36,8 +36,8 @@ def found(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None, tuple[
         What was asked for; None takes any object.
     """
     try:
-        value = _clean(_document(text), 0, iter(range(MOST_VALUES)))
-    except _Unusable as reason:
+        value = _clean(_document(text), 0, iter(range(MAX_VALUES)))
+    except _UnusableModel as reason:
         return None, (str(reason),)
     if not isinstance(value, dict):
         return None, ("/: must be one JSON object",)
@@ -47,7 +47,7 @@ def found(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None, tuple[
     return (None, wrong) if wrong else (shaped(value, shape), ())
 
 
-def misfits(value: dict[str, Any], shape: Shape) -> tuple[str, ...]:
+def schema_violations(value: dict[str, Any], shape: Shape) -> tuple[str, ...]:
     """Return what is wrong with the values of a whole page; a field may be null."""
     return problems(_without_nulls(value), _lenient(shape, counted=True))
 
@@ -72,27 +72,27 @@ def _inner(value: Any, shape: Shape) -> Any:
     return None if made == [] and shape.limits.get("minItems", 0) > 0 else made
 
 
-def gaps(value: Any, shape: Shape, at: str = "") -> Iterator[str]:
+def missing_pointers(value: Any, shape: Shape, at: str = "") -> Iterator[str]:
     """Yield JSON pointers of the fields that have no value."""
     for name, inner in shape.properties.items():
         pointer, each = f"{at}/{escaped(name)}", (value or {}).get(name)
         if inner.kind == "object":
-            yield from gaps(each, inner, pointer)
+            yield from missing_pointers(each, inner, pointer)
         elif each is None:
             yield pointer
 
 
-def filled(value: Any, at: str = "") -> Iterator[str]:
+def value_pointers(value: Any, at: str = "") -> Iterator[str]:
     """Yield JSON pointers of the fields that have one; a list counts as one field."""
     for name, each in value.items():
         pointer = f"{at}/{escaped(name)}"
         if isinstance(each, dict):
-            yield from filled(each, pointer)
+            yield from value_pointers(each, pointer)
         elif each is not None:
             yield pointer
 
 
-class _Unusable(ValueError):
+class _UnusableModel(ValueError):
     """An answer that nothing can be taken from; the text tells the model why."""
 
 
@@ -118,18 +118,18 @@ def _in_prose(text: str) -> Any:
             return orjson.loads(text[at:end])
         except (ValueError, RecursionError):
             continue
-    raise _Unusable("/: must be valid JSON")
+    raise _UnusableModel("/: must be valid JSON")
 
 
 def _clean(value: Any, depth: int, left: Iterator[int]) -> Any:
     """Return a value that can be stored, of a size that a page can have."""
-    if depth > DEEPEST:
-        raise _Unusable(f"/: must nest at most {DEEPEST} deep")
+    if depth > MAX_DEPTH:
+        raise _UnusableModel(f"/: must nest at most {MAX_DEPTH} deep")
     if next(left, None) is None:
-        raise _Unusable(f"/: must hold at most {MOST_VALUES} values")
+        raise _UnusableModel(f"/: must hold at most {MAX_VALUES} values")
     if isinstance(value, str):
-        if len(value) > LONGEST_TEXT:
-            raise _Unusable(f"/: a text must have at most {LONGEST_TEXT} characters")
+        if len(value) > MAX_TEXT_LENGTH:
+            raise _UnusableModel(f"/: a text must have at most {MAX_TEXT_LENGTH} characters")
         return value.replace("\0", "")
     if isinstance(value, dict):
         return {_name(key): _clean(each, depth + 1, left) for key, each in value.items()}
@@ -139,8 +139,8 @@ def _clean(value: Any, depth: int, left: Iterator[int]) -> Any:
 
 
 def _name(given: str) -> str:
-    if len(given) > LONGEST_NAME:
-        raise _Unusable(f"/: a name must have at most {LONGEST_NAME} characters")
+    if len(given) > MAX_NAME_LENGTH:
+        raise _UnusableModel(f"/: a name must have at most {MAX_NAME_LENGTH} characters")
     return given.replace("\0", "")
 
 

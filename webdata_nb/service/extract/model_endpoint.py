@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from webdata_nb.service.errors import ExtractError, FetchError
 from webdata_nb.service.extract import chat
-from webdata_nb.service.extract.chat import RUNGS, Answer, Message, Rung
+from webdata_nb.service.extract.chat import RESPONSE_FORMATS, ChatMessage, ChatReply, ResponseFormat
 from webdata_nb.service.extract.model_providers import Model
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
@@ -67,13 +67,13 @@ class ModelQueue:
     """The queue for one provider with one key, and what its replies revealed.
 
     Accounts share it. What one account's schema, text or model may have caused is stored for that
-    account or model alone: the response format (`rungs`), a pause after a failure
+    account or model alone: the response format (`response_formats`), a pause after a failure
     (`account_pauses`), a model that the key does not permit (`refusals`). A pause that the
     provider asks for applies to all accounts.
     """
 
     slots: FairSemaphore
-    rungs: dict[tuple[str, str], Rung] = field(default_factory=dict)
+    response_formats: dict[tuple[str, str], ResponseFormat] = field(default_factory=dict)
     paused_until: float = 0.0
     account_pauses: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, tuple[float, str, str]] = field(default_factory=dict)
@@ -115,8 +115,8 @@ class ModelClient:
         self._queue = queues.queue(model)
 
     async def ask(
-        self, messages: Sequence[Message], schema: Mapping[str, Any] | None
-    ) -> tuple[Answer, Rung]:
+        self, messages: Sequence[ChatMessage], schema: Mapping[str, Any] | None
+    ) -> tuple[ChatReply, ResponseFormat]:
         """Send a conversation with the strictest response format that the endpoint supports.
 
         Parameters
@@ -128,7 +128,7 @@ class ModelClient:
 
         Returns
         -------
-        tuple of Answer and Rung
+        tuple of ChatReply and ResponseFormat
             The answer, and the response format in use.
 
         Raises
@@ -138,23 +138,25 @@ class ModelClient:
         """
         name = self._model.name
         key = (current_account(), name)
-        rung = self._queue.rungs.get(key, self._model.first)
+        response_format = self._queue.response_formats.get(key, self._model.first)
         if schema is None:
-            rung = RUNGS[max(RUNGS.index(rung), RUNGS.index("json_object"))]
+            response_format = RESPONSE_FORMATS[
+                max(RESPONSE_FORMATS.index(response_format), RESPONSE_FORMATS.index("json_object"))
+            ]
         stepped = False
         while True:
-            reply = await self._send(chat.body(name, messages, rung, schema))
-            lower = chat.below(rung)
+            reply = await self._send(chat.body(name, messages, response_format, schema))
+            lower = chat.below(response_format)
             if lower is None or not chat.steps_down(reply.status, reply.body):
                 break
-            rung, stepped = lower, True
+            response_format, stepped = lower, True
         if (failure := chat.problem(reply.status, reply.body)) is not None:
             self._store_refusal(failure)
             raise failure
         answer = chat.read(reply.body)
         if stepped:  # store a format that works; the failure of another may have had its own reason
-            _put(self._queue.rungs, key, rung)
-        return answer, rung
+            _put(self._queue.response_formats, key, response_format)
+        return answer, response_format
 
     async def _send(self, body: bytes) -> FetchedResponse:
         for attempt in count(1):

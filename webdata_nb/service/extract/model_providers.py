@@ -15,7 +15,7 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.errors import BadInput
-from webdata_nb.service.extract.chat import Rung
+from webdata_nb.service.extract.chat import ResponseFormat
 from webdata_nb.service.extract.schema import Loc
 
 STRUCTURED: Final = "structured"
@@ -24,7 +24,7 @@ TIMEOUT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ModelHost:
     """A provider whose API has the shape of OpenAI's chat completions.
 
     Attributes
@@ -41,26 +41,26 @@ class Host:
 
     url: str = ""
     needs_key: bool = False
-    first: Rung = "json_schema"
+    first: ResponseFormat = "json_schema"
     context: int = 8192
 
 
-HOSTS: Final[Mapping[str, Host]] = {
-    "openai": Host("https://api.openai.com/v1", needs_key=True, context=32_000),
+HOSTS: Final[Mapping[str, ModelHost]] = {
+    "openai": ModelHost("https://api.openai.com/v1", needs_key=True, context=32_000),
     # Its compatible address ignores the response format, so that nothing is gained by asking.
-    "anthropic": Host(
+    "anthropic": ModelHost(
         "https://api.anthropic.com/v1", needs_key=True, first="prompt", context=32_000
     ),
-    "gemini": Host(
+    "gemini": ModelHost(
         "https://generativelanguage.googleapis.com/v1beta/openai", needs_key=True, context=32_000
     ),
-    "mistral": Host("https://api.mistral.ai/v1", needs_key=True, context=32_000),
-    "groq": Host("https://api.groq.com/openai/v1", needs_key=True),
-    "openrouter": Host("https://openrouter.ai/api/v1", needs_key=True),
+    "mistral": ModelHost("https://api.mistral.ai/v1", needs_key=True, context=32_000),
+    "groq": ModelHost("https://api.groq.com/openai/v1", needs_key=True),
+    "openrouter": ModelHost("https://openrouter.ai/api/v1", needs_key=True),
     # What it takes by default; it drops the rest of a longer question without a word.
-    "ollama": Host(context=4096),
-    "vllm": Host(),
-    "custom": Host(),
+    "ollama": ModelHost(context=4096),
+    "vllm": ModelHost(),
+    "custom": ModelHost(),
 }
 
 
@@ -74,7 +74,7 @@ class Model:
     key: str = field(repr=False)
     context: int
     timeout_s: float
-    first: Rung
+    first: ResponseFormat
 
     @property
     def identity(self) -> str:
@@ -110,7 +110,7 @@ def choose(access: Mapping[str, ModelAccess], wanted: Extract, *, loc: Loc) -> M
 
 def lack(provider: str, access: ModelAccess) -> str:
     """Return what a provider lacks to be asked; empty where it lacks nothing."""
-    host, variable = HOSTS.get(provider, Host()), f"WEBDATA_LLM_{provider.upper()}"
+    host, variable = HOSTS.get(provider, ModelHost()), f"WEBDATA_LLM_{provider.upper()}"
     if host.needs_key and not access.key:
         return f"no key: set {variable}_KEY"
     if not (access.url or host.url):
@@ -167,7 +167,7 @@ def _named(access: Mapping[str, ModelAccess], provider: str, model: str | None, 
     if provider not in HOSTS and provider not in access:
         known = ", ".join((STRUCTURED, *HOSTS, *sorted(set(access) - set(HOSTS))))
         raise BadInput(f"must be one of {known}", loc=(*loc, "provider"))
-    given, host = access.get(provider, ModelAccess()), HOSTS.get(provider, Host())
+    given, host = access.get(provider, ModelAccess()), HOSTS.get(provider, ModelHost())
     if why := lack(provider, given):
         raise BadInput(f"{provider} is not set up: {why}", loc=(*loc, "provider"))
     if model is not None and given.allowed and model not in given.allowed:

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import Any, Final
 
-from webdata_nb.service.extract.field_names import singular, squeezed
+from webdata_nb.service.extract.field_names import normalize_name, singular
 from webdata_nb.service.extract.vocabulary import LEADS, THROUGH
 
-MOST_NODES: Final = 20_000
-MOST_VALUES: Final = 200_000
-MOST_REACHED: Final = 400
-LONGEST_TEXT: Final = 100_000
-_FARTHEST: Final = 3
-_MOST_BESIDE: Final = 20
+MAX_NODES: Final = 20_000
+MAX_VALUES: Final = 200_000
+MAX_REACHABLE: Final = 400
+MAX_TEXT_LENGTH: Final = 100_000
+_MAX_DISTANCE: Final = 3
+_MAX_SIBLINGS: Final = 20
 _TEXT_KEYS: Final = ("@value", "@list", "@set")
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class DataNode:
     """One thing that a page describes.
 
     Attributes
@@ -53,7 +53,7 @@ class Node:
     main: bool = False
     properties: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
     number: int = 1
-    reached: dict[str, list[Found]] | None = field(default=None, repr=False)
+    reached: dict[str, list[ReachableValues]] | None = field(default=None, repr=False)
 
     def is_a(self, *endings: str) -> bool:
         """Tell whether the name of one of its types ends so."""
@@ -79,7 +79,7 @@ class Node:
         """Return the values of one property."""
         return self.properties.get(name, ("", []))[1]
 
-    def reach(self) -> dict[str, list[Found]]:
+    def reach(self) -> dict[str, list[ReachableValues]]:
         """Return what can be read from it by name, nearest first; its properties are complete."""
         if self.reached is None:
             self.reached = _reach(self)
@@ -87,20 +87,20 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReachableValues:
     """Values and where they stand: steps from a node, as written on the page."""
 
     path: tuple[str, ...]
     values: list[Any]
 
 
-class Graph:
+class NodeGraph:
     """All nodes of a page: those that stand by themselves first, in document order."""
 
     def __init__(self, structured: Mapping[str, Any]) -> None:
-        self.nodes: list[Node] = []
-        self._ids: dict[str, Node] = {}
-        self._waiting: deque[tuple[Node, Any]] = deque()
+        self.nodes: list[DataNode] = []
+        self._ids: dict[str, DataNode] = {}
+        self._waiting: deque[tuple[DataNode, Any]] = deque()
         self._values = 0
         for origin in ("json_ld", "microdata", "rdfa"):
             blocks = structured.get(origin)
@@ -118,24 +118,24 @@ class Graph:
         if inside is None or "@type" in block:
             self._start(block, origin, main=True)
 
-    def _start(self, given: Any, origin: str, *, main: bool) -> Node | None:
-        if not isinstance(given, dict) or len(self.nodes) >= MOST_NODES:
+    def _start(self, given: Any, origin: str, *, main: bool) -> DataNode | None:
+        if not isinstance(given, dict) or len(self.nodes) >= MAX_NODES:
             return None
         key = {"json_ld": "@id", "microdata": "id", "rdfa": "resource"}[origin]
         name = given.get(key, given.get("id") if origin == "json_ld" else None)
         types = given.get("@type" if origin == "json_ld" else "type", given.get("type"))
-        node = Node(origin, _types(types), name if isinstance(name, str) else None, main)
+        node = DataNode(origin, _types(types), name if isinstance(name, str) else None, main)
         self.nodes.append(node)
         self._waiting.append((node, given))
         return node
 
-    def _describe(self, node: Node, given: dict[str, Any]) -> None:
+    def _describe(self, node: DataNode, given: dict[str, Any]) -> None:
         inner = given if node.origin == "json_ld" else given.get("properties")
         for written, value in inner.items() if isinstance(inner, dict) else ():
             if not isinstance(written, str) or written.startswith("@"):
                 continue
             local = _local(written)
-            name = squeezed(local[:100])
+            name = normalize_name(local[:100])
             values = list(self._read(value, node, name, main=node.main and name in LEADS))
             if not name or not values:
                 continue
@@ -144,10 +144,10 @@ class Graph:
             else:
                 node.properties[name] = (local[:100], values)
 
-    def _read(self, value: Any, node: Node, name: str, *, main: bool) -> Iterator[Any]:
+    def _read(self, value: Any, node: DataNode, name: str, *, main: bool) -> Iterator[Any]:
         for each in _flat([value]):
             self._values += 1
-            if self._values > MOST_VALUES:
+            if self._values > MAX_VALUES:
                 return
             if isinstance(each, dict):
                 inner = self._start(each, node.origin, main=main)
@@ -156,7 +156,7 @@ class Graph:
                         inner.types = (singular(name),)
                     yield inner
             elif isinstance(each, str):
-                if text := unescape(each[:LONGEST_TEXT]).strip():
+                if text := unescape(each[:MAX_TEXT_LENGTH]).strip():
                     yield text
             elif each is not None:
                 yield each
@@ -182,17 +182,17 @@ class Graph:
         # A reference stands for its node, so it carries that node's number as well.
         self._aliases(kept)
 
-    def _aliases(self, kept: list[Node]) -> None:
+    def _aliases(self, kept: list[DataNode]) -> None:
         for node in kept:
             for _, values in node.properties.values():
                 for at, each in enumerate(values):
-                    if isinstance(each, Node) and each.id is not None:
+                    if isinstance(each, DataNode) and each.id is not None:
                         values[at] = self._ids.get(each.id, each)
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:
     """Walk through lists in lists, and what JSON-LD wraps as a value, list or set."""
-    waiting = list(reversed(values[:MOST_VALUES]))
+    waiting = list(reversed(values[:MAX_VALUES]))
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict):
@@ -217,11 +217,13 @@ def _local(name: str) -> str:
     return name.rstrip("/#").replace("#", "/").replace(":", "/").rpartition("/")[2]
 
 
-def _reach(node: Node) -> dict[str, list[Found]]:
-    found: dict[str, list[Found]] = {}
-    waiting: deque[tuple[Node, tuple[str, ...], frozenset[str] | None]] = deque([(node, (), None)])
+def _reach(node: DataNode) -> dict[str, list[ReachableValues]]:
+    found: dict[str, list[ReachableValues]] = {}
+    waiting: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
+        [(node, (), None)]
+    )
     seen = {node}
-    left = MOST_REACHED
+    left = MAX_REACHABLE
     while waiting and left > 0:
         here, path, allowed = waiting.popleft()
         for name, (written, values) in here.properties.items():
@@ -230,24 +232,26 @@ def _reach(node: Node) -> dict[str, list[Found]]:
                 break
             if allowed is not None and name not in allowed:
                 continue
-            found.setdefault(name, []).append(Found((*path, written), values))
-            if name in THROUGH and len(path) < _FARTHEST:
-                for inner in [each for each in values if isinstance(each, Node)][:_MOST_BESIDE]:
+            found.setdefault(name, []).append(ReachableValues((*path, written), values))
+            if name in THROUGH and len(path) < _MAX_DISTANCE:
+                for inner in [each for each in values if isinstance(each, DataNode)][
+                    :_MAX_SIBLINGS
+                ]:
                     if inner not in seen:
                         seen.add(inner)
                         waiting.append((inner, (*path, written), THROUGH[name]))
     if node.address is not None and "url" not in found:
-        found["url"] = [Found(("@id",), [node.address])]
+        found["url"] = [ReachableValues(("@id",), [node.address])]
     _add_labelled(node, found)
     return found
 
 
-def _add_labelled(node: Node, found: dict[str, list[Found]]) -> None:
+def _add_labelled(node: DataNode, found: dict[str, list[ReachableValues]]) -> None:
     """Add what a node tells as pairs of a name and a value."""
     for written, values in (node.properties.get("additionalproperty", ("", [])),):
-        for each in values[:MOST_REACHED]:
-            names = each.values("name") if isinstance(each, Node) else []
+        for each in values[:MAX_REACHABLE]:
+            names = each.values("name") if isinstance(each, DataNode) else []
             if names and isinstance(names[0], str) and each.values("value"):
                 label = names[0][:100]
-                inner = Found((written, label), each.values("value"))
-                found.setdefault(squeezed(label), []).append(inner)
+                inner = ReachableValues((written, label), each.values("value"))
+                found.setdefault(normalize_name(label), []).append(inner)

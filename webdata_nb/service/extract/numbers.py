@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-LONGEST: Final = 60
+MAX_LENGTH: Final = 60
 """Characters beyond which a text is prose that mentions a number, not a number."""
 
 _NUMBER: Final = re.compile(
@@ -51,7 +51,7 @@ def read_number(text: str, *, comma: bool = False, whole: bool = False) -> int |
         None where the text is not plainly one number.
     """
     text = text.strip()
-    found = _NUMBER.search(text) if len(text) <= LONGEST else None
+    found = _NUMBER.search(text) if len(text) <= MAX_LENGTH else None
     if found is None:
         return None
     before, after = text[: found.start()], text[found.end() :]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.extract.chat import Message
+from webdata_nb.service.extract.chat import ChatMessage
 from webdata_nb.service.extract.schema import Shape
 
 LONGEST_DECLARED: Final = 4000
@@ -28,7 +28,7 @@ _SYSTEM: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExtractionTask:
     """What is wanted of each piece of a page.
 
     Attributes
@@ -51,15 +51,19 @@ class Task:
 
     def head(self) -> str:
         """Return what is said before the page, the same for each of its pieces."""
-        parts = [f"Task: {self.prompt}" if self.prompt else "Task: fill the schema from the page."]
+        parts = [
+            f"ExtractionTask: {self.prompt}"
+            if self.prompt
+            else "ExtractionTask: fill the schema from the page."
+        ]
         if self.shape is not None:
-            schema = orjson.dumps(as_schema(self.shape, strict=False)).decode()
+            schema = orjson.dumps(to_json_schema(self.shape, strict=False)).decode()
             parts.append(f"The object must fit this JSON Schema: {schema}")
-        parts += [f"Page address: {self.url}"] if self.url else []
-        parts += [f"Page title: {self.title}"] if self.title else []
+        parts += [f"ModelPageInput address: {self.url}"] if self.url else []
+        parts += [f"ModelPageInput title: {self.title}"] if self.title else []
         return "\n".join(parts)
 
-    def messages(self, text: str, number: int, of: int) -> list[Message]:
+    def messages(self, text: str, number: int, of: int) -> list[ChatMessage]:
         """Return the conversation about piece `number`, counted from 1, of `of`."""
         body = "\n".join((*self._aside(), text))
         mark = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:24]
@@ -73,7 +77,9 @@ class Task:
         return (f"Declared in the page's markup: {told}",) if fits else ()
 
 
-def again(messages: Sequence[Message], answer: str, wrong: Sequence[str]) -> list[Message]:
+def correction_messages(
+    messages: Sequence[ChatMessage], answer: str, wrong: Sequence[str]
+) -> list[ChatMessage]:
     """Return the conversation that asks once more, telling what was wrong."""
     listed = "\n".join(f"- {each}" for each in wrong)
     return [
@@ -88,7 +94,7 @@ def again(messages: Sequence[Message], answer: str, wrong: Sequence[str]) -> lis
     ]
 
 
-def as_schema(shape: Shape, *, strict: bool) -> dict[str, Any]:
+def to_json_schema(shape: Shape, *, strict: bool) -> dict[str, Any]:
     """Return a shape as a JSON Schema in which every field may be null.
 
     A field that must have a value makes a model invent one. `strict` leaves out what strict modes

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.extract.field_names import kind_word, readings, squeezed, words
+from webdata_nb.service.extract.field_names import (
+    kind_of_name,
+    name_readings,
+    normalize_name,
+    split_words,
+)
 from webdata_nb.service.extract.vocabulary import ASIDES, COMMON, IN_TYPE, KINDS, NEUTRAL, PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from webdata_nb.service.extract.node_graph import Found, Graph, Node
+    from webdata_nb.service.extract.node_graph import DataNode, NodeGraph, ReachableValues
     from webdata_nb.service.extract.schema import Shape
 
-MOST_CANDIDATES: Final = 200
-MOST_TWINS: Final = 5
+MAX_CANDIDATES: Final = 200
+MAX_TWINS: Final = 5
 
 
-def of_kind(node: Node, kind: str) -> bool:
+def is_of_kind(node: DataNode, kind: str) -> bool:
     """Tell whether a node is of the kind that a word names."""
     return node.is_a(*KINDS[kind])
 
 
-def look_up(node: Node, chain: tuple[str, ...]) -> Iterator[Found]:
+def find_values(node: DataNode, chain: tuple[str, ...]) -> Iterator[ReachableValues]:
     """Return what stands at the end of a chain of properties, starting from a node."""
     reach = node.reach()
     for name in _names(node, chain[0]):
         yield from reach.get(name, ())
 
 
-def findable(node: Node) -> AbstractSet[str]:
-    """Return the names that `look_up` may find something under, starting from a node."""
+def findable_names(node: DataNode) -> AbstractSet[str]:
+    """Return the names that `find_values` may find something under, starting from a node."""
     reach = node.reach()
     by_type = [names for ending, names in IN_TYPE.items() if node.is_a(ending)]
     if not by_type:
@@ -40,24 +45,24 @@ def findable(node: Node) -> AbstractSet[str]:
     return reach.keys() | set(near)
 
 
-def _names(node: Node, name: str) -> tuple[str, ...]:
+def _names(node: DataNode, name: str) -> tuple[str, ...]:
     near = (names[name] for ending, names in IN_TYPE.items() if name in names if node.is_a(ending))
     return (*next(near, ()), name)
 
 
-def find_root(graph: Graph, shape: Shape, title: str) -> Node | None:
+def find_root(graph: NodeGraph, shape: Shape, title: str) -> DataNode | None:
     """Choose the node that a schema is about: of the kind that it names, else filling most of it.
 
     Among nodes alike the one that the page's title names wins, then the first. A node of a kind
     that stands on every page, such as its publisher, counts only where it alone can tell what is
     asked for.
     """
-    kinds = [kind for word in words(shape.title) if (kind := kind_word(word))]
-    named = [node for node in graph.nodes if any(of_kind(node, kind) for kind in kinds)]
+    kinds = [kind for word in split_words(shape.title) if (kind := kind_of_name(word))]
+    named = [node for node in graph.nodes if any(is_of_kind(node, kind) for kind in kinds)]
     candidates = named or [node for node in graph.nodes if node.main]
     fields = [_heads(name, inner) for name, inner in shape.properties.items()]
-    best: tuple[tuple[int, ...], Node] | None = None
-    for node in candidates[:MOST_CANDIDATES]:
+    best: tuple[tuple[int, ...], DataNode] | None = None
+    for node in candidates[:MAX_CANDIDATES]:
         score = _score(node, fields, sure=bool(named))
         if score is not None and (best is None or (*score, _is_named(node, title)) > best[0]):
             best = (*score, _is_named(node, title)), node
@@ -66,13 +71,13 @@ def find_root(graph: Graph, shape: Shape, title: str) -> Node | None:
 
 def _heads(name: str, shape: Shape) -> dict[tuple[str, str], None]:
     """Return the first properties of a field's readings, with the kinds that have them."""
-    if shape.kind in {"object", "array"} and squeezed(name) in NEUTRAL:
+    if shape.kind in {"object", "array"} and normalize_name(name) in NEUTRAL:
         return {}
-    return dict.fromkeys((reading.chain[0], reading.kind) for reading in readings(name))
+    return dict.fromkeys((reading.chain[0], reading.kind) for reading in name_readings(name))
 
 
 def _score(
-    node: Node, fields: list[dict[tuple[str, str], None]], *, sure: bool
+    node: DataNode, fields: list[dict[tuple[str, str], None]], *, sure: bool
 ) -> tuple[int, ...] | None:
     """Count the fields that a node can fill: those that tell its kind first, then those all have.
 
@@ -87,34 +92,36 @@ def _score(
     return special, 0 if aside else 1 if node.is_a(*PAGES) or not node.types else 2, common
 
 
-def _first_name(node: Node, heads: dict[tuple[str, str], None]) -> str | None:
+def _first_name(node: DataNode, heads: dict[tuple[str, str], None]) -> str | None:
     reach = node.reach()
     for name, kind in heads:
-        if name in reach and (not kind or of_kind(node, kind)):
+        if name in reach and (not kind or is_of_kind(node, kind)):
             return name
     return None
 
 
-def _is_named(node: Node, title: str) -> int:
+def _is_named(node: DataNode, title: str) -> int:
     names = (each for key in ("name", "headline") for each in node.values(key))
-    wanted = squeezed(title)
-    return int(any(isinstance(each, str) and squeezed(each) in wanted for each in names if each))
+    wanted = normalize_name(title)
+    return int(
+        any(isinstance(each, str) and normalize_name(each) in wanted for each in names if each)
+    )
 
 
-def twins(graph: Graph, root: Node) -> list[Node]:
+def find_twin_nodes(graph: NodeGraph, root: DataNode) -> list[DataNode]:
     """Return the other nodes that describe the same thing as `root`, in another block or syntax."""
     alike = [
         node
-        for node in graph.nodes[:MOST_CANDIDATES]
+        for node in graph.nodes[:MAX_CANDIDATES]
         if node.main and node is not root and set(node.types) & set(root.types)
     ]
-    names = [squeezed(each) for each in root.values("name") if isinstance(each, str)]
+    names = [normalize_name(each) for each in root.values("name") if isinstance(each, str)]
     same = [node for node in alike if _called(node) and _called(node) in names]
     if same or any(node.origin == root.origin for node in alike):
-        return same[:MOST_TWINS]
+        return same[:MAX_TWINS]
     origins = [node.origin for node in alike]
     return [node for node in alike if origins.count(node.origin) == 1]
 
 
-def _called(node: Node) -> str:
-    return next((squeezed(each) for each in node.values("name") if isinstance(each, str)), "")
+def _called(node: DataNode) -> str:
+    return next((normalize_name(each) for each in node.values("name") if isinstance(each, str)), "")

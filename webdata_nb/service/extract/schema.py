@@ -23,11 +23,11 @@ from webdata_nb.service.errors import BadInput
 Kind = Literal["string", "number", "integer", "boolean", "array", "object", "any"]
 Loc = tuple[str | int, ...]
 
-MOST_FIELDS: Final = bounds.SCHEMA_FIELDS
-DEEPEST: Final = bounds.SCHEMA_DEPTH
-LONGEST_NAME: Final = bounds.SCHEMA_NAME_LENGTH
-MOST_CHOICES: Final = bounds.SCHEMA_CHOICES
-MOST_CHOICES_TOTAL: Final = bounds.SCHEMA_CHOICES_TOTAL
+MAX_FIELDS: Final = bounds.SCHEMA_FIELDS
+MAX_DEPTH: Final = bounds.SCHEMA_DEPTH
+MAX_NAME_LENGTH: Final = bounds.SCHEMA_NAME_LENGTH
+MAX_CHOICES: Final = bounds.SCHEMA_CHOICES
+MAX_CHOICES_TOTAL: Final = bounds.SCHEMA_CHOICES_TOTAL
 
 _KINDS: Final = frozenset(get_args(Kind)) - {"any"}
 _LIMITS: Final = (
@@ -120,7 +120,7 @@ def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema
     """
     if schema is None:
         raise BadInput("this provider needs a schema: it fills fields, it reads no prompt", loc=loc)
-    shape = _Reader(schema).read(schema, loc, 0)
+    shape = _SchemaReader(schema).read(schema, loc, 0)
     if shape.kind != "object":
         raise BadInput(
             'must describe an object: {"type": "object", "properties": {...}};'
@@ -130,7 +130,7 @@ def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema
     return shape
 
 
-class _Reader:
+class _SchemaReader:
     """Reads one schema; counts its fields and choices, as references can multiply them."""
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
@@ -142,10 +142,10 @@ class _Reader:
         if not isinstance(given, Mapping):
             raise BadInput('must be a schema, such as {"type": "string"}', loc=loc)
         self._fields += 1
-        if self._fields > MOST_FIELDS:
-            raise BadInput(f"must have at most {MOST_FIELDS} fields", loc=loc)
-        if depth > DEEPEST:
-            raise BadInput(f"must nest at most {DEEPEST} deep, and not hold itself", loc=loc)
+        if self._fields > MAX_FIELDS:
+            raise BadInput(f"must have at most {MAX_FIELDS} fields", loc=loc)
+        if depth > MAX_DEPTH:
+            raise BadInput(f"must nest at most {MAX_DEPTH} deep, and not hold itself", loc=loc)
         schema, optional = self._plain(given, loc)
         _refuse_unknown(schema, loc)
         kind, nullable = _kind_of(schema, loc)
@@ -167,9 +167,9 @@ class _Reader:
     def _choices(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
         choices = _choices(schema, loc)
         self._values += len(choices or ())
-        if self._values > MOST_CHOICES_TOTAL:
+        if self._values > MAX_CHOICES_TOTAL:
             raise BadInput(
-                f"all fields together must list at most {MOST_CHOICES_TOTAL} enum values",
+                f"all fields together must list at most {MAX_CHOICES_TOTAL} enum values",
                 loc=(*loc, "enum"),
             )
         return choices
@@ -177,7 +177,7 @@ class _Reader:
     def _plain(self, given: Mapping[str, Any], loc: Loc) -> tuple[Mapping[str, Any], bool]:
         """Follow references and undo ``anyOf`` with null; tell whether null was among them."""
         schema, optional = given, False
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DEPTH):
             if "$ref" in schema:
                 schema = _without(schema, "$ref") | dict(self._referred(schema["$ref"], loc))
             elif found := next(
@@ -204,8 +204,8 @@ class _Reader:
         if not isinstance(given, Mapping) or not given:
             raise BadInput("must name the properties to fill", loc=at)
         for name in given:
-            if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
-                raise BadInput(f"a name must have 1 to {LONGEST_NAME} characters", loc=at)
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+                raise BadInput(f"a name must have 1 to {MAX_NAME_LENGTH} characters", loc=at)
         return {name: self.read(each, (*at, name), depth + 1) for name, each in given.items()}
 
     def _items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> Shape:
@@ -271,8 +271,8 @@ def _choices(schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
     given = schema.get("enum")
     if given is None:
         return None
-    if not isinstance(given, list) or not 0 < len(given) <= MOST_CHOICES:
-        raise BadInput(f"must list 1 to {MOST_CHOICES} values", loc=(*loc, "enum"))
+    if not isinstance(given, list) or not 0 < len(given) <= MAX_CHOICES:
+        raise BadInput(f"must list 1 to {MAX_CHOICES} values", loc=(*loc, "enum"))
     return tuple(given)
 
 

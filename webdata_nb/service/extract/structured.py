@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Any, Final, Self
 
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.coerce import Coercion
-from webdata_nb.service.extract.declared import Declared
-from webdata_nb.service.extract.field_filling import Filling
-from webdata_nb.service.extract.node_graph import Graph
+from webdata_nb.service.extract.coerce import ValueCoercion
+from webdata_nb.service.extract.declared import DeclaredFields
+from webdata_nb.service.extract.field_filling import SchemaFiller
+from webdata_nb.service.extract.node_graph import NodeGraph
 from webdata_nb.service.extract.numbers import decimal_comma
 from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import Shape, read_schema
@@ -143,13 +143,13 @@ def extract_structured(
     """
     shape = schema if isinstance(schema, Shape) else read_schema(schema)
     described = metadata or {}
-    graph = Graph(structured)
+    graph = NodeGraph(structured)
     root = find_root(graph, shape, _text(described, "title") or "")
-    coercion = Coercion(
+    coercion = ValueCoercion(
         base=_text(described, "final_url"),
         comma=decimal_comma(_text(described, "language")),
     )
-    filling = Filling(graph, Declared(structured, described, tables), coercion, root)
+    filling = SchemaFiller(graph, DeclaredFields(structured, described, tables), coercion, root)
     origin = root.label if root is not None else ""
     part = filling.object(shape, root, "", origin, page=True)
     empty = dict.fromkeys(shape.properties)

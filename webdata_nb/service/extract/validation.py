@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.service.extract.schema import Shape
 
-MOST_PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -27,7 +27,7 @@ def problems(value: Any, shape: Shape) -> tuple[str, ...]:
     A property that the schema does not name is not looked at.
     """
     found = _problems(value, shape, "")
-    return tuple(each for _, each in zip(range(MOST_PROBLEMS), found, strict=False))
+    return tuple(each for _, each in zip(range(MAX_PROBLEMS), found, strict=False))
 
 
 def allowed(value: Any, shape: Shape) -> bool:

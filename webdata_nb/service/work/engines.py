@@ -21,7 +21,7 @@ from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import BadInput, JobFailed
-from webdata_nb.service.extract.extraction import Extractions, Extractor, model_access
+from webdata_nb.service.extract.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.search import engine as search
@@ -177,7 +177,7 @@ class JobEngines:
     operator_settings: SessionSettings
     spool: SpoolDirectory
     breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
-    extractions: Extractions = field(default_factory=Extractions)
+    extractor_factory: ExtractorFactory = field(default_factory=ExtractorFactory)
     _search_tools: dict[tuple[EgressRoute, bytes, bool], search.SearchResources] = field(
         default_factory=dict, repr=False
     )
@@ -205,7 +205,9 @@ class JobEngines:
         self, extract: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]
     ) -> None:
         """Raise `BadInput` for an extraction that a job of this session could not carry out."""
-        self.extractions.check(extract, model_access(self.operator_settings, session), loc=loc)
+        self.extractor_factory.check(
+            extract, model_access(self.operator_settings, session), loc=loc
+        )
 
     def list_providers(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which a search asks them."""
@@ -239,7 +241,7 @@ class JobEngines:
     ) -> Extractor | None:
         access = model_access(self.operator_settings, session)
         try:
-            return self.extractions.extractor(extract, access, route.fetcher_for_api)
+            return self.extractor_factory.create(extract, access, route.fetcher_for_api)
         except BadInput as error:  # the settings have changed since the start
             raise JobFailed(f"extract: {error}") from None
 
