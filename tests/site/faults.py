@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import brotli  # type: ignore[import-untyped] # it ships no types
-import zstandard
 from aiohttp import web
 
 from tests.site.document import document, prose
+from tests.site.zstd import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -149,8 +149,8 @@ def _packed(size: int, coding: Coding) -> bytes:
             compressor = brotli.Compressor(quality=5)
             return b"".join([*map(compressor.process, pieces), compressor.finish()])
         case "zstd":
-            zstd = zstandard.ZstdCompressor().compressobj()
-            return b"".join([*map(zstd.compress, pieces), zstd.flush()])
+            compressor = zstd.ZstdCompressor()
+            return b"".join([*map(compressor.compress, pieces), compressor.flush()])
 
 
 def mislabelled(text: str, *, declared: str, actual: str) -> Handler:

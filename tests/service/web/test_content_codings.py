@@ -10,9 +10,9 @@ from pathlib import Path
 
 import brotli  # type: ignore[import-untyped]  # it ships no types
 import pytest
-import zstandard
 
 from tests.service.web.bombs import BOMBS, MIB
+from tests.site.zstd import zstd
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.content_codings import ContentDecoder, parse_content_codings
 
@@ -25,7 +25,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def zstd_stream(data: bytes) -> bytes:
-    packer = zstandard.ZstdCompressor().compressobj()
+    packer = zstd.ZstdCompressor()
     return packer.compress(data) + packer.flush()
 
 
@@ -39,7 +39,7 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "deflate": ("deflate", zlib.compress),
     "raw deflate": ("deflate", raw_deflate),
     "br": ("br", quick_brotli),
-    "zstd": ("zstd", zstandard.ZstdCompressor().compress),
+    "zstd": ("zstd", zstd.compress),
     "zstd of unknown size": ("zstd", zstd_stream),
 }
 ALL_PACKERS = pytest.mark.parametrize("packer", PACKERS)
@@ -169,7 +169,7 @@ def test_truncated_gzip_of_the_corpus(corpora: Path, name: str) -> None:
 
 def test_chained_codings_are_decoded_in_reverse() -> None:
     data = text_of(50_000)
-    packed = zstandard.ZstdCompressor().compress(quick_brotli(zlib.compress(data)))
+    packed = zstd.compress(quick_brotli(zlib.compress(data)))
     assert decode(["deflate", "br", "zstd"], packed) == data
 
 
@@ -189,15 +189,25 @@ def test_bytes_after_deflate_stream_are_ignored() -> None:
 
 
 def test_zstd_with_several_frames() -> None:
-    pack = zstandard.ZstdCompressor().compress
+    pack = zstd.compress
     frames = [pack(text_of(size)) for size in (10, 0, 200_000)]
     assert decode(["zstd"], b"".join(frames)) == text_of(10) + text_of(200_000)
 
 
 def test_zstd_window_larger_than_in_browsers_fails() -> None:
-    settings = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
-    packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+    packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
     assert failure(["zstd"], packer.compress(b"page") + packer.flush()) == "decode"
+
+
+def test_flood_of_empty_zstd_frames_fails() -> None:
+    assert failure(["zstd"], zstd.compress(b"") * 2000) == "decode"
+
+
+@pytest.mark.parametrize("step", [1, 5, 16_384])
+def test_zstd_skippable_frames_are_ignored(step: int) -> None:
+    skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00meta"
+    packed = skippable + zstd.compress(text_of(1000)) + skippable
+    assert decode(["zstd"], packed, step=step) == text_of(1000)
 
 
 def test_flood_of_empty_gzip_members_fails() -> None:

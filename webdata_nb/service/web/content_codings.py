@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import secrets
+import sys
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 import brotli  # type: ignore[import-untyped]  # it ships no types
-import zstandard
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from webdata_nb.service.errors import FetchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import IO
 
 ACCEPTED: Final = "gzip, deflate, br, zstd"
 """The value of Accept-Encoding."""
 
-_DECOMPRESSION_ERRORS: Final = (zlib.error, brotli.error, zstandard.ZstdError)
+_DECOMPRESSION_ERRORS: Final = (zlib.error, brotli.error, zstd.ZstdError)
 _MAX_CODINGS: Final = 5
 _ALIASES: Final = {"x-gzip": "gzip"}
 _NO_CODING: Final = frozenset(("", "identity"))
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_GZIP_MEMBERS: Final = 1024
+_MAX_ZSTD_FRAMES: Final = 1024
+_ZSTD_OPTIONS: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}  # 8 MiB
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -182,54 +187,28 @@ class _Brotli:
 class _Zstd:
     """Zstandard, of one or more frames, with windows up to 8 MiB (RFC 9659)."""
 
-    _WINDOW: Final = 8 * 1024 * 1024
-
     def __init__(self, output: _BoundedOutput) -> None:
         self.output = output
-        self._file = _ZstdFile(output)
-        decompressor = zstandard.ZstdDecompressor(max_window_size=self._WINDOW)
-        self._stream = decompressor.stream_writer(
-            cast("IO[bytes]", self._file), write_size=_CHUNK_BYTES, closefd=False
-        )
+        self._frame: zstd.ZstdDecompressor | None = None
+        self._frames = 0
 
     def feed(self, data: bytes) -> None:
-        self._stream.write(data)
+        while data or (self._frame is not None and not self._frame.needs_input):
+            frame = self._frame = self._frame or self._next_frame()
+            self.output.write(frame.decompress(data, self.output.max_chunk()))
+            data = b""
+            if frame.eof:
+                self._frame, data = None, frame.unused_data
+
+    def _next_frame(self) -> zstd.ZstdDecompressor:
+        self._frames += 1
+        if self._frames > _MAX_ZSTD_FRAMES:
+            raise zstd.ZstdError(f"more than {_MAX_ZSTD_FRAMES} frames")
+        return zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
 
     def is_complete(self) -> bool:
-        """Append an unguessable frame, which is decoded only after a complete frame."""
-        self._file.buffer = bytearray()
-        try:
-            # In two writes: the library treats a whole frame at the start of its input as one,
-            # even in the middle of another frame's header.
-            self._stream.write(_PROBE_FRAMES[:1])
-            self._stream.write(_PROBE_FRAMES[1:])
-        except zstandard.ZstdError:
-            return False
-        decoded = bytes(self._file.buffer)
-        if rest := decoded.removesuffix(_PROBE):
-            self.output.write(rest)
-        return decoded.endswith(_PROBE)
+        return self._frame is None
 
-
-class _ZstdFile:
-    """The file that the decompressor writes to; it buffers the output once `buffer` is set."""
-
-    def __init__(self, output: _BoundedOutput) -> None:
-        self._output = output
-        self.buffer: bytearray | None = None
-
-    def write(self, chunk: bytes) -> int:
-        if self.buffer is None:
-            self._output.write(bytes(chunk))
-        else:
-            self.buffer += chunk
-        return len(chunk)
-
-
-# Repeated, so that its compressed form does not contain it. The empty skippable frame after it
-# (RFC 8878, 3.1.2) flushes the decompressor.
-_PROBE: Final = secrets.token_bytes(4) * 64
-_PROBE_FRAMES: Final = zstandard.ZstdCompressor().compress(_PROBE) + b"\x50\x2a\x4d\x18" + bytes(4)
 
 _DECOMPRESSORS: Final[dict[str, Callable[[_BoundedOutput], _Decompressor]]] = {
     "gzip": _Gzip,
