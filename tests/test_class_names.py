@@ -16,7 +16,6 @@ KNOWN_DUPLICATES: Final = frozenset(
         "InvalidRequest",
         "JobFailed",
         "Listing",
-        "Page",
         "Place",
         "Reading",
         "Region",
@@ -24,8 +23,6 @@ KNOWN_DUPLICATES: Final = frozenset(
         "ServiceError",
         "Source",
         "WrongState",
-        "_Reader",
-        "_Refused",
     }
 )
 
