@@ -1,4 +1,4 @@
-"""Extraction as jobs ask for it: checked at the start, then applied to each scraped page."""
+"""Creates the extractor of a request, which adds extracted data to each scraped page."""
 
 from __future__ import annotations
 
@@ -20,168 +20,167 @@ from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.fetch import Fetcher
 
-TEXT: Final = "markdown"
+MARKDOWN: Final = "markdown"
 NO_MODEL: Final = "no language model is set up here: read from what the page declares"
 
 
 class Extractor(Protocol):
-    """Carries out one request's `extract`, page after page."""
+    """Extracts data from the pages of one request."""
 
     def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
-        """Return the options with what the extraction reads of the page beside the formats."""
+        """Return the options with everything that the extraction needs of a page."""
 
     async def apply(
-        self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
+        self, formats: Mapping[str, Any], metadata: Mapping[str, Any], requested: tuple[str, ...]
     ) -> dict[str, Any]:
-        """Return the formats asked for, `extract`, and metadata that says where it is from.
+        """Return the requested formats, `extract`, and the metadata with the sources of values.
 
-        Where it failed, `extract` is null and `error` says why; the formats are there all the same.
+        If the extraction fails, `extract` is null and `error` contains the reason.
         """
 
 
 def model_access(operator: SessionSettings, session: Mapping[str, Any]) -> dict[str, ModelAccess]:
-    """Lay a session's language models, as a job keeps them, over the operator's, name by name."""
-    told = SessionSettings.model_validate({"llm": session.get("llm", {})})
-    return {**operator.llm, **told.llm}
+    """Return the operator's language models, replaced by those of a job's session."""
+    settings = SessionSettings.model_validate({"llm": session.get("llm", {})})
+    return {**operator.llm, **settings.llm}
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractorFactory:
-    """What extraction shares in a process: the queues at providers, and what a page may cost."""
+    """Creates extractors that share the queues of model providers."""
 
     queues: ModelQueues = field(default_factory=ModelQueues)
 
-    def check(self, wanted: Extract | None, access: Mapping[str, ModelAccess], *, loc: Loc) -> None:
-        """Refuse what cannot be carried out.
+    def check(
+        self, request: Extract | None, access: Mapping[str, ModelAccess], *, loc: Loc
+    ) -> None:
+        """Check a request before its job starts.
 
         Raises
         ------
         BadInput
-            The schema is missing or not one that can be filled, or the provider is not set up.
+            The schema is missing or not supported, or the provider is not set up.
         """
-        if wanted is not None:
-            _parts(wanted, access, loc)
+        if request is not None:
+            _model_and_shape(request, access, loc)
 
     def create(
         self,
-        wanted: Extract | None,
+        request: Extract | None,
         access: Mapping[str, ModelAccess],
-        towards: Callable[[str], Fetcher],
+        fetcher_of: Callable[[str], Fetcher],
     ) -> Extractor | None:
-        """Return what carries out a request's `extract`, or None without one.
+        """Return the extractor of a request; None without a request.
 
-        `towards` gives the way to a model's address.
+        `fetcher_of` returns the fetcher for the URL of a model.
 
         Raises
         ------
         BadInput
-            As `check` does.
+            As in `check`.
         """
-        if wanted is None:
+        if request is None:
             return None
-        model, shape = _parts(wanted, access, ("extract",))
-        schema = None if shape is None else json.dumps(wanted.schema_)
+        model, shape = _model_and_shape(request, access, ("extract",))
+        schema = None if shape is None else json.dumps(request.schema_)
         if model is not None:
-            client = ModelClient(model, towards(model.url), self.queues)
-            reader = ModelPageReader(wanted.prompt, shape, model, client, self.queues.limits)
-            return ModelExtractor(reader, schema)
-        return StructuredExtractor(schema, why=NO_MODEL if wanted.provider is None else None)
+            client = ModelClient(model, fetcher_of(model.url), self.queues)
+            reader = ModelPageReader(request.prompt, shape, model, client, self.queues.limits)
+            return _ModelExtractor(reader, schema)
+        return _StructuredExtractor(schema, note=NO_MODEL if request.provider is None else None)
 
 
-def _parts(
-    wanted: Extract, access: Mapping[str, ModelAccess], loc: Loc
+def _model_and_shape(
+    request: Extract, access: Mapping[str, ModelAccess], loc: Loc
 ) -> tuple[Model | None, Shape | None]:
-    """Return the model and the fields that a request means; a model alone can do without fields."""
-    model = choose(access, wanted, loc=loc)
-    free = model is not None and wanted.schema_ is None
-    return model, None if free else read_schema(wanted.schema_, loc=(*loc, "schema"))
+    model = choose(access, request, loc=loc)
+    if model is not None and request.schema_ is None:
+        return model, None
+    return model, read_schema(request.schema_, loc=(*loc, "schema"))
 
 
-def _with(options: ScrapeOptions, schema: str | None, *needed: str) -> ScrapeOptions:
-    formats = tuple(dict.fromkeys((*options.formats, *needed)))
+def _add_formats(options: ScrapeOptions, schema: str | None, *names: str) -> ScrapeOptions:
+    formats = tuple(dict.fromkeys((*options.formats, *names)))
     return replace(options, formats=formats, schema=schema, encoded=False)
 
 
 @dataclass(frozen=True, slots=True)
-class StructuredExtractor:
-    """Fills one schema by what each page declares about itself; `why` it does so unasked."""
+class _StructuredExtractor:
+    """Fills a schema from declared data; `note` says why, if the request did not choose this."""
 
     schema: str | None
-    why: str | None = None
+    note: str | None = None
 
     def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
-        """See `Extractor.scrape_options`."""
-        return _with(options, self.schema, EXTRACTION)
+        return _add_formats(options, self.schema, EXTRACTION)
 
     async def apply(
-        self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
+        self, formats: Mapping[str, Any], metadata: Mapping[str, Any], requested: tuple[str, ...]
     ) -> dict[str, Any]:
-        """See `Extractor.apply`."""
-        data, error = None, None
-        found = EMPTY_EXTRACTION
+        error = None
+        extraction = EMPTY_EXTRACTION
         try:
-            found = Extraction.from_json(formats[EXTRACTION])
-            data = found.data
+            extraction = Extraction.from_json(formats[EXTRACTION])
         except ExtractError as failure:
             error = failure
-        told = {
+        summary = {
             "provider": STRUCTURED,
-            "provenance": found.provenance,
-            "missing": list(found.missing),
-            **({"note": self.why} if self.why else {}),
+            "provenance": extraction.provenance,
+            "missing": list(extraction.missing),
+            **({"note": self.note} if self.note else {}),
         }
-        return _content(formats, asked, metadata, told, data=data, error=error)
+        data = None if error is not None else extraction.data
+        return _item(formats, requested, metadata, summary, data=data, error=error)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelExtractor:
-    """Extracts with a language model what pages do not declare."""
+class _ModelExtractor:
+    """Extracts with a language model; declared data has precedence where a schema allows it."""
 
     reader: ModelPageReader
     schema: str | None = None
 
     def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
-        """See `Extractor.scrape_options`."""
-        needed = (TEXT,) if self.schema is None else (TEXT, EXTRACTION)
-        return _with(options, self.schema, *needed)
+        names = (MARKDOWN,) if self.schema is None else (MARKDOWN, EXTRACTION)
+        return _add_formats(options, self.schema, *names)
 
     async def apply(
-        self, formats: Mapping[str, Any], metadata: Mapping[str, Any], asked: tuple[str, ...]
+        self, formats: Mapping[str, Any], metadata: Mapping[str, Any], requested: tuple[str, ...]
     ) -> dict[str, Any]:
-        """See `Extractor.apply`."""
         declared = EMPTY_EXTRACTION
         if EXTRACTION in formats:
-            with suppress(ExtractError):  # the model reads the page all the same
+            with suppress(ExtractError):  # the model can read the page without it
                 declared = Extraction.from_json(formats[EXTRACTION])
         page = ModelPageInput(
-            text=formats.get(TEXT) or "",
+            text=formats.get(MARKDOWN) or "",
             url=str(metadata.get("final_url") or ""),
             title=str(metadata.get("title") or ""),
             declared=declared,
         )
-        limit_s = self.reader.limits.page_timeout_s
-        with waiting_for("the extraction from a page", limit_s):
-            reading = await self.reader.read(page)
-        told = reading.told()
-        return _content(formats, asked, metadata, told, data=reading.data, error=reading.error)
+        with waiting_for("the extraction from a page", self.reader.limits.page_timeout_s):
+            result = await self.reader.read(page)
+        return _item(
+            formats,
+            requested,
+            metadata,
+            result.to_metadata(),
+            data=result.data,
+            error=result.error,
+        )
 
 
-def _content(
+def _item(
     formats: Mapping[str, Any],
-    asked: tuple[str, ...],
+    requested: tuple[str, ...],
     metadata: Mapping[str, Any],
-    told: Mapping[str, Any],
+    summary: Mapping[str, Any],
     *,
     data: Mapping[str, Any] | None,
     error: ExtractError | None,
 ) -> dict[str, Any]:
-    failed, why = {}, {}
+    item: dict[str, Any] = {name: value for name, value in formats.items() if name in requested}
+    extract = dict(summary)
     if error is not None:
-        failed = {"error": f"extraction failed ({error.kind}): {error}"}
-        why = {"error": {"kind": error.kind, "message": str(error)}}
-    return {
-        **{name: value for name, value in formats.items() if name in asked},
-        **failed,
-        "extract": data,
-        "metadata": {**metadata, "extract": {**told, **why}},
-    }
+        item["error"] = f"extraction failed ({error.kind}): {error}"
+        extract["error"] = {"kind": error.kind, "message": str(error)}
+    return {**item, "extract": data, "metadata": {**metadata, "extract": extract}}

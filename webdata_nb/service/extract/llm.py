@@ -1,10 +1,10 @@
-"""Extraction with a language model: what a page declares first, the rest asked, all of it checked.
+"""Extracts data from a page with a language model, and checks everything that it returns.
 
-A schema alone is filled from what the page declares of its subject (JSON-LD, microdata, RDFa,
-tables), and the model is asked for the fields that are left. What meta tags say is of the page
-rather than of its subject: it stands in where the model finds nothing. With a prompt the model is
-asked for every field, since only it can tell what the words mean. It is always told what is
-declared.
+With a schema alone, the fields come from what the page declares of its subject (JSON-LD, microdata,
+RDFa, tables), and the model is asked for the rest. Meta tags describe the page rather than its
+subject, so they are used only where the model finds nothing. With a prompt the model is asked for
+every field, since only a model can interpret the prompt. Its prompt always contains the declared
+data.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from webdata_nb.service.extract.chat import ChatMessage, ChatReply, ResponseForm
 from webdata_nb.service.extract.chunking import split, tokens
 from webdata_nb.service.extract.merging import MergedAnswers, merge_answers, overlay
 from webdata_nb.service.extract.model_answers import (
-    found,
     missing_pointers,
+    parse_answer,
     schema_violations,
     value_pointers,
 )
@@ -36,19 +36,18 @@ from webdata_nb.service.extract.structured import Extraction
 from webdata_nb.service.extract.validation import escaped
 
 MODEL: Final = "model"
-# Of what a model takes, the part left for its answer; and the least that is worth a question.
+# The part of a model's context that is left for its answer, as a divisor.
 _ANSWER_SHARE: Final = 4
 _MIN_CHUNK_TOKENS: Final = 200
 _MAX_ERRORS_LISTED: Final = 5
-_OF_THE_SUBJECT: Final = ("json_ld:", "microdata:", "rdfa:", "table:")
-
+_SUBJECT_SOURCES: Final = ("json_ld:", "microdata:", "rdfa:", "table:")
 
 EMPTY_EXTRACTION: Final = Extraction({}, {}, ())
 
 
 @dataclass(slots=True)
 class ModelUsage:
-    """What the questions about one page came to; `estimated` where an endpoint did not count."""
+    """Counts the calls and tokens of one page; `estimated` if an endpoint did not count tokens."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -57,19 +56,21 @@ class ModelUsage:
     format: ResponseFormat | None = None
 
     def add(
-        self, messages: list[ChatMessage], answer: ChatReply, response_format: ResponseFormat
+        self, messages: list[ChatMessage], reply: ChatReply, response_format: ResponseFormat
     ) -> None:
-        """Count one answer."""
-        asked, said = answer.prompt_tokens, answer.completion_tokens
+        """Count one reply."""
+        prompt_tokens, completion_tokens = reply.prompt_tokens, reply.completion_tokens
         self.calls, self.format = self.calls + 1, response_format
-        self.estimated |= asked is None or said is None
-        self.prompt_tokens += (
-            sum(tokens(each["content"]) for each in messages) if asked is None else asked
+        self.estimated |= prompt_tokens is None or completion_tokens is None
+        if prompt_tokens is None:
+            prompt_tokens = sum(tokens(each["content"]) for each in messages)
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += (
+            tokens(reply.text) if completion_tokens is None else completion_tokens
         )
-        self.completion_tokens += tokens(answer.text) if said is None else said
 
-    def told(self) -> dict[str, Any]:
-        """Return the use of tokens as an item's metadata tells it."""
+    def to_metadata(self) -> dict[str, Any]:
+        """Return the usage for an item's metadata."""
         return {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
@@ -80,7 +81,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class ModelPageInput:
-    """What a model is shown of a page, and what the page declares."""
+    """The part of a page that a model gets, and the page's declared data."""
 
     text: str
     url: str
@@ -90,39 +91,39 @@ class ModelPageInput:
 
 @dataclass(slots=True)
 class ModelPageResult:
-    """One page being read by one model: its values or its error, and the account of both."""
+    """The extraction from one page: data or an error, with provenance and usage."""
 
     model: Model
-    tally: ModelUsage = field(default_factory=ModelUsage)
+    usage: ModelUsage = field(default_factory=ModelUsage)
     data: dict[str, Any] | None = None
     error: ExtractError | None = None
     provenance: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     conflicts: dict[str, list[Any]] = field(default_factory=dict)
-    pieces: int = 0
+    chunks: int = 0
     unread_tokens: int = 0
 
-    def told(self) -> dict[str, Any]:
-        """Return what the item's metadata says of the extraction."""
-        told: dict[str, Any] = {
+    def to_metadata(self) -> dict[str, Any]:
+        """Return the summary of the extraction for the item's metadata."""
+        metadata: dict[str, Any] = {
             "provider": self.model.provider,
             "model": self.model.name,
             "provenance": self.provenance,
             "missing": self.missing,
-            "usage": self.tally.told(),
-            "format": self.tally.format,
-            "pieces": self.pieces,
+            "usage": self.usage.to_metadata(),
+            "format": self.usage.format,
+            "pieces": self.chunks,
         }
         if self.conflicts:
-            told["conflicts"] = self.conflicts
+            metadata["conflicts"] = self.conflicts
         if self.unread_tokens:
-            told["unread_tokens"] = self.unread_tokens
-        return told
+            metadata["unread_tokens"] = self.unread_tokens
+        return metadata
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPageReader:
-    """Reads one page after another for what is wanted: words, fields, or both."""
+    """Extracts from pages, one after another, according to a prompt, a schema, or both."""
 
     prompt: str | None
     shape: Shape | None
@@ -131,136 +132,140 @@ class ModelPageReader:
     limits: ModelLimits
 
     async def read(self, page: ModelPageInput) -> ModelPageResult:
-        """Extract from one page; a failure is in the result, not raised."""
-        reading = ModelPageResult(self.model)
+        """Extract from one page; the result contains the error instead of raising it."""
+        result = ModelPageResult(self.model)
+        timeout_s = self.limits.page_timeout_s
         try:
-            async with asyncio.timeout(self.limits.page_timeout_s) as deadline:
-                await self._fill(reading, page)
+            async with asyncio.timeout(timeout_s) as deadline:
+                await self._extract(result, page)
         except ExtractError as error:
-            reading.error = error
+            result.error = error
         except TimeoutError:
             if not deadline.expired():
                 raise
-            reading.error = ExtractError(
-                "timeout", f"not done in {self.limits.page_timeout_s:g} seconds"
-            )
-        if reading.error is not None:
-            reading.data, reading.provenance, reading.missing = None, {}, []
-        return reading
+            result.error = ExtractError("timeout", f"not done in {timeout_s:g} seconds")
+        if result.error is not None:
+            result.data, result.provenance, result.missing = None, {}, []
+        return result
 
-    async def _fill(self, reading: ModelPageResult, page: ModelPageInput) -> None:
-        wanted, sure = self.shape, EMPTY_EXTRACTION
-        if wanted is not None and self.prompt is None:
-            sure = _sure(page.declared)
-            wanted = _left(wanted, sure)
-        task = ExtractionTask(
-            self.prompt, wanted, page.url, page.title, _told(page.declared, wanted)
-        )
+    async def _extract(self, result: ModelPageResult, page: ModelPageInput) -> None:
+        open_fields, certain = self.shape, EMPTY_EXTRACTION
+        if open_fields is not None and self.prompt is None:
+            certain = _select_subject_fields(page.declared)
+            open_fields = _remove_complete_fields(open_fields, certain)
+        hints = _declared_values(page.declared, open_fields)
+        task = ExtractionTask(self.prompt, open_fields, page.url, page.title, hints)
         answers: list[dict[str, Any]] = []
-        if wanted is None or wanted.properties:
-            for number, messages in enumerate(self._conversations(reading, task, page.text), 1):
-                answers.append(await self._one(reading, messages, wanted))
-                reading.pieces = number
+        if open_fields is None or open_fields.properties:
+            for number, messages in enumerate(self._conversations(result, task, page.text), 1):
+                answers.append(await self._ask(result, messages, open_fields))
+                result.chunks = number
         if self.shape is None and not answers:
             raise ExtractError("empty", "the page has no text to extract from")
-        unsure = page.declared if self.prompt is None else EMPTY_EXTRACTION
-        _account(reading, (sure, merge_answers(answers, wanted), unsure), self.shape)
+        fallback = page.declared if self.prompt is None else EMPTY_EXTRACTION
+        answer = merge_answers(answers, open_fields)
+        _combine_sources(result, certain, answer, fallback, self.shape)
 
     def _conversations(
-        self, reading: ModelPageResult, task: ExtractionTask, text: str
+        self, result: ModelPageResult, task: ExtractionTask, text: str
     ) -> list[list[ChatMessage]]:
-        """Return a conversation for each piece of the page that is read."""
-        said = sum(tokens(each["content"]) for each in task.messages("", 1, 2))
+        """Return a conversation for each chunk of the page that is read."""
+        prompt_tokens = sum(tokens(each["content"]) for each in task.messages("", 1, 2))
         context = self.model.context
-        room = context - context // _ANSWER_SHARE - said
-        if room < _MIN_CHUNK_TOKENS:
+        chunk_tokens = context - context // _ANSWER_SHARE - prompt_tokens
+        if chunk_tokens < _MIN_CHUNK_TOKENS:
             raise ExtractError(
                 "too_long", f"prompt and schema leave no room for a page in {context} tokens"
             )
-        whole = split(text, room) if text.strip() else [""] * bool(task.declared)
-        pieces = whole[: self.limits.max_chunks]
-        reading.unread_tokens = sum(map(tokens, whole[self.limits.max_chunks :]))
-        return [task.messages(each, at, len(pieces)) for at, each in enumerate(pieces, 1)]
+        all_chunks = split(text, chunk_tokens) if text.strip() else [""] * bool(task.declared)
+        chunks = all_chunks[: self.limits.max_chunks]
+        result.unread_tokens = sum(map(tokens, all_chunks[self.limits.max_chunks :]))
+        return [task.messages(each, at, len(chunks)) for at, each in enumerate(chunks, 1)]
 
-    async def _one(
-        self, reading: ModelPageResult, messages: list[ChatMessage], shape: Shape | None
+    async def _ask(
+        self, result: ModelPageResult, messages: list[ChatMessage], shape: Shape | None
     ) -> dict[str, Any]:
-        """Ask about one piece, and once more where the answer does not fit."""
+        """Ask about one chunk, and once more if the answer does not match the schema."""
         schema = None
         if shape is not None and can_be_strict(shape):
             schema = to_json_schema(shape, strict=True)
-        wrong: tuple[str, ...] = ()
+        violations: tuple[str, ...] = ()
         for _ in range(2):
-            answer, response_format = await self.client.ask(messages, schema)
-            reading.tally.add(messages, answer, response_format)
-            if answer.declined:
+            reply, response_format = await self.client.ask(messages, schema)
+            result.usage.add(messages, reply, response_format)
+            if reply.declined:
                 raise ExtractError("refused", "the model declined to answer")
-            if answer.cut:
+            if reply.cut:
                 raise ExtractError("cut_off", "the answer was cut off: ask for less at a time")
-            value, wrong = found(answer.text, shape)
+            value, violations = parse_answer(reply.text, shape)
             if value is not None:
                 return value
-            messages = correction_messages(messages, answer.text, wrong)
-        raise ExtractError("invalid", f"the answer does not fit, twice: {_listed(wrong)}")
+            messages = correction_messages(messages, reply.text, violations)
+        raise ExtractError("invalid", f"the answer does not fit, twice: {_join_errors(violations)}")
 
 
-def _sure(declared: Extraction) -> Extraction:
-    """Return what is declared of the page's subject, without what is said of the page."""
-    sources: dict[str, bool] = {}
-    for at, origin in declared.provenance.items():
-        name = at.split("/", 2)[1]
-        sources[name] = sources.get(name, True) and origin.startswith(_OF_THE_SUBJECT)
-    data = {name: value for name, value in declared.data.items() if sources.get(escaped(name))}
+def _select_subject_fields(declared: Extraction) -> Extraction:
+    """Return the fields that come from data about the page's subject alone."""
+    is_of_subject: dict[str, bool] = {}
+    for pointer, origin in declared.provenance.items():
+        name = _first_step(pointer)
+        is_of_subject[name] = is_of_subject.get(name, True) and origin.startswith(_SUBJECT_SOURCES)
     return Extraction(
-        data,
-        {at: each for at, each in declared.provenance.items() if sources[at.split("/", 2)[1]]},
+        {name: value for name, value in declared.data.items() if is_of_subject.get(escaped(name))},
+        {
+            pointer: origin
+            for pointer, origin in declared.provenance.items()
+            if is_of_subject[_first_step(pointer)]
+        },
         declared.missing,
     )
 
 
-def _left(shape: Shape, sure: Extraction) -> Shape:
-    """Return the fields that are not declared, or not wholly; lists stay as declared."""
-
-    def open_(name: str, inner: Shape) -> bool:
-        below = f"/{escaped(name)}/"
-        partly = inner.kind == "object" and any(each.startswith(below) for each in sure.missing)
-        return sure.data.get(name) is None or partly
-
-    left = {name: inner for name, inner in shape.properties.items() if open_(name, inner)}
-    return replace(shape, properties=left, required=shape.required & set(left))
+def _first_step(pointer: str) -> str:
+    return pointer.split("/", 2)[1]
 
 
-def _told(declared: Extraction, wanted: Shape | None) -> dict[str, Any]:
-    """Return what the model is told of the fields that it is asked for."""
-    names = () if wanted is None else wanted.properties
+def _remove_complete_fields(shape: Shape, extraction: Extraction) -> Shape:
+    """Return the fields that an extraction lacks or has in part; its lists count as complete."""
+
+    def is_open(name: str, inner: Shape) -> bool:
+        prefix = f"/{escaped(name)}/"
+        has_gaps = any(each.startswith(prefix) for each in extraction.missing)
+        return extraction.data.get(name) is None or (inner.kind == "object" and has_gaps)
+
+    properties = {name: inner for name, inner in shape.properties.items() if is_open(name, inner)}
+    return replace(shape, properties=properties, required=shape.required & set(properties))
+
+
+def _declared_values(declared: Extraction, shape: Shape | None) -> dict[str, Any]:
+    """Return the declared values of the fields that the model is asked for."""
+    names = () if shape is None else shape.properties
     return {n: v for n, v in declared.data.items() if n in names and v is not None}
 
 
-def _account(
-    reading: ModelPageResult,
-    told: tuple[Extraction, MergedAnswers, Extraction],
+def _combine_sources(
+    result: ModelPageResult,
+    certain: Extraction,
+    answer: MergedAnswers,
+    fallback: Extraction,
     shape: Shape | None,
 ) -> None:
-    """Put declared and read values together, each with its source, and check the whole."""
-    sure, read, unsure = told
-    reading.conflicts = read.conflicts
+    """Combine declared and extracted values with their sources, and check the result."""
+    result.conflicts = answer.conflicts
+    by_model = dict.fromkeys(value_pointers(answer.value), MODEL)
     if shape is None:
-        reading.data = read.value
-        reading.provenance = dict.fromkeys(value_pointers(read.value), MODEL)
+        result.data, result.provenance = answer.value, by_model
         return
-    whole = overlay(overlay(sure.data, read.value), unsure.data)
-    reading.data = {name: whole.get(name) for name in shape.properties}
-    reading.missing = list(missing_pointers(reading.data, shape))
-    models = dict.fromkeys(value_pointers(read.value), MODEL)
-    there = set(value_pointers(reading.data))
-    sources = {**unsure.provenance, **models, **sure.provenance}
-    reading.provenance = {
-        at: origin for at, origin in sources.items() if at in there or at in sure.provenance
-    }
-    if wrong := schema_violations(reading.data, shape):
-        raise ExtractError("invalid", f"the values do not fit: {_listed(wrong)}")
+    values = overlay(overlay(certain.data, answer.value), fallback.data)
+    result.data = {name: values.get(name) for name in shape.properties}
+    result.missing = list(missing_pointers(result.data, shape))
+    pointers = {*value_pointers(result.data), *certain.provenance}
+    sources = {**fallback.provenance, **by_model, **certain.provenance}
+    result.provenance = {at: origin for at, origin in sources.items() if at in pointers}
+    if violations := schema_violations(result.data, shape):
+        raise ExtractError("invalid", f"the values do not fit: {_join_errors(violations)}")
 
 
-def _listed(wrong: tuple[str, ...]) -> str:
-    shown = "; ".join(wrong[:_MAX_ERRORS_LISTED])
-    return shown if len(wrong) <= _MAX_ERRORS_LISTED else f"{shown}; and more"
+def _join_errors(errors: tuple[str, ...]) -> str:
+    text = "; ".join(errors[:_MAX_ERRORS_LISTED])
+    return text if len(errors) <= _MAX_ERRORS_LISTED else f"{text}; and more"

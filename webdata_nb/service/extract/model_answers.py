@@ -25,7 +25,7 @@ _FENCED: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _MOST_TRIES: Final = 20
 
 
-def found(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+def parse_answer(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return the values of an answer, or what is wrong with it.
 
     Parameters
