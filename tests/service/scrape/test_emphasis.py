@@ -1,4 +1,4 @@
-"""Marks in the place of tags of emphasis: where they are read as such, and nothing is lost."""
+"""Emphasis is written where CommonMark reads it as such, and no text is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 
 from tests.service.scrape.pages import markdown
 from webdata_nb.service.content.parser import parse
-from webdata_nb.service.markdown.emphasis import mark_emphasis
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 WORDS = st.text(alphabet="éab .:(,`\\*_<~", min_size=1, max_size=5).map(escape)
@@ -28,25 +27,32 @@ INLINE = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("written", "marked"),
+    ("html", "written"),
     [
         ("a <em>é</em> b", "a *é* b"),
-        ("<em>é</em><em>a</em> <strong>b.</strong><strong>c</strong>", "*éa* **b.c**"),
+        ("<em>é</em><em>a</em> <b>b.</b><strong>c</strong>", "*éa* **b.c**"),
         ("x<strong>é.</strong><em>y</em>", "xé.*y*"),
         ("<em>a</em><del>.é</del>", "*a*~~.é~~"),
-        ("**(a)**<em>b é.</em> c", "(a)*b é.* c"),
-        ("x<strong>_.é_ b</strong>y", "x.é by"),
+        ("<b>(a)</b><em>b é.</em> c", "(a)*b é.* c"),
+        ("x<strong><i>.é</i> b</strong>y", "x.é by"),
         ("<em>a <strong>b</strong></em>", "*a **b***"),
         ("<em>a <em>b</em> c</em>", "*a b c*"),
-        ('[<em>é</em>](/x "<em>") <em>a</em>', '[*é*](/x "<em>") *a*'),
-        ("``<em>` é</em>`` \\<em>é</em> <em>a</em>", "``<em>` é</em>`` \\<em>é</em> *a*"),
-        ("``a`**``**<strong>é</strong>**", "``a`**``**é**"),
-        ("```\n`<em>x</em>` <em>\n```\n<em>é</em>", "```\n`<em>x</em>` <em>\n```\n*é*"),
-        ("| <ul><li>` <em>é</em> `</ul> | `<em>` |", "| <ul><li>` *é* `</ul> | `<em>` |"),
+        ("<b>a <del>b</del></b>c", "a ~~b~~c"),
+        ("x <b>a</b><i>b</i> y", "x **a***b* y"),
+        ("<b>a<p>b</p>c</b>", "**a**\n\n**b**\n\n**c**"),
+        ("x <b>a<br><br>b</b> y", "x **a**\n\n**b** y"),
+        ("<b></b><i> </i>x<b><br></b>", "x"),
+        ("<a href=/x title='&lt;em>'><em>é</em></a>", '[*é*](http://site.test/x "<em>")'),
+        ("<code>` é</code> &lt;em>é&lt;/em> <em>a</em>", "`` ` é `` \\<em>é\\</em> *a*"),
+        ("<code>a`**</code><b><b>é</b></b>", "``a`**``**é**"),
+        (
+            "<table><tr><th>a<th>b<tr><td><ul><li>` <em>é</em> `</ul><td><code>&lt;em></code>",
+            "| a | b |\n| --- | --- |\n| <ul><li>\\` *é* \\`</li></ul> | `<em>` |",
+        ),
     ],
 )
-def test_each_place_is_decided_by_what_stands_beside_it(written: str, marked: str) -> None:
-    assert mark_emphasis(written) == marked
+def test_emphasis_depends_on_the_characters_beside_it(html: str, written: str) -> None:
+    assert markdown(html) == written
 
 
 @pytest.mark.parametrize(

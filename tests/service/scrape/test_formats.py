@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import fetched, made, scraped
+from webdata_nb.service.content.image_sources import parse_srcset
 from webdata_nb.service.content.source import check_selectors
 from webdata_nb.service.errors import BadInput, ScrapeError
-from webdata_nb.service.scrape.formats.images import parse_srcset
 from webdata_nb.service.scrape.page import ScrapeOptions, scrape
 
 

@@ -102,7 +102,7 @@ def test_a_link_that_is_drawn_has_the_name_of_its_drawing() -> None:
 
 def test_lists_side_by_side_in_a_table_are_lists() -> None:
     lists = "<td><ul><li><a href=/a>A</a></ul><td><ul><li><b>B</b></ul>"
-    assert markdown(f"<table><tr>{lists}</table>") == "- [A](http://site.test/a)\n* **B**"
+    assert markdown(f"<table><tr>{lists}</table>") == "- [A](http://site.test/a)\n\n* **B**"
 
 
 def test_a_table_of_code_and_line_numbers_is_the_code() -> None:
@@ -175,9 +175,15 @@ def test_lists_are_lists_whatever_their_numbers_say(page: str, written: str) -> 
     assert markdown(page) == written
 
 
+def test_a_link_around_an_item_is_a_link_in_it() -> None:
+    assert markdown("<ul><a href=/x><li>a</li></a><a href=/y><li>b</li></a></ul>") == (
+        "- [a](http://site.test/x)\n- [b](http://site.test/y)"
+    )
+
+
 def test_a_list_between_the_items_of_another_is_nested() -> None:
     assert markdown("<ul><li>a</li><ul><li>b</ul></ul>") == "- a\n  - b"
-    assert markdown("<ul><ol><li>b</ol></ul>") == "- \n  1. b"
+    assert markdown("<ul><ol><li>b</ol></ul>") == "- 1. b"
 
 
 def test_terms_definitions_sub_and_sup_are_kept_as_text() -> None:
@@ -361,6 +367,95 @@ def test_a_paragraph_styled_to_keep_its_spaces_is_no_code() -> None:
     assert markdown('<h2 style="white-space: pre-wrap">T</h2><p style="white-space:pre">p</p>') == (
         "## T\n\np"
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("<ul><li><p>a</p><li><p>b</p></ul>", "- a\n- b"),
+        ("<ul><li>a<li><p>b<p>c<li>d</ul>", "- a\n- b\n\n  c\n\n- d"),
+        ("<ol start=99><li>a<p>c<li>b<p>d</ol>", "99. a\n\n    c\n\n100. b\n\n     d"),
+        ("<ol><li> <li> <li>b</ol>c", "3. b\n\nc"),
+        ("<ul><li>a</ul><ul><li>b</ul><ol><li>c</ol>", "- a\n\n* b\n\n1. c"),
+        ("<ul><li>a<ol start=3><li>b</ol></ul>", "- a\n\n  3. b"),
+        ("<ul><li><ul><li><li>a</ul><li>b</ul>", "- - a\n- b"),
+        ("<ul><li>a<li><pre>x</pre></ul>", "- a\n- ```\n  x\n  ```"),
+        ("<ul><li><hr>a</ul>", "- ___\n\n  a"),
+        ("<ul><li><h3>t</h3>x</ul>", "- ### t\n  x"),
+        ("<ul><li>a<blockquote>q<p>r</blockquote></ul>", "- a\n\n  > q\n  >\n  > r"),
+        ("<blockquote>a</blockquote><blockquote><ul><li>b</ul></blockquote>", "> a\n\n> - b"),
+        ("<blockquote>a<blockquote>b</blockquote>c</blockquote>d", "> a\n>\n> > b\n>\n> c\n\nd"),
+    ],
+)
+def test_containers_indent_their_blocks(page: str, written: str) -> None:
+    assert markdown(page) == written
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("<h1> </h1><p>x </p><div> </div><p>y", "x\n\ny"),
+        ("<p>x</p><ul><li></li></ul><p>y", "x\n\ny"),
+        ("<ul><li><ul><li><ul><li></ul></ul></ul>x", "x"),
+        ("<ul><li>&nbsp;<li>b&nbsp;</ul><h2>&nbsp;</h2>c", "- b\n\nc"),
+        ("<p>a&nbsp;</p><p>&nbsp;</p><p>b &nbsp; &nbsp;<br>c&#8239;", "a\n\nb  \nc"),
+        (
+            "<table><tr><td>a<td>b</table><pre> </pre><blockquote></blockquote>",
+            "| a | b |\n| --- | --- |",
+        ),
+    ],
+)
+def test_blocks_without_content_are_left_out(page: str, written: str) -> None:
+    assert markdown(page) == written
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("a&nbsp;b &nbsp;c <b>d&nbsp;</b> e", "a\xa0b \xa0c **d**\xa0 e"),
+        ("a<em>&nbsp;b</em>&#8239;c", "a\xa0*b*\u202fc"),
+        ("<p>&nbsp;2. x</p><blockquote>&nbsp;y</blockquote>", "2\\. x\n\n> y"),
+        ("a &amp;#160; <code>&amp;#160;</code>", "a \\&#160; `&#160;`"),
+        ("<pre>- \n\n\n\n&amp;#160;</pre>", "```\n- \n\n\n\n&#160;\n```"),
+        ("<a href=/x> a </a>b<b> c </b>d", "[a](http://site.test/x) b **c** d"),
+    ],
+)
+def test_white_space_is_kept_where_it_counts(page: str, written: str) -> None:
+    assert markdown(page) == written
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        ("1. x<br>2) y<br>3.z", "1\\. x  \n2\\) y  \n3.z"),
+        ("- x<br>-y<br>+ z", "\\- x  \n-y  \n\\+ z"),
+        ("# x<br>#y<br>&gt;z", "\\# x  \n#y  \n\\>z"),
+        ("a<br>===<br>---<br>-", "a  \n\\===  \n\\---  \n\\-"),
+        ("a | b<br>:-- | --", "a | b  \n\\:-- | --"),
+        ("<h2>C #</h2>", "## C \\#"),
+        ("&lt;<span>b></span> a &lt; b &amp;<i></i>lt;", "\\<b> a < b \\&lt;"),
+        ("wow!<a href=/x>y</a>", "wow\\![y](http://site.test/x)"),
+        (
+            "<a href='/x(y'>z</a> <a href='/x(y)'>z</a>",
+            "[z](http://site.test/x\\(y) [z](http://site.test/x(y))",
+        ),
+        ("<a href='mailto:a b@c.d'>z</a>", "[z](mailto:a%20b@c.d)"),
+        ("<a href=/x title='say \"hi\"'>y</a>", '[y](http://site.test/x "say \\"hi\\"")'),
+        ("<code>a</code><code>b</code> <code>`</code>", "`ab` `` ` ``"),
+    ],
+)
+def test_text_is_escaped_where_it_would_be_markup(page: str, written: str) -> None:
+    assert markdown(f"<div>{page}</div>") == written
+
+
+def test_a_caption_may_hold_blocks() -> None:
+    table = "<table><caption><h3>T</h3><p>c</caption><tr><td>1<td>2<tr><td>3<td>4</table>"
+    assert markdown(table) == "### T\n\nc\n\n| 1 | 2 |\n| --- | --- |\n| 3 | 4 |"
+
+
+@pytest.mark.parametrize("tag", ["div", "blockquote", "ul><li", "span", "b", "q", "a href=x"])
+def test_elements_may_nest_without_end(tag: str) -> None:
+    assert markdown(f"<{tag}>" * 50_000 + "x").strip('>-*" \n').startswith(("x", "[x]"))
 
 
 def test_an_item_that_starts_with_an_empty_line_keeps_its_content() -> None:

@@ -35,15 +35,12 @@ class Content:
         Its elements that formats look at, by tag; some may have been dropped since.
     anchors
         Its links, as they were before cleaning, without the marks by which headings are linked.
-    thinned
-        Those of its links from which cleaning took something.
     """
 
     element: Element
     rung: str
     parts: dict[str, list[Element]]
     anchors: Anchors
-    thinned: frozenset[Element] = frozenset()
 
 
 def find_content(
@@ -73,10 +70,10 @@ def find_content(
         content = _survey(found.element, found.rung, reading.links)
     else:
         content = _whole(reading, document)
-    marks, thinned = clean(content.element, content.parts, content.anchors)
+    marks = clean(content.element, content.parts, content.anchors)
     anchors = content.anchors.without(marks)
     make_absolute(anchors)
-    return Content(content.element, content.rung, content.parts, anchors, thinned)
+    return Content(content.element, content.rung, content.parts, anchors)
 
 
 def _whole(reading: Reading, document: Document) -> Content:

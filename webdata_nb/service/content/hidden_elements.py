@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.parser import ROOTS, Element, around, elements_in
-from webdata_nb.service.content.tags import HEADINGS, LINK, UNSEEN
+from webdata_nb.service.content.parser import ROOTS, Element, elements_in
+from webdata_nb.service.content.tags import HEADINGS, UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +17,6 @@ SHORTEST_PART = 8
 SHORTEST_TEXT = 30
 """Words from which any hidden element is a part of the page."""
 
-_DRAWN = frozenset({"svg", "object"})
-_UNDRAWN = UNSEEN - _DRAWN
 _STYLED = "[style],[hidden]"
 _HIDING = ("display:none", "visibility:hidden")
 _STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
@@ -27,20 +25,15 @@ _TITLED = frozenset({*HEADINGS, "dt", "caption", "p", "span", "figcaption"})
 _OPENABLE = ("mailto:", "tel:", "sms:", "ftp:", "geo:")
 
 
-def clean(
-    content: Element, parts: dict[str, list[Element]], anchors: Anchors
-) -> tuple[list[int], frozenset[Element]]:
+def clean(content: Element, parts: dict[str, list[Element]], anchors: Anchors) -> list[int]:
     """Take out of `content` what is not shown, and the marks by which headings are linked.
 
     A menu, a tab or a dialog is hidden until it is asked for, and many pages hide all they have
     until a script runs. So a hidden element goes only while it is no part of the page in its own
-    right: a message, a trap for robots, a label. Returns the places of the marks among the links,
-    and the links from which something was taken that may have been their text.
+    right: a message, a trap for robots, a label. Returns the places of the marks among the links.
     """
     unseen = _hidden(content, parts.get("dialog", ()))
-    unseen += elements_in(parts, _DRAWN)
-    thinned = around(unseen, LINK)
-    unseen += elements_in(parts, _UNDRAWN)
+    unseen += elements_in(parts, UNSEEN)
     marks = [
         place
         for place, text in enumerate(anchors.texts)
@@ -49,7 +42,7 @@ def clean(
     unseen += map(anchors.elements.__getitem__, marks)
     for each in unseen:
         each.decompose()
-    return marks, thinned
+    return marks
 
 
 def _hidden(content: Element, dialogs: Iterable[Element]) -> list[Element]:
@@ -57,8 +50,6 @@ def _hidden(content: Element, dialogs: Iterable[Element]) -> list[Element]:
     hidden = []
     for each in content.select(_STYLED):
         style = _squeeze(each.attr("style") or "")
-        if "white-space:pre" in style:
-            del each.attrs["style"]  # the writer would take the element for a code block
         if _is_hidden(each, style) and not _is_part(each):
             hidden.append(each)
     return hidden + [each for each in dialogs if each.attr("open") is None and not _is_part(each)]

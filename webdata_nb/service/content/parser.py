@@ -4,7 +4,6 @@ What this file guards, each found by measurement:
 
 - declarative shadow roots are off: their content would vanish from the tree;
 - ``html``, ``head`` and ``body`` are never removed or unwrapped: serialising afterwards crashes;
-- links are rewritten in the tree: the writer's own ``base_url`` is a string prefix, not a join;
 - a resolver that raises on one bad link would lose the whole page, so it may not raise here.
 """
 
@@ -43,8 +42,6 @@ __all__ = [
     "RdfaItem",
     "Text",
     "above",
-    "append_html",
-    "around",
     "body_of",
     "by_tag",
     "check_selector",
@@ -63,7 +60,6 @@ __all__ = [
     "rewrite_links",
     "serialize",
     "text_of",
-    "to_markdown",
     "to_text",
     "unwrap",
 ]
@@ -227,18 +223,6 @@ def above(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
     return None
 
 
-def around(nodes: Iterable[Node], tags: Collection[str]) -> frozenset[Element]:
-    """Return the nearest element of `tags` around each of `nodes`, as `above` finds it."""
-    return frozenset(found for each in nodes if (found := above(each, tags)) is not None)
-
-
-def append_html(parent: Element, html: str) -> list[Element]:
-    """Parse `html` as the last children of `parent`; return the elements among them."""
-    before = len(parent)
-    parent.insert_adjacent_html("beforeend", html)
-    return [each for each in list(parent.children)[before:] if isinstance(each, Element)]
-
-
 def collapse(text: str) -> str:
     """Fold each run of white space into one space and trim the ends."""
     return " ".join(text.split())
@@ -247,11 +231,6 @@ def collapse(text: str) -> str:
 def text_of(node: Node) -> str:
     """Return all text below `node`, white space folded."""
     return " ".join(node.text.split())
-
-
-def to_markdown(root: Node) -> str:
-    """Write `root` as GitHub-flavoured Markdown."""
-    return root.to_markdown()
 
 
 def to_text(root: Node) -> str:

@@ -20,11 +20,7 @@ NOT_TEXT = frozenset({
 # fmt: on
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-LINK = frozenset({"a"})
 LISTS = frozenset({"ul", "ol"})
 
-READ = frozenset(
-    {*DECLARING, *UNSEEN, *NOT_TEXT, *HEADINGS, *LISTS, "a", "area"}
-    | {"pre", "table", "img", "br", "button", "input", "dialog"}
-)
+READ = frozenset({*DECLARING, *UNSEEN, "h1", "a", "area", "img", "dialog"})
 """Every tag that some step looks for: a page is walked once for all of them."""

@@ -1,4 +1,4 @@
-"""Code blocks made ready for Markdown: their language, their line numbers, their last line."""
+"""Writes code blocks: their language, and their text without line numbers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.parser import Element, Text, drop_all
+from webdata_nb.service.content.parser import Element, Text
+from webdata_nb.service.markdown.escaping import longest_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
+
+    from webdata_nb.service.content.parser import Node
 
 _PREFIXES = ("language-", "lang-", "highlight-source-", "highlight-", "src-", "brush:")
 _LANGUAGE = re.compile(r"[a-z0-9][a-z0-9_+#.-]{0,39}", re.IGNORECASE)
@@ -25,24 +28,61 @@ _NO_LANGUAGE = frozenset({
 _WRAPPERS = frozenset({"div", "figure", "td", "section", "span"})
 _WRAPPER_LEVELS = 3
 _LONGEST_CLASS = 500
+_LINES = frozenset({"br", "div", "p", "li", "tr", "pre"})
+_NUMBER = re.compile(r"\s*\d")
 _LINE_NUMBERS = ".lineno,.linenos,.linenumber,.line-number,.line-numbers,.line-numbers-rows"
 
 
-def prepare_fences(blocks: Iterable[Element]) -> None:
-    """Give each ``pre`` the class by which the writer names its language, and trim its end."""
-    for block in blocks:
-        text = block.text
-        if text.lstrip()[:1].isdigit():
-            drop_all(each for each in block.select(_LINE_NUMBERS) if not _has_letters(each.text))
-        if not text or text.isspace():
-            block.decompose()
-            continue
-        if text[-2:].isspace():
-            _trim_end(block)
-        if name := language(block):
-            block.attrs["class"] = f"language-{name}"
-        elif block.attr("class") is not None:
-            del block.attrs["class"]
+def write_code_block(block: Element) -> str:
+    """Write a fenced code block; '' where it is empty."""
+    text = block.text
+    numbers: set[Element] = set()
+    if _NUMBER.match(text) is not None:
+        numbers = {each for each in block.select(_LINE_NUMBERS) if not _has_letters(each.text)}
+    if numbers or _has_lines(block):
+        text = text_of_lines(block, numbers)
+    text = text.rstrip()
+    if not text:
+        return ""
+    fence = "`" * max(3, longest_run(text) + 1 if "```" in text else 0)
+    return f"{fence}{language(block)}\n{text}\n{fence}"
+
+
+def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
+    """Return the text of a block in which elements may stand for lines."""
+    pieces: list[str] = []
+    stack: list[tuple[Iterator[Node], bool]] = []
+    nodes: Iterator[Node] = iter(block.children)
+    is_line = False
+    while True:
+        for node in nodes:
+            if type(node) is Text:
+                pieces.append(node.data)
+            elif type(node) is Element and node not in skipped:
+                tag = node.tag
+                if tag == "br":
+                    pieces.append("\n")
+                    continue
+                stack.append((nodes, is_line))
+                nodes, is_line = iter(node.children), tag in _LINES
+                if is_line:
+                    _end_line(pieces)
+                break
+        else:
+            if is_line:
+                _end_line(pieces)
+            if not stack:
+                return "".join(pieces)
+            nodes, is_line = stack.pop()
+
+
+def _has_lines(block: Element) -> bool:
+    return next(block.iter_elements(_LINES), None) is not None
+
+
+def _end_line(pieces: list[str]) -> None:
+    if pieces and not pieces[-1].endswith("\n"):
+        pieces.append("\n")
 
 
 def language(block: Element) -> str:
@@ -71,14 +111,6 @@ def _declared_by(each: Element) -> str:
     if count > 1 or classes is None:
         named = each.attr("data-lang") or each.attr("data-language")
     return _declared(named or "", classes or "") if classes or named else ""
-
-
-def _trim_end(block: Element) -> None:
-    """Take white space off the end of a block."""
-    for node in reversed([each for each in block.descendants if isinstance(each, Text)]):
-        node.data = node.data.rstrip()
-        if node.data:
-            return
 
 
 @lru_cache(maxsize=1024)

@@ -33,4 +33,4 @@ CONTENT: dict[str, Callable[[Reading, Content], Any]] = {
     "html": html,
     "markdown": markdown,
 }
-"""Formats of the content, in the order in which they may be made: Markdown changes the tree."""
+"""Formats of the content, in the order in which they are made."""

@@ -1,0 +1,102 @@
+"""Escapes text, link destinations and titles for Markdown."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+BREAK: Final = "\x0b"
+"""Stands for a hard line break until a paragraph is finished; Python counts it as white space."""
+
+_SIGNS: Final = "\\`*_[]~"
+# A "<" or "&" that ends a text may begin a tag or an entity with the text after it.
+_TAG: Final = re.compile(r"<(?=[a-zA-Z/!?]|\Z)")
+_ENTITY: Final = re.compile(r"&(?=#?[0-9a-zA-Z]{1,31};|\Z)")
+# Signs of a heading, a list, a quotation, the underline of a heading, the second line of a table.
+_BLOCK: Final = re.compile(
+    r"(?=#{1,6}(?:\s|$)|[-+](?:\s|$)|>|=+\s*$|-{2,}\s*$|[-:|][-:| ]*$)|\d{1,9}(?=[.)](?:\s|$))",
+)
+BLOCK_SIGNS: Final = frozenset("#-+>=:|0123456789")
+"""The characters that may begin a block other than a paragraph."""
+_BALANCED: Final = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*")
+
+
+def escape(text: str) -> str:
+    """Escape what Markdown would read as inline markup."""
+    # Most texts have nothing to escape; single characters are found faster than a class of them.
+    if not (
+        "_" in text
+        or "*" in text
+        or "[" in text
+        or "]" in text
+        or "<" in text
+        or "&" in text
+        or "`" in text
+        or "\\" in text
+        or "~" in text
+    ):
+        return text
+    for sign in _SIGNS:
+        if sign in text:
+            text = text.replace(sign, f"\\{sign}")
+    if "<" in text:
+        text = _TAG.sub(_with_backslash, text)
+    return _ENTITY.sub(_with_backslash, text) if "&" in text else text
+
+
+def escape_block_sign(line: str) -> str:
+    """Escape the start of a line that would begin a block other than a paragraph."""
+    match = _BLOCK.match(line)
+    return f"{match[0]}\\{line[match.end() :]}" if match is not None else line
+
+
+def squeeze(text: str) -> str:
+    """Fold each run of ASCII white space into one space and trim the ends."""
+    if "\n" in text:
+        text = text.replace("\n", " ")
+    if "\t" in text:
+        text = text.replace("\t", " ")
+    if "  " in text and text.isascii():
+        return " ".join(text.split())
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text.strip()
+
+
+def destination(url: str) -> str:
+    """Write the destination of a link."""
+    if "\\" in url:
+        url = url.replace("\\", "%5C")
+    if "&" in url:
+        url = _ENTITY.sub(_with_backslash, url)
+    if ("(" in url or ")" in url) and _BALANCED.fullmatch(url) is None:
+        url = url.replace("(", "\\(").replace(")", "\\)")
+    if url.startswith("http"):
+        return url  # absolute, so that it has no white space
+    return squeeze(url).replace(" ", "%20").replace("<", "%3C").replace(">", "%3E")
+
+
+def link_title(text: str) -> str:
+    """Write the title of a link or picture, with the space before it; '' where there is none."""
+    title = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    if "&" in title:
+        title = _ENTITY.sub(_with_backslash, title)
+    return f' "{title}"' if title else ""
+
+
+def _with_backslash(match: re.Match[str]) -> str:
+    return f"\\{match[0]}"
+
+
+def code_span(text: str) -> str:
+    """Write code within a line."""
+    if "`" not in text:
+        return f"`{text}`"
+    ticks = "`" * (longest_run(text) + 1)
+    pad = " " if "`" in (text[0], text[-1]) else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def longest_run(text: str) -> int:
+    """Return the length of the longest run of backticks."""
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -1,0 +1,383 @@
+"""Writes the inline content of an element: text, emphasis, links, pictures, code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+
+from webdata_nb.service.content.image_sources import plain_source
+from webdata_nb.service.content.parser import Element, Text, above, collapse
+from webdata_nb.service.content.tags import HEADINGS, NOT_TEXT
+from webdata_nb.service.markdown.code_blocks import text_of_lines
+from webdata_nb.service.markdown.emphasis import (
+    SIGN_CHARACTERS,
+    SIGNS,
+    Delimiter,
+    flanks,
+    with_emphasis,
+)
+from webdata_nb.service.markdown.escaping import (
+    code_span,
+    destination,
+    escape,
+    link_title,
+    squeeze,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webdata_nb.service.content.links import Anchors, Links
+    from webdata_nb.service.content.parser import Node
+
+    End: TypeAlias = Callable[[Any], None]
+    """A writer's method that writes the end of an element."""
+    Handler: TypeAlias = Callable[[Any, Element], End | None]
+    """A writer's method that writes the start of an element and returns what writes its end."""
+
+CODE: Final = ("code", "kbd", "samp")
+# fmt: off
+BLOCKS: Final = (
+    *HEADINGS, "address", "article", "aside", "blockquote", "body", "caption", "center", "dd",
+    "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer",
+    "form", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu", "nav", "ol",
+    "optgroup", "option", "p", "search", "section", "summary", "table", "tbody", "td", "tfoot",
+    "th", "thead", "tr", "ul",
+)
+# fmt: on
+PREFORMATTED: Final = ("pre", "listing", "xmp")
+_TITLES: Final = frozenset({*HEADINGS, "summary", "dt"})
+_LONGEST_LABEL: Final = 100
+_LONGEST_JOINED_CODE: Final = 200
+
+
+def skip(_: InlineWriter) -> None:
+    """Stand for the end of an element whose content is not walked."""
+
+
+def open_block(writer: InlineWriter, _: Element) -> End | None:
+    """Stand for the handler of a plain block."""
+    raise NotImplementedError
+
+
+class InlineWriter:
+    """Writes elements whose blocks cannot be told apart: a heading, a cell, a link.
+
+    Parameters
+    ----------
+    links
+        The absolute forms of the page's URLs.
+    anchors
+        The links of the page with the texts they had before it was cleaned; a link without text
+        gets a label from them. Without them it is left out.
+    """
+
+    def __init__(self, links: Links, anchors: Anchors | None = None) -> None:
+        self._links = links
+        self._anchors = anchors
+        self._original_texts: dict[Element, str] | None = None
+        self._pieces: list[str] = []
+        self._delimiters: list[Delimiter] = []
+        self._emphasis: list[str] = []  # the signs of open elements, '' within one of the same
+        self._link: Element | None = None
+        self._href = ""
+        self._link_start = 0
+        self._link_delimiters = 0
+        self._joined_code = (-1, "")
+
+    def write(self, element: Element) -> str:
+        """Write the content of an element on one line."""
+        children = element.children
+        if len(children) == 1 and type(children[0]) is Text:
+            return squeeze(escape(children[0].data))
+        self._walk(element)
+        return squeeze(self._take_line())
+
+    def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912 - each call would cost as much as a node
+        """Call the handlers for all that stands in `root`, in document order.
+
+        An element ends before the node that follows it, so that neither the elements around a
+        node nor the depth of the tree matter.
+        """
+        pieces, handlers = self._pieces, self.handlers
+        outer: list[tuple[Element, Node | None, End | None]] = []
+        innermost, following, end = root, None, None
+        resume: Node | None = None
+        for node in root.descendants:
+            if resume is not None:
+                if node is not resume:
+                    continue
+                resume = None
+            while node is following:
+                if end is not None:
+                    end(self)
+                elif pieces:
+                    self._end_block()
+                innermost, following, end = outer.pop()
+            if type(node) is Text:
+                data = node.data
+                if pieces or not data.isspace():
+                    pieces.append(escape(data))
+            elif type(node) is Element and (handler := handlers.get(node.tag)) is not None:
+                if handler is open_block:
+                    if pieces:
+                        self._end_block()
+                    node_end = None
+                elif (node_end := handler(self, node)) is None:
+                    continue
+                node_following = node.next_sibling
+                if node_following is None:
+                    node_following = _following(node, innermost, following)
+                if node_end is not skip:
+                    outer.append((innermost, following, end))
+                    innermost, following, end = node, node_following, node_end
+                elif node_following is None:
+                    break
+                else:
+                    resume = node_following
+        while outer:
+            if end is not None:
+                end(self)
+            elif pieces:
+                self._end_block()
+            innermost, following, end = outer.pop()
+
+    def _take_line(self) -> str:
+        """Return the line as it is written, and begin a new one."""
+        pieces, delimiters = self._pieces, self._delimiters
+        if delimiters:
+            line = with_emphasis(pieces, delimiters)
+            delimiters.clear()
+        else:
+            line = "".join(pieces)
+        pieces.clear()
+        self._joined_code = (-1, "")
+        return line
+
+    def _write_nothing(self, _: Element) -> End:
+        return skip
+
+    def _end_block(self) -> None:
+        """Keep blocks apart."""
+        self._pieces.append(" ")
+
+    def _write_space(self) -> None:
+        if self._pieces:
+            self._pieces.append(" ")
+
+    def _write_break(self, _: Element) -> None:
+        self._write_space()
+
+    def _open_quote(self, _: Element) -> End:
+        self._close_quote()
+        return InlineWriter._close_quote
+
+    def _close_quote(self) -> None:
+        self._pieces.append('"')
+
+    def _open_emphasis(self, node: Element) -> End:
+        sign = SIGNS[node.tag]
+        if not self._emphasis and self._write_simple_emphasis(node, sign):
+            return skip
+        if sign in self._emphasis:
+            sign = ""
+        else:
+            self._delimiters.append(Delimiter(len(self._pieces), sign, opening=True))
+        self._emphasis.append(sign)
+        return InlineWriter._close_emphasis
+
+    def _write_simple_emphasis(self, node: Element, sign: str) -> bool:
+        """Write emphasis of one text or code, if the characters beside it are known."""
+        children, after = node.children, node.next_sibling
+        if len(children) != 1 or self._is_delimited():
+            return False
+        text = _text_or_code(children[0])
+        if not (text[:1].isalnum() and text[-1:].isalnum() and type(after) is not Element):
+            if not text or text[0].isspace() or text[-1].isspace() or type(after) is not Text:
+                return False
+            before = self._pieces[-1][-1:] if self._pieces else ""
+            if not (flanks(text[0], before) and flanks(text[-1], after.data[:1])):
+                sign = ""
+        self._pieces.append(f"{sign}{text}{sign}")
+        return True
+
+    def _close_emphasis(self) -> None:
+        sign = self._emphasis.pop()
+        if sign:
+            self._delimiters.append(Delimiter(len(self._pieces), sign, opening=False))
+
+    def _is_delimited(self) -> bool:
+        """Tell whether a sign of emphasis comes last on the line, or may do so."""
+        pieces, delimiters = self._pieces, self._delimiters
+        if delimiters and delimiters[-1].place == len(pieces):
+            return True
+        return bool(pieces) and (not pieces[-1] or pieces[-1][-1] in SIGN_CHARACTERS)
+
+    def _write_preformatted(self, node: Element) -> End:
+        self._write_space()
+        self._write_code(node)
+        self._write_space()
+        return skip
+
+    def _write_code(self, node: Element) -> End:
+        text = node.text if len(node) == 1 else text_of_lines(node)
+        code = squeeze(text)
+        if not code:
+            self._write_space()
+            return skip
+        pieces = self._pieces
+        if text[0].isspace():
+            pieces.append(" ")
+        place, joined = self._joined_code
+        if place == len(pieces) and not self._is_delimited():
+            if len(joined) < _LONGEST_JOINED_CODE:
+                code = joined + code  # two spans in a row would be read as one
+                pieces.pop()
+            else:
+                pieces.append(" ")
+        pieces.append(f"`{code}`" if "`" not in code else code_span(code))
+        self._joined_code = (len(pieces), code)
+        if text[-1].isspace():
+            pieces.append(" ")
+        return skip
+
+    def _write_image(self, image: Element) -> None:
+        source = plain_source(image)
+        if source is not None:
+            alt = escape(collapse(image.attr("alt") or ""))
+            url = destination(self._links[source] or source)
+            self._pieces.append(f"![{alt}]({url}{link_title(image.attr('title') or '')})")
+
+    def _open_link(self, link: Element) -> End | None:
+        if self._link is not None:
+            return None
+        href = link.attr("href")
+        if href is None:
+            return None
+        children = link.children
+        if len(children) == 1 and type(children[0]) is Text:
+            self._write_link(link, href, escape(children[0].data))
+            return skip
+        self._begin_link(link, href)
+        return InlineWriter._close_link
+
+    def _begin_link(self, link: Element, href: str) -> None:
+        self._link = link
+        self._href = href
+        self._link_start = len(self._pieces)
+        self._link_delimiters = len(self._delimiters)
+
+    def _close_link(self) -> None:
+        link = self._link
+        self._link = None
+        if link is not None:
+            self._write_link(link, self._href, self._take_link_text())
+
+    def _write_link(self, link: Element, href: str, text: str) -> None:
+        pieces = self._pieces
+        label = text.strip() or self._label_of(link)
+        if not label:
+            pieces.append(text)
+            return
+        if pieces and pieces[-1][-1:] == "!":
+            pieces[-1] = f"{pieces[-1][:-1]}\\!"  # it would make a picture of the link
+        written = self._link_to(link, href, label)
+        if len(label) != len(text):
+            written = f"{' ' * text[:1].isspace()}{written}{' ' * text[-1:].isspace()}"
+        pieces.append(written)
+
+    def _take_link_text(self) -> str:
+        """Return what has been written since a link began, and take it off the line."""
+        start, first = self._link_start, self._link_delimiters
+        inner = self._pieces[start:]
+        if len(self._delimiters) > first:
+            delimiters = [
+                each._replace(place=each.place - start) for each in self._delimiters[first:]
+            ]
+            text = with_emphasis(inner, delimiters, "[", "]")
+            del self._delimiters[first:]
+        else:
+            text = "".join(inner)
+        del self._pieces[start:]
+        self._joined_code = (-1, "")
+        return text
+
+    def _link_to(self, link: Element, href: str, label: str) -> str:
+        if label == href and "://" in href:
+            return f"<{href}>"
+        title = link.attr("title")
+        return f"[{label}]({destination(href)}{link_title(title) if title else ''})"
+
+    def _label_of(self, link: Element) -> str:
+        """Return a name for a link without text."""
+        if self._anchors is None:
+            return ""
+        name = link.attr("aria-label") or link.attr("title")
+        if not name:
+            if self._original_texts is None:
+                texts = zip(self._anchors.elements, self._anchors.texts, strict=True)
+                self._original_texts = dict(texts)
+            name = self._original_texts.get(link, "")
+        name = collapse(name)
+        return escape(name) if len(name) <= _LONGEST_LABEL else ""
+
+    def _open_button(self, button: Element) -> End | None:
+        """Leave a button out unless it is all there is of a title."""
+        title = above(button, _TITLES)
+        if title is not None and len(title.text.split()) == len(button.text.split()):
+            return None
+        return skip
+
+    def _write_input(self, field: Element) -> None:
+        """Write the check box of a task list; leave other fields out."""
+        if (field.attr("type") or "").lower() == "checkbox":
+            item = above(field, {"li"}, levels=2)
+            task = item is not None and "task" in (item.attr("class") or "")
+            if item is not None and (task or field.attr("disabled") is not None):
+                self._pieces.append("[ ] " if field.attr("checked") is None else "[x] ")
+
+    handlers: ClassVar[dict[str, Handler]] = {
+        **dict.fromkeys(NOT_TEXT, _write_nothing),
+        **dict.fromkeys(BLOCKS, open_block),
+        **dict.fromkeys(SIGNS, _open_emphasis),
+        **dict.fromkeys(CODE, _write_code),
+        **dict.fromkeys(PREFORMATTED, _write_preformatted),
+        "a": _open_link,
+        "br": _write_break,
+        "button": _open_button,
+        "img": _write_image,
+        "input": _write_input,
+        "q": _open_quote,
+    }
+    """The methods that write elements, by tag; the tags of others are ignored."""
+
+
+def _following(node: Element, around: Element, following: Node | None) -> Node | None:
+    """Return the first node after all that the last child of its parent holds.
+
+    Parameters
+    ----------
+    node
+        The last child.
+    around
+        An element that holds it.
+    following
+        The first node after `around`; where it is the root of the walk, None.
+    """
+    up = node.parent
+    while up is not None and up is not around:
+        after = up.next_sibling
+        if after is not None:
+            return after
+        up = up.parent
+    return following
+
+
+def _text_or_code(node: Node) -> str:
+    """Write a text, or code that holds text alone; '' for others."""
+    if type(node) is Text:
+        return escape(node.data)
+    if type(node) is Element and node.tag in CODE and len(node) == 1:
+        text = node.text
+        code = squeeze(text)
+        return code_span(code) if code and len(code) == len(text) else ""
+    return ""

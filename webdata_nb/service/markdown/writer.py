@@ -1,0 +1,322 @@
+"""Writes an element as GitHub-flavoured Markdown in one walk over its tree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from webdata_nb.service.content.parser import Element
+from webdata_nb.service.content.table_grid import children, rows_of
+from webdata_nb.service.content.tags import HEADINGS, LISTS
+from webdata_nb.service.markdown.code_blocks import write_code_block
+from webdata_nb.service.markdown.emphasis import Delimiter
+from webdata_nb.service.markdown.escaping import BLOCK_SIGNS, BREAK, escape_block_sign, squeeze
+from webdata_nb.service.markdown.inline import PREFORMATTED, InlineWriter, skip
+from webdata_nb.service.markdown.tables import CellWriter, grid_of, line_number_cells, write_table
+
+if TYPE_CHECKING:
+    from webdata_nb.service.content.links import Anchors, Links
+    from webdata_nb.service.markdown.inline import End, Handler
+    from webdata_nb.service.markdown.tables import Grid
+
+MOST_NESTED: Final = 20
+"""Lists and quotations in each other beyond which no further level is written."""
+
+# A number as HTML reads one, as far as Markdown can write it.
+_NUMBER: Final = re.compile(r"\s*\+?(\d{1,9})(?!\d)")
+_LARGEST_NUMBER: Final = 999_999_999
+
+
+@dataclass(slots=True)
+class OpenContainer:
+    """A list or quotation that is being written.
+
+    Attributes
+    ----------
+    prefix
+        What begins each line around it.
+    first_prefix
+        What begins the first line of its first block, where that differs.
+    start
+        The number of blocks written before it.
+    delimiter
+        What follows the number of an item, or stands for it; '' for a quotation.
+    number
+        The number of the next item; None in a list without numbers.
+    in_item
+        Whether an item has begun.
+    gaps
+        How many blank lines there were when the item began.
+    """
+
+    prefix: str
+    first_prefix: str | None
+    start: int
+    delimiter: str = ""
+    number: int | None = None
+    in_item: bool = False
+    gaps: int = 0
+
+
+class MarkdownWriter(InlineWriter):
+    """Writes an element with all its blocks.
+
+    Parameters
+    ----------
+    links
+        The absolute forms of the page's URLs.
+    anchors
+        The links of the element, with the texts they had before it was cleaned.
+    """
+
+    def __init__(self, links: Links, anchors: Anchors) -> None:
+        super().__init__(links, anchors)
+        self._line = InlineWriter(links)
+        self._cell = CellWriter(links, anchors)
+        self._blocks: list[str] = []
+        self._containers: list[OpenContainer] = []
+        self._prefix = ""
+        self._first_prefix: str | None = None
+        self._blank_prefix = ""
+        self._tight = False
+        self._gaps = 0
+        self._last_list = (0, "", "")  # blocks up to its end, prefix, delimiter
+        self._skipped_cells: set[Element] = set()
+        self._captioned_grids: list[Grid] = []
+
+    def write(self, element: Element) -> str:
+        """Write the content of an element."""
+        self._walk(element)
+        self._end_paragraph()
+        return "".join(self._blocks)
+
+    def _end_block(self) -> None:
+        """End the paragraph before or in a block; within a link, blocks are words of it."""
+        if self._pieces:
+            if self._link is None:
+                self._end_paragraph()
+            else:
+                self._pieces.append(" ")
+
+    def _end_paragraph(self) -> None:
+        """Write the text since the last block as a paragraph; emphasis goes on in the next."""
+        text = self._take_emphasised() if self._emphasis else self._take_line()
+        if BREAK in text:
+            lines = [line for each in text.split(BREAK) if (line := squeeze(each))]
+            text = "  \n".join(map(escape_block_sign, lines))
+        else:
+            text = squeeze(text)
+            if text[:1] in BLOCK_SIGNS:
+                text = escape_block_sign(text)
+        if text:
+            self._write_block(text)
+
+    def _take_emphasised(self) -> str:
+        """Return a line in which elements of emphasis are open; they go on in the next."""
+        signs = list(filter(None, self._emphasis))
+        place = len(self._pieces)
+        self._delimiters += (Delimiter(place, sign, opening=False) for sign in reversed(signs))
+        line = self._take_line()
+        self._delimiters += (Delimiter(0, sign, opening=True) for sign in signs)
+        return line
+
+    def _write_block(self, block: str) -> None:
+        """Write a block below the last one, with the marks of the containers around it."""
+        prefix, first_prefix = self._prefix, self._first_prefix
+        if not prefix and first_prefix is None:
+            self._blocks.append(f"\n\n{block}" if self._blocks else block)
+            return
+        if "\n" in block:
+            block = block.replace("\n", f"\n{prefix}")
+        start = prefix if first_prefix is None else first_prefix
+        if not self._blocks:
+            self._blocks.append(f"{start}{block}")
+        elif self._tight:
+            self._blocks.append(f"\n{start}{block}")
+            self._tight = False
+        else:
+            self._blocks.append(f"\n{self._blank_prefix.rstrip()}\n{start}{block}")
+            self._gaps += first_prefix is None
+        self._first_prefix = None
+        self._blank_prefix = prefix
+
+    def _write_break(self, _: Element) -> None:
+        """Write a hard break; a second one ends the paragraph."""
+        pieces = self._pieces
+        if self._link is None and pieces:
+            last = -2 if len(pieces) > 1 and pieces[-1].isspace() and pieces[-1] != BREAK else -1
+            if pieces[last] == BREAK:
+                self._end_paragraph()
+                return
+        pieces.append(BREAK)
+
+    def _write_heading(self, node: Element) -> End:
+        link, href = self._link, self._href
+        self._link = None  # it becomes a link in the heading
+        self._end_block()
+        text = self._line.write(node)
+        if text:
+            if link is not None:
+                text = self._link_to(link, href, text)
+            if text[-1] == "#":
+                text = f"{text[:-1]}\\#"
+            self._write_block(f"{'#' * int(node.tag[1])} {text}")
+            self._tight = bool(self._containers)
+        elif link is not None:
+            self._begin_link(link, href)
+        return skip
+
+    def _write_rule(self, _: Element) -> None:
+        self._end_block()
+        if self._link is None:
+            self._write_block("---" if self._first_prefix is None else "___")
+
+    def _write_code_block(self, node: Element) -> End:
+        if self._link is not None:
+            return self._write_code(node)
+        self._end_block()
+        if block := write_code_block(node):
+            self._write_block(block)
+        return skip
+
+    def _open_blockquote(self, _: Element) -> End:
+        self._end_block()
+        if self._link is not None or len(self._containers) == MOST_NESTED:
+            return MarkdownWriter._end_block
+        self._open_container("")
+        self._begin(self._prefix, self._first_prefix, "> ", "> ")
+        return MarkdownWriter._close_blockquote
+
+    def _open_list(self, node: Element) -> End:
+        self._end_block()
+        if self._link is not None or len(self._containers) == MOST_NESTED:
+            return MarkdownWriter._end_block
+        number = None
+        delimiters = "-*"
+        if node.tag == "ol":
+            first = next(iter(children(node, {"li"})), None)
+            number = _number(first, "value") if first is not None else None
+            number = _number(node, "start", 1) if number is None else number
+            delimiters = ".)"
+        around = self._containers[-1] if self._containers else None
+        if around is not None and around.delimiter and not around.in_item:
+            self._begin_item(around)
+        before = (len(self._blocks), self._prefix, delimiters[0])
+        container = self._open_container(delimiters[before == self._last_list])
+        container.number = number
+        if around is not None and around.delimiter:
+            self._tight = number in {None, 1}
+        return MarkdownWriter._close_list
+
+    def _open_item(self, _: Element) -> End:
+        moved_link = self._link if self._link is not None and _is_in_list(self._link) else None
+        if moved_link is not None:
+            self._link = None  # a link around an item becomes a link in it
+        self._end_block()
+        if self._link is None and self._containers and self._containers[-1].delimiter:
+            self._begin_item(self._containers[-1])
+        if moved_link is not None:
+            self._begin_link(moved_link, self._href)
+        return MarkdownWriter._end_block
+
+    def _begin_item(self, container: OpenContainer) -> None:
+        """Begin an item; it goes on until the next one, for lists may stand between them."""
+        first_prefix = container.first_prefix
+        if len(self._blocks) > container.start:
+            first_prefix = None
+            if container.in_item:
+                self._tight = self._gaps == container.gaps
+                self._blank_prefix = container.prefix
+        container.in_item = True
+        container.gaps = self._gaps
+        marker = f"{container.delimiter} "
+        if container.number is not None:
+            marker = f"{container.number}{marker}"
+            container.number = min(container.number + 1, _LARGEST_NUMBER)
+        self._begin(container.prefix, first_prefix, marker, " " * len(marker))
+
+    def _begin(self, prefix: str, first_prefix: str | None, marker: str, indentation: str) -> None:
+        """Put a marker before the next block, and indent what follows."""
+        self._first_prefix = (prefix if first_prefix is None else first_prefix) + marker
+        self._prefix = prefix + indentation
+
+    def _open_container(self, delimiter: str) -> OpenContainer:
+        container = OpenContainer(
+            self._prefix, self._first_prefix, len(self._blocks), delimiter, gaps=self._gaps
+        )
+        self._containers.append(container)
+        return container
+
+    def _close_blockquote(self) -> None:
+        self._close_container()
+
+    def _close_container(self) -> OpenContainer:
+        self._end_block()
+        container = self._containers.pop()
+        self._prefix = self._blank_prefix = container.prefix
+        self._first_prefix = (
+            container.first_prefix if len(self._blocks) == container.start else None
+        )
+        self._tight = False
+        return container
+
+    def _close_list(self) -> None:
+        container = self._close_container()
+        self._last_list = (len(self._blocks), container.prefix, container.delimiter)
+
+    def _open_table(self, table: Element) -> End:
+        self._end_block()
+        if self._link is not None:
+            return MarkdownWriter._end_block
+        rows = rows_of(table)
+        grid = grid_of(table, rows)
+        if grid is None:
+            self._skipped_cells |= line_number_cells(rows)
+            return MarkdownWriter._end_block
+        if not children(table, {"caption"}):
+            self._write_table(grid)
+            return skip
+        # A caption may hold any blocks; they are written first.
+        self._captioned_grids.append(grid)
+        self._skipped_cells.update(cell for row in rows for cell in row.cells)
+        return MarkdownWriter._close_captioned_table
+
+    def _close_captioned_table(self) -> None:
+        self._end_block()
+        self._write_table(self._captioned_grids.pop())
+
+    def _write_table(self, grid: Grid) -> None:
+        texts: dict[Element | None, str] = {None: ""}
+        for row in grid:
+            for cell in row:
+                if cell is not None and cell not in texts:
+                    texts[cell] = self._cell.write(cell)
+        self._write_block(write_table(grid, texts))
+
+    def _open_cell(self, cell: Element) -> End:
+        self._end_block()
+        return skip if cell in self._skipped_cells else MarkdownWriter._end_block
+
+    handlers: ClassVar[dict[str, Handler]] = {
+        **InlineWriter.handlers,
+        **dict.fromkeys(HEADINGS, _write_heading),
+        **dict.fromkeys((*LISTS, "menu", "dir"), _open_list),
+        **dict.fromkeys(PREFORMATTED, _write_code_block),
+        **dict.fromkeys(("td", "th"), _open_cell),
+        "blockquote": _open_blockquote,
+        "br": _write_break,
+        "hr": _write_rule,
+        "li": _open_item,
+        "table": _open_table,
+    }
+
+
+def _is_in_list(node: Element) -> bool:
+    return isinstance(node.parent, Element) and node.parent.tag in LISTS
+
+
+def _number(element: Element, attribute: str, default: int | None = None) -> int | None:
+    """Return the number that an attribute says, as far as Markdown can write it."""
+    match = _NUMBER.match(element.attr(attribute) or "")
+    return int(match[1]) if match is not None else default
