@@ -13,16 +13,12 @@ KNOWN_DUPLICATES: Final = frozenset(
         "Answer",
         "Creative",
         "Done",
-        "InvalidRequest",
-        "JobFailed",
         "Listing",
         "Place",
         "Reading",
         "Region",
         "ScrapeOptions",
-        "ServiceError",
         "Source",
-        "WrongState",
     }
 )
 

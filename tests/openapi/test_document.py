@@ -136,7 +136,7 @@ async def test_every_refusal_has_the_documented_shape(
     headers = {"Content-Type": "application/json"} | sent.get("headers", {})
     answer = await team.http.request(method, path, content=sent.get("content"), headers=headers)
     assert answer.status_code == status, answer.text
-    name = "InvalidRequest" if status == 422 else "Refusal"
+    name = "ValidationErrorReply" if status == 422 else "Refusal"
     validate(answer.json(), DOCUMENT["components"]["schemas"][name])
     assert set(answer.json()) == {"detail"}
 

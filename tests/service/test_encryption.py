@@ -21,7 +21,7 @@ from webdata_nb.contract.local import Access, ModelAccess, SessionSettings
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, check_keys, new_key
-from webdata_nb.service.errors import SecretsLost
+from webdata_nb.service.errors import UnreadableSecrets
 from webdata_nb.service.settings import BadSetting, secret_keys
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 from webdata_nb.service.store.sqlite.store import SqliteStore
@@ -78,7 +78,7 @@ def test_only_its_key_decrypts_a_token(secrets: dict[str, str]) -> None:
             (SecretCipher(FixedKeys(())), sealed),
             (old, sealed[:-9]),
         ):
-            with pytest.raises(SecretsLost):
+            with pytest.raises(UnreadableSecrets):
                 cipher.decrypt(text)
 
 

@@ -9,7 +9,13 @@ import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accepted, accounts, claimed, entry, new_job
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.errors import Conflict, LeaseLost, MissingRows, NoSuchJob, WrongState
+from webdata_nb.service.errors import (
+    IdempotencyConflict,
+    InvalidJobState,
+    LeaseLost,
+    MissingRows,
+    NoSuchJob,
+)
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -55,7 +61,7 @@ class TestJobContract:
         first, new = await store.accept(new_job(), key=key, now=NOW)
         again, fresh = await store.accept(new_job(), key=key, now=NOW + 60)
         assert (again.id, new, fresh) == (first.id, True, False)
-        with pytest.raises(Conflict):
+        with pytest.raises(IdempotencyConflict):
             await store.accept(new_job(), key=IdempotencyKey("k", "body-2"), now=NOW + 60)
         other, fresh = await store.accept(new_job(BOB), key=key, now=NOW + 60)
         assert fresh
@@ -383,7 +389,7 @@ class TestJobContract:
             1,
         )
         assert ended.outcome == {"engine_used": "engine_one"}
-        with pytest.raises(WrongState, match="completed"):
+        with pytest.raises(InvalidJobState, match="completed"):
             await store.cancel(ALICE, job.id, now=NOW + 4)
         with pytest.raises(LeaseLost):
             await store.finish(lease, JobStatus.FAILED, error="no", now=NOW + 4)

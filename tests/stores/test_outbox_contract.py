@@ -8,7 +8,7 @@ import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, entry, new_job
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.errors import NoSuchDelivery, WrongState
+from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.webhook_records import WEBHOOK_CONTEXT, Delivery, DeliveryCount
@@ -78,7 +78,7 @@ async def test_replay_is_another_delivery_of_the_same_event(store: Store) -> Non
     await ended_job(store)
     delivery = await take(store, now=NOW)
     assert delivery is not None
-    with pytest.raises(WrongState):
+    with pytest.raises(InvalidJobState):
         await store.outbox.replay(ALICE, delivery.id, now=NOW)
     await store.outbox.record_attempt(
         delivery, "failed", due_at=NOW, status=500, error="HTTP 500", now=NOW

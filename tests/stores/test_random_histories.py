@@ -23,12 +23,12 @@ from webdata_nb.contract.states import ACTIVE, TERMINAL, JobStatus, Trigger, aft
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
 from webdata_nb.service.errors import (
+    ApplicationError,
     ConcurrencyReached,
     CreditsUsedUp,
+    InvalidJobState,
     LeaseLost,
     NoSuchJob,
-    ServiceError,
-    WrongState,
 )
 from webdata_nb.service.store.records import CommitBatch, Lease
 from webdata_nb.service.store.sqlite.store import SqliteStore
@@ -68,11 +68,11 @@ class Lives(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
 
-    def tried(self, work: Coroutine[Any, Any, Any]) -> ServiceError | None:
+    def tried(self, work: Coroutine[Any, Any, Any]) -> ApplicationError | None:
         """Return how the service refused, if it did."""
         try:
             self.run(work)
-        except ServiceError as error:
+        except ApplicationError as error:
             return error
         return None
 
@@ -130,7 +130,7 @@ class Lives(RuleBasedStateMachine):
         if account != known.account:
             assert isinstance(error, NoSuchJob)
         elif (after_ := after(known.state, Trigger.CANCEL)) is None:
-            assert isinstance(error, WrongState)
+            assert isinstance(error, InvalidJobState)
             assert error.state == known.state
         else:
             assert error is None

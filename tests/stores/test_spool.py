@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webdata_nb.service.errors import JobFailed, LeaseLost
+from webdata_nb.service.errors import JobFailure, LeaseLost
 from webdata_nb.service.store import spool as module
 from webdata_nb.service.store.spool import SpoolDirectory
 
@@ -121,14 +121,14 @@ async def test_records_of_an_earlier_attempt_count(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "stays"),
-    [(None, False), (JobFailed("no start page"), False), (LeaseLost("job"), True),
+    [(None, False), (JobFailure("no start page"), False), (LeaseLost("job"), True),
      (asyncio.CancelledError(), True)],
 )  # fmt: skip
 async def test_files_stay_if_the_job_may_continue(
     root: Path, ending: BaseException | None, stays: bool
 ) -> None:
     spool = SpoolDirectory(root)
-    with suppress(JobFailed, LeaseLost, asyncio.CancelledError), spool.open("job") as job:
+    with suppress(JobFailure, LeaseLost, asyncio.CancelledError), spool.open("job") as job:
         assert await job.write(0, RECORD)
         assert spool.job_ids() == ["job"]
         if ending is not None:

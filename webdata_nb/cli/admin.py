@@ -75,12 +75,12 @@ class _Group:
         return parser
 
     def _run(self, act: _Act, args: argparse.Namespace) -> int:
-        from webdata_nb.service.errors import ServiceError
+        from webdata_nb.service.errors import ApplicationError
 
         directory = self._present(args, made=args.action == "create")
         try:
             asyncio.run(act(directory, args))
-        except ServiceError as error:
+        except ApplicationError as error:
             raise WebdataError(str(error)) from None
         except ValueError as error:
             raise InvalidArgument(str(error)) from None
@@ -92,11 +92,11 @@ class _Group:
         """Add an action; `act` is run on the data directory, without an event loop."""
 
         def run(args: argparse.Namespace) -> int:
-            from webdata_nb.service.errors import ServiceError
+            from webdata_nb.service.errors import ApplicationError
 
             try:
                 return act(self._present(args), args)
-            except ServiceError as error:
+            except ApplicationError as error:
                 raise WebdataError(str(error)) from None
 
         parser = self.plain(name, run, text)

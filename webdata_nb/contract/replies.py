@@ -635,7 +635,7 @@ class LimitReached(Refusal):
     )
 
 
-class InvalidRequest(Reply):
+class ValidationErrorReply(Reply):
     """The body of a 422: what is wrong with which field."""
 
     detail: list[FieldProblem] = Field(description="What is wrong with which field.")

@@ -24,7 +24,7 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.listing import Listing
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.errors import ServiceError
+from webdata_nb.service.errors import ApplicationError
 from webdata_nb.service.http.compression import Compressed
 from webdata_nb.service.http.connections import Connections, room
 from webdata_nb.service.http.gate import CallerOf, Gate, local_callers
@@ -413,13 +413,13 @@ def serve(
             data_dir, version=__version__, schema=schema_version(), managed=managed
         )
         lifetime.acquire()
-    except (BadSetting, ServiceError) as error:
+    except (BadSetting, ApplicationError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1
     try:
         with limited_shutdown() as shutdown_begins:
             asyncio.run(_run(settings, lifetime, shutdown_begins))
-    except (ServiceError, OSError) as error:
+    except (ApplicationError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1
     finally:

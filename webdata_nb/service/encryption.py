@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import orjson
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from webdata_nb.service.errors import SecretsLost
+from webdata_nb.service.errors import UnreadableSecrets
 
 KEY_FILE: Final = "secret.key"
 _EMPTY: Final = ""
@@ -127,17 +127,17 @@ class SecretCipher:
         return token
 
     def decrypt(self, token: str) -> dict[str, Any]:
-        """Return the secrets of `encrypt`; raises `SecretsLost` if no key decrypts them."""
+        """Return the secrets of `encrypt`; raises `UnreadableSecrets` if no key decrypts them."""
         if token == _EMPTY:
             return {}
         try:
             secrets: dict[str, Any] = orjson.loads(_decrypt(self._source.read(), token))
         except (InvalidToken, ValueError):
-            raise SecretsLost("no key of this service opens the job's secrets") from None
+            raise UnreadableSecrets("no key of this service opens the job's secrets") from None
         return secrets
 
     def reencrypt(self, token: str) -> str:
-        """Return the same secrets encrypted with the newest key; raises `SecretsLost`."""
+        """Return the same secrets encrypted with the newest key; raises `UnreadableSecrets`."""
         return self.encrypt(self.decrypt(token))
 
 

@@ -1,50 +1,50 @@
-"""What can go wrong inside the service.
+"""Defines the errors of the service and the HTTP status of each.
 
 ::
 
-    ServiceError
-    ├── BadInput                422  a value the contract does not allow
-    ├── NoSuchJob               404  unknown, or another account's: one and the same answer
-    ├── NoSuchDelivery          404  the same of a webhook's delivery
+    ApplicationError
+    ├── BadInput                422  a value that the contract does not allow
+    ├── NoSuchJob               404  unknown, or owned by another account: the same reply
+    ├── NoSuchDelivery          404  the same for a webhook delivery
     ├── NothingToExport         404  no exportable results (yet)
-    ├── Gone                    410  past retention
-    ├── WrongState              400  cancel or retry that the present state does not allow
-    ├── Conflict                409  the same Idempotency-Key with another body
-    ├── OverLimit               429  the account's limits; carries what the reply's headers say
-    │   ├── ConcurrencyReached       as many active jobs and calls as the plan allows
-    │   └── CreditsUsedUp            fewer credits left than the start may cost
-    ├── SecretsLost             409  no key of this service opens the job's secrets
-    ├── NotSetUp                501  needs a setting that this service or session does not have
-    ├── SourceProblem           502  an outside source did not give a usable answer
-    │   ├── SourceRefused       502  it blocks us, or does not accept the token
-    │   ├── SourceBusy          503  it asks to wait; carries for how long
-    │   └── SourceSlow          504  it did not answer within the call's time
-    ├── StoreUnavailable        503  the database takes no writes or gives no answer just now
-    │   ├── DiskFull            503  there is no space left for it
-    │   └── StoreBusy           503  another process holds it
+    ├── ResultsExpired          410  past retention
+    ├── InvalidJobState         400  the job's state does not allow a cancel or a retry
+    ├── IdempotencyConflict     409  the same Idempotency-Key with another body
+    ├── AccountLimitReached     429  a limit of the account; carries the reply's header values
+    │   ├── ConcurrencyReached       the plan's number of active jobs and calls is reached
+    │   └── CreditsUsedUp            fewer credits are left than the start may cost
+    ├── UnreadableSecrets       409  no key of this service decrypts the job's secrets
+    ├── MissingSetting          501  needs a setting that this service or session does not have
+    ├── SourceError             502  an external source gave no usable reply
+    │   ├── SourceAccessDenied  502  it blocks this service or rejects the token
+    │   ├── SourceBusy          503  it asks for a pause; carries its length
+    │   └── SourceTimeout       504  it did not reply within the call's time
+    ├── StoreUnavailable        503  the database cannot be read or written right now
+    │   ├── DiskFull            503  its disk is full
+    │   └── StoreBusy           503  another process holds its lock
     ├── StoreDamaged            500  the database file is damaged
-    ├── MissingRows             -    rows that a write names are not stored; nothing was written
-    ├── NewerSchema             -    a newer release wrote the database; it alone may open it
-    ├── NoSuchAccount           -    no account or key of that name, for the operator
-    ├── JobFailed               -    the whole job failed; the text is its `error`
-    ├── JobStalled              -    an attempt made no progress; the job is taken up again
-    ├── LeaseLost               -    another worker owns the job now; stop without a trace
+    ├── MissingRows             -    a write names rows that are not stored; nothing was written
+    ├── NewerSchema             -    a newer release wrote the database
+    ├── NoSuchAccount           -    no such account or key (operator commands)
+    ├── JobFailure              -    the whole job failed; the text becomes its `error`
+    ├── JobStalled              -    an attempt made no progress; another attempt continues the job
+    ├── LeaseLost               -    another worker owns the job now; its writes are rejected
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
-        │   ├── NameServerSilent     no name server answered for its host
-        │   └── Refused              the egress policy forbids the address
-        ├── ScrapeError              the page arrived but could not be turned into data
+        │   ├── NameServerTimeout    no name server answered in time
+        │   └── EgressDenied         the egress policy forbids the address
+        ├── ScrapeError              the page could not be turned into data
         └── ExtractError             the page was scraped; its extraction failed
 """
 
 from __future__ import annotations
 
 
-class ServiceError(Exception):
-    """Root of everything the service raises on purpose."""
+class ApplicationError(Exception):
+    """Root of the errors that the service raises on purpose."""
 
 
-class BadInput(ServiceError):
+class BadInput(ApplicationError):
     """A request value that is not allowed; `loc` is the path to it in the body."""
 
     def __init__(self, message: str, *, loc: tuple[str | int, ...] = ("body",)) -> None:
@@ -52,38 +52,38 @@ class BadInput(ServiceError):
         self.loc = loc
 
 
-class NoSuchJob(ServiceError):
+class NoSuchJob(ApplicationError):
     """No job of that id for this account."""
 
 
-class NoSuchDelivery(ServiceError):
+class NoSuchDelivery(ApplicationError):
     """No webhook delivery of that id for this account."""
 
 
-class NothingToExport(ServiceError):
+class NothingToExport(ApplicationError):
     """The job has no exportable results."""
 
 
-class Gone(ServiceError):
-    """The raw results are past their retention."""
+class ResultsExpired(ApplicationError):
+    """The job's rows are past their retention."""
 
 
-class WrongState(ServiceError):
-    """The job's present state does not allow the action."""
+class InvalidJobState(ApplicationError):
+    """The job's state does not allow the action."""
 
     def __init__(self, message: str, *, state: str) -> None:
         super().__init__(message)
         self.state = state
 
 
-class Conflict(ServiceError):
+class IdempotencyConflict(ApplicationError):
     """The caller's Idempotency-Key was used before, with another body."""
 
 
-class OverLimit(ServiceError):
+class AccountLimitReached(ApplicationError):
     """The account may not start more now; `retry_after` is in whole seconds.
 
-    `code` is the reply's word for the limit.
+    `code` is the `code` of the reply.
     """
 
     code = "concurrency"
@@ -93,8 +93,8 @@ class OverLimit(ServiceError):
         self.limit, self.active, self.retry_after = limit, active, retry_after
 
 
-class ConcurrencyReached(OverLimit):
-    """All the active jobs and calls that the plan allows at once are under way."""
+class ConcurrencyReached(AccountLimitReached):
+    """The account has as many active jobs and calls as its plan allows."""
 
     def __init__(self, *, limit: int, active: int, retry_after: int) -> None:
         super().__init__(
@@ -105,7 +105,7 @@ class ConcurrencyReached(OverLimit):
         )
 
 
-class CreditsUsedUp(OverLimit):
+class CreditsUsedUp(AccountLimitReached):
     """The account's credits do not cover what the start may cost."""
 
     code = "quota"
@@ -123,76 +123,76 @@ class CreditsUsedUp(OverLimit):
         )
 
 
-class NoSuchAccount(ServiceError):
-    """The operator named an account or a key that does not exist, or exists already."""
+class NoSuchAccount(ApplicationError):
+    """An operator command names an account or a key that does not exist, or that exists already."""
 
 
-class SecretsLost(ServiceError):
-    """The job's secrets were sealed with a key that this service does not have."""
+class UnreadableSecrets(ApplicationError):
+    """The job's secrets were encrypted with a key that this service does not have."""
 
 
-class NotSetUp(ServiceError):
-    """A setting is missing; the message names it."""
+class MissingSetting(ApplicationError):
+    """The request needs a setting that is missing; the message names it."""
 
 
-class SourceProblem(ServiceError):
-    """An outside source did not give a usable answer; the message names the source."""
+class SourceError(ApplicationError):
+    """An external source gave no usable reply; the message names the source."""
 
 
-class SourceRefused(SourceProblem):
-    """The source blocks this service, or does not accept the token."""
+class SourceAccessDenied(SourceError):
+    """The source blocks this service or rejects the token."""
 
 
-class SourceBusy(SourceProblem):
-    """The source asks for a pause, of `retry_after_s` seconds."""
+class SourceBusy(SourceError):
+    """The source asks for a pause of `retry_after_s` seconds."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
 
-class SourceSlow(SourceProblem):
-    """The source did not answer within the call's time."""
+class SourceTimeout(SourceError):
+    """The source did not reply within the call's time."""
 
 
-class StoreUnavailable(ServiceError):
-    """The database cannot be written or read just now; the same call may succeed later."""
+class StoreUnavailable(ApplicationError):
+    """The database cannot be read or written right now; the same call may succeed later."""
 
 
 class DiskFull(StoreUnavailable):
-    """The disk of the database has no space left."""
+    """The disk of the database is full."""
 
 
 class StoreBusy(StoreUnavailable):
-    """Another process holds the database for longer than a statement waits."""
+    """Another process holds the database lock for longer than a statement waits."""
 
 
-class StoreDamaged(ServiceError):
+class StoreDamaged(ApplicationError):
     """The database file is damaged; the message says what to do."""
 
 
-class MissingRows(ServiceError):
+class MissingRows(ApplicationError):
     """A write names rows that are not stored; its transaction was rolled back."""
 
 
-class NewerSchema(ServiceError):
-    """The database was written by a newer release, which alone may open it."""
+class NewerSchema(ApplicationError):
+    """A newer release wrote the database; only that release may open it."""
 
 
-class JobFailed(ServiceError):
+class JobFailure(ApplicationError):
     """The job as a whole cannot succeed; its text becomes the job's `error`."""
 
 
-class JobStalled(ServiceError):
-    """An attempt at a job made no progress and was ended; another one takes it up."""
+class JobStalled(ApplicationError):
+    """An attempt made no progress and was ended; another attempt continues the job."""
 
 
-class LeaseLost(ServiceError):
-    """The worker's lease on the job ended; its writes are fenced out."""
+class LeaseLost(ApplicationError):
+    """The worker's lease on the job ended; the store rejects its writes."""
 
 
-class PageError(ServiceError):
-    """One page failed. `kind` is a short stable word, counted by the receipt."""
+class PageError(ApplicationError):
+    """One page failed. `kind` is a short stable word that the receipt counts."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -202,23 +202,23 @@ class PageError(ServiceError):
 class FetchError(PageError):
     """The transfer of a page failed.
 
-    `kind` is one of: host_unavailable (it failed so often in a row that it is left alone for a
-    while), dns, connect, tls, timeout, reset, protocol, too_large, decode,
-    redirects (too many, or a loop), refused, bad_url. `hops` counts the redirects before it.
+    `kind` is one of: host_unavailable (the circuit breaker of the host is open), dns, connect,
+    tls, timeout, reset, protocol, too_large, decode, redirects (too many, or a loop), refused,
+    bad_url. `hops` counts the redirects before the failure.
     """
 
     hops: int = 0
 
 
-class NameServerSilent(FetchError):
-    """No name server answered for a host within the time of a lookup."""
+class NameServerTimeout(FetchError):
+    """No name server answered the lookup of a host in time."""
 
     def __init__(self, message: str) -> None:
         super().__init__("dns", message)
 
 
-class Refused(FetchError):
-    """The egress policy forbids this address; says nothing about what is behind it."""
+class EgressDenied(FetchError):
+    """The egress policy forbids this address; the message does not describe its network."""
 
     def __init__(self, message: str) -> None:
         super().__init__("refused", message)
@@ -233,7 +233,7 @@ class ScrapeError(PageError):
 
 
 class ExtractError(PageError):
-    """A page's data could not be extracted; the page itself is there.
+    """The data of a scraped page could not be extracted.
 
     `kind` is one of: auth, quota, rate_limited, timeout, unreachable, status, too_long, too_large,
     malformed (no chat completion), refused, cut_off, invalid (no JSON, or not what the schema

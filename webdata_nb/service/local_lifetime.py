@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 
 from webdata_nb.contract import local
 from webdata_nb.contract.local import Runtime, SessionSettings
-from webdata_nb.service.errors import ServiceError
+from webdata_nb.service.errors import ApplicationError
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -39,11 +39,11 @@ _NO_SETTINGS: Final = SessionSettings()
 _LOCK_WAIT_S: Final = 5.0  # a client that tests the lock holds it briefly
 
 
-class DataDirInUse(ServiceError):
+class DataDirInUse(ApplicationError):
     """Another service has locked the data directory."""
 
 
-class ServiceStopping(ServiceError):
+class ServiceStopping(ApplicationError):
     """The service is shutting down and grants no more leases."""
 
 

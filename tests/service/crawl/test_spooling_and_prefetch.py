@@ -19,7 +19,7 @@ from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.service.content.source import ScrapeOptions, Source
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.store.spool import SpoolDirectory
@@ -248,7 +248,7 @@ async def test_crawl_started_with_another_order_fails_with_reason(
     monkeypatch.undo()
     async with attempts.attempt() as (scraper, task):
         scraper.go_on.set()
-        with pytest.raises(JobFailed, match="an earlier release started this crawl"):
+        with pytest.raises(JobFailure, match="an earlier release started this crawl"):
             await task
 
 

@@ -22,11 +22,11 @@ from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetch
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import (
     BadInput,
-    NotSetUp,
+    MissingSetting,
+    SourceAccessDenied,
     SourceBusy,
-    SourceProblem,
-    SourceRefused,
-    SourceSlow,
+    SourceError,
+    SourceTimeout,
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
@@ -159,7 +159,7 @@ async def test_who_a_name_may_mean(setting: Setting) -> None:
 
 async def test_a_file_that_no_creative_named_is_not_fetched(setting: Setting, site: Site) -> None:
     foreign = site.page("/secret.png", "x").replace("127.0.0.1", "localhost")
-    with pytest.raises(SourceProblem):
+    with pytest.raises(SourceError):
         await setting.source.file(foreign)
     assert "/secret.png" not in site.paths
 
@@ -205,7 +205,7 @@ def busy(seconds: str) -> web.Response:
 )
 async def test_a_wall_is_called_one(outside: Setting, wall: Callable[[], web.Response]) -> None:
     outside.stub.fault = lambda _number: wall()
-    with pytest.raises(SourceRefused, match="blocks"):
+    with pytest.raises(SourceAccessDenied, match="blocks"):
         await everything(outside)
 
 
@@ -213,7 +213,7 @@ async def test_a_source_that_fails_once_is_asked_again(outside: Setting) -> None
     outside.stub.fault = lambda number: web.Response(status=500) if number == 2 else None
     assert len(await everything(outside)) == 25
     outside.stub.fault = lambda _number: web.Response(status=500)
-    with pytest.raises(SourceProblem, match="500"):
+    with pytest.raises(SourceError, match="500"):
         await everything(outside)
 
 
@@ -222,7 +222,7 @@ async def test_a_source_that_says_nothing_is_slow(make: Make, site: Site, name: 
     setting = make(name, seconds=0.3)
     path = "/v23.0/ads_archive" if setting.source.name.startswith("meta") else google_path()
     site.page(path, "{}", delay=5.0)
-    with pytest.raises(SourceSlow, match="timeout_ms"):
+    with pytest.raises(SourceTimeout, match="timeout_ms"):
         await setting.source.page(Ask(setting.advertiser))
 
 
@@ -237,7 +237,7 @@ async def test_an_unknown_form_is_an_error_not_an_empty_list(outside: Setting, b
     if expected_empty:
         assert await everything(outside) == []
         return
-    with pytest.raises(SourceProblem):
+    with pytest.raises(SourceError):
         await everything(outside)
 
 
@@ -246,7 +246,7 @@ async def test_an_unknown_form_is_an_error_not_an_empty_list(outside: Setting, b
 
 async def test_google_wants_its_terms_accepted(fetchers: SourceFetchers) -> None:
     chosen = Creatives(source="google_ads_transparency")
-    with pytest.raises(NotSetUp, match=r"adstransparency\.google\.com/terms"):
+    with pytest.raises(MissingSetting, match=r"adstransparency\.google\.com/terms"):
         Sources().of(chosen, fetchers, CallDeadline.after(5))
 
 
@@ -302,7 +302,7 @@ async def test_the_ids_are_those_of_the_source(make: Make) -> None:
 
 
 async def test_meta_wants_a_token(fetchers: SourceFetchers) -> None:
-    with pytest.raises(NotSetUp, match="WEBDATA_META_AD_LIBRARY_KEY"):
+    with pytest.raises(MissingSetting, match="WEBDATA_META_AD_LIBRARY_KEY"):
         Sources().of(Creatives(source="meta_ad_library"), fetchers, CallDeadline.after(5))
 
 
@@ -311,16 +311,16 @@ async def test_the_token_is_never_shown(make: Make, site: Site) -> None:
     shown: Iterable[Any] = [*await everything(setting), setting.source, *site.paths]
     assert not [each for each in shown if TOKEN in repr(each)]
     setting.stub.fault = lambda _number: meta_error(190, f"token {TOKEN} expired")
-    with pytest.raises(SourceRefused) as caught:
+    with pytest.raises(SourceAccessDenied) as caught:
         await everything(setting)
     assert TOKEN not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [(190, SourceRefused), (10, SourceRefused), (613, SourceBusy), (1, SourceProblem)],
+    [(190, SourceAccessDenied), (10, SourceAccessDenied), (613, SourceBusy), (1, SourceError)],
 )
-async def test_metas_error_codes(make: Make, code: int, error: type[SourceProblem]) -> None:
+async def test_metas_error_codes(make: Make, code: int, error: type[SourceError]) -> None:
     setting = make("meta_ad_library", seconds=5)
     setting.stub.fault = lambda _number: meta_error(code, "no")
     with pytest.raises(error) as caught:

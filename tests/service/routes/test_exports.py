@@ -13,7 +13,7 @@ from tests.service.conftest import Api
 from tests.service.exports.jobs import job_of
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
-from webdata_nb.service.errors import Gone
+from webdata_nb.service.errors import ResultsExpired
 from webdata_nb.service.exports.source import StoredRows
 from webdata_nb.service.store.records import JobRecord
 
@@ -114,5 +114,5 @@ class Shrinking:
 async def test_export_breaks_off_if_rows_vanish() -> None:
     job: JobRecord = job_of("crawl", published=9)
     rows = StoredRows(Shrinking(), job)  # type: ignore[arg-type]
-    with pytest.raises(Gone):
+    with pytest.raises(ResultsExpired):
         _ = [batch async for batch in rows]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.addresses import NAME_TEXT
 from tests.service.web.wire import WireServer
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError
 from webdata_nb.service.web.egress_policy import EgressMode, EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
@@ -149,7 +149,7 @@ async def test_refusal_needs_no_lookup(url: str) -> None:
         raise AssertionError(host)
 
     async with Fetcher(EgressPolicy("local"), user_agent="x", lookup=no_lookup) as fetcher:
-        with pytest.raises(Refused):
+        with pytest.raises(EgressDenied):
             await fetcher.fetch(FetchRequest(url))
 
 

@@ -16,7 +16,7 @@ from tests.service.web.wire import (
     then_hang,
     then_reset,
 )
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import (
     FetchedResponse,
@@ -107,7 +107,7 @@ async def test_cookie_header_and_cookies_are_combined(server: WireServer, fetche
 async def test_reserved_headers_are_refused(
     server: WireServer, fetcher: Fetcher, headers: dict[str, str]
 ) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(EgressDenied) as caught:
         await fetcher.fetch(FetchRequest(server.page("/", b"x"), headers=headers))
     assert "secret" not in str(caught.value)
     assert server.requests == []
@@ -117,7 +117,7 @@ async def test_reserved_headers_are_refused(
 async def test_invalid_cookies_are_refused(
     server: WireServer, fetcher: Fetcher, cookies: dict[str, str]
 ) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(EgressDenied):
         await fetcher.fetch(FetchRequest(server.page("/", b"x"), cookies=cookies))
     assert server.requests == []
 

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
 
 LOCAL = EgressPolicy("local", own_port=8321)
@@ -14,7 +14,7 @@ TEAM = EgressPolicy("team", (ip_network("10.1.0.0/16"), ip_network("fd12::/16"))
 def is_refused(policy: EgressPolicy, ip: str, port: int = 80) -> bool:
     try:
         policy.check_address(ip, port)
-    except Refused:
+    except EgressDenied:
         return True
     return False
 
@@ -77,7 +77,7 @@ def test_invalid_address_is_refused(ip: str) -> None:
 def test_refusals_have_one_message() -> None:
     said = set()
     for ip in ("10.0.0.1", "127.0.0.1", "169.254.169.254", "nonsense"):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(EgressDenied) as caught:
             TEAM.check_address(ip, 80)
         said.add((str(caught.value), caught.value.kind))
     assert said == {("The network policy of this service does not allow that address.", "refused")}
@@ -86,7 +86,7 @@ def test_refusals_have_one_message() -> None:
 @pytest.mark.parametrize("url", ["http://ann@example.com/", "http://ann:pw@example.com/"])
 def test_url_with_credentials_is_refused(url: str) -> None:
     for policy in (LOCAL, TEAM):
-        with pytest.raises(Refused, match="user name or password") as caught:
+        with pytest.raises(EgressDenied, match="user name or password") as caught:
             policy.check_url(url)
         assert "pw" not in str(caught.value).split()
 
@@ -94,14 +94,14 @@ def test_url_with_credentials_is_refused(url: str) -> None:
 @pytest.mark.parametrize("port", [1, 22, 25, 110, 143, 993, 6000, 6667, 10080])
 def test_bad_ports_are_refused_in_both_modes(port: int) -> None:
     for policy in (LOCAL, TEAM):
-        with pytest.raises(Refused, match=f"Port {port}"):
+        with pytest.raises(EgressDenied, match=f"Port {port}"):
             policy.check_url(f"http://example.com:{port}/")
 
 
 @pytest.mark.parametrize("port", [81, 90, 1023, 2375, 3306, 5432, 6379, 9200, 11211, 27017])
 def test_data_service_ports_are_refused_in_team_mode(port: int) -> None:
     LOCAL.check_url(f"http://example.com:{port}/")
-    with pytest.raises(Refused, match=f"Port {port}"):
+    with pytest.raises(EgressDenied, match=f"Port {port}"):
         TEAM.check_url(f"http://example.com:{port}/")
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from tests.service.addresses import NAME_TEXT
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web import resolver as resolver_module
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -85,7 +85,7 @@ async def test_one_forbidden_address_refuses_host(
 async def test_local_mode_states_reason_of_refusal(names: Names) -> None:
     names.known["metadata"] = ["169.254.169.254"]
     resolver = Resolver(LOCAL, lookup=names)
-    with pytest.raises(Refused):
+    with pytest.raises(EgressDenied):
         await resolver.addresses("metadata", 80)
     with pytest.raises(FetchError, match="'unknown' could not be found"):
         await resolver.addresses("unknown", 80)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.wire import WireServer, page
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
@@ -145,7 +145,7 @@ async def test_private_hosts_are_refused_with_proxy_in_team_mode(
 
 async def test_metadata_is_refused_with_proxy(proxy: TunnelProxy) -> None:
     async with fetcher_by(proxy.url, EgressPolicy("local")) as fetcher:
-        with pytest.raises(Refused):
+        with pytest.raises(EgressDenied):
             await fetcher.fetch(FetchRequest("http://169.254.169.254/"))
     assert proxy.heads == []
 

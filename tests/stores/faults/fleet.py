@@ -19,7 +19,7 @@ from tests.stores.jobs import ALICE, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.credits.plans import Terms
 from webdata_nb.service.credits.weights import Charge
-from webdata_nb.service.errors import JobFailed, StoreUnavailable, WrongState
+from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -193,7 +193,7 @@ class Fleet:
         """Cancel a job, unless it is over."""
         try:
             await again(lambda: self.store.cancel(ALICE, number, now=self.clock()))
-        except WrongState:
+        except InvalidJobState:
             return
         self.cancelled.add(number)
         await self.runner.cancel(number)
@@ -325,7 +325,7 @@ async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any
                 )
             )
         if request["fails"] and ordinal == 1:
-            raise JobFailed("as it was asked to")
+            raise JobFailure("as it was asked to")
 
     await _together([one(ordinal) for ordinal in range(pages)])
 

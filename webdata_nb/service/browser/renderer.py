@@ -211,7 +211,7 @@ class Browser:
             Of kind ``browser_missing`` or ``render``.
         FetchError
             When the document did not arrive.
-        Refused
+        EgressDenied
             When the policy forbids the document's address, or one that the page moved on to.
         BadInput
             When there is no such device.

@@ -18,7 +18,7 @@ from webdata_nb.service.browser.render_request import (
     ScreenshotRequest,
 )
 from webdata_nb.service.browser.shutdown import CLOSE_S, detach
-from webdata_nb.service.errors import FetchError, Refused, ScrapeError
+from webdata_nb.service.errors import EgressDenied, FetchError, ScrapeError
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher
 from webdata_nb.service.web.forward_proxy import PROBE_URL
 from webdata_nb.service.web.proxy_session import ProxySession
@@ -127,8 +127,8 @@ class Tab:
         ScrapeError
             When it could not be opened or read.
         FetchError
-            When it moved on to an address that the policy forbids (`Refused`), or to a host name
-            that leads to no address.
+            When the page moved to a forbidden address (`EgressDenied`), or to a host name without
+            an address.
         """
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -284,7 +284,7 @@ class _MainFrameResponse:
         except FetchError:
             return None
         refusal = proxy_session.refusals.get((there.host, there.port))
-        return _refused() if isinstance(refusal, Refused) else refusal
+        return _refused() if isinstance(refusal, EgressDenied) else refusal
 
     def _asked(self, page: Page, request: Request) -> None:
         if _is_main(page, request):
@@ -324,8 +324,8 @@ def _is_main(page: Page, request: Request) -> bool:
     return request.is_navigation_request() and request.frame == page.main_frame
 
 
-def _refused() -> Refused:
-    return Refused("The page leads to an address that the network policy does not allow.")
+def _refused() -> EgressDenied:
+    return EgressDenied("The page leads to an address that the network policy does not allow.")
 
 
 async def _close_popup(page: Page) -> None:

@@ -23,7 +23,7 @@ from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import CrawlScope, site_of
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.credits.tariff import page_operations
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import FetchedPage, PagePipeline, PageVisit
 from webdata_nb.service.runtime.cooperative import run_cooperatively
@@ -67,7 +67,7 @@ class StoredResult:
 
 
 async def run(context: JobContext, request: CrawlRequest, resources: CrawlResources) -> CommitBatch:
-    """Crawl to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
+    """Crawl to the end and return the last batch. Raises `JobFailure`, `LeaseLost`."""
     pinned_files = await context.pinned_files()
     token = product_token(_user_agent(request, resources))
     robots = JobRobots(resources.robots, token, pinned_files)
@@ -132,7 +132,7 @@ class _CrawlRun:
         except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
             raise failures.exceptions[0] from None
         if self._failure is not None:
-            raise JobFailed(self._failure)
+            raise JobFailure(self._failure)
 
     async def account_for_leftovers(self) -> None:
         """Store the outcomes of the URLs that were discovered and not fetched, in batches.
@@ -206,7 +206,7 @@ class _CrawlRun:
         url, result = self._stored.pop(target.ordinal, ("", None))
         if result is not None:
             if url != target.url:
-                raise JobFailed(
+                raise JobFailure(
                     "an earlier release started this crawl with a different order of pages; "
                     "start it again"
                 )

@@ -13,7 +13,7 @@ from webdata_nb.service.creatives.files import FileStore
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.source import Creative, Source
 from webdata_nb.service.creatives.source_client import CallDeadline
-from webdata_nb.service.errors import BadInput, PageError, ServiceError, SourceProblem
+from webdata_nb.service.errors import ApplicationError, BadInput, PageError, SourceError
 
 AT_ONCE: Final = 4
 MOST_ASSETS: Final = limits.CREATIVE_FILES
@@ -119,7 +119,7 @@ class _Work:
             for name, step in list(self._steps.items()):
                 try:
                     await step()
-                except (SourceProblem, PageError, BadInput) as error:
+                except (SourceError, PageError, BadInput) as error:
                     self._errors.append(f"{name}: {error}")
                 del self._steps[name]
 
@@ -144,16 +144,16 @@ class _Work:
         for url in urls[:MOST_ASSETS]:
             try:
                 kept.append({"url": url, **await self._keep(await self._file(url))})
-            except (ServiceError, OSError) as error:
+            except (ApplicationError, OSError) as error:
                 failed.append(str(error))
                 kept.append({"url": url, "error": str(error)})
             self._found["assets"] = kept
         self._found["assets"] = kept
         self._by.done.assets += len(kept) - len(failed)
         if len(urls) > MOST_ASSETS:
-            raise SourceProblem(f"{len(urls)} files, of which {MOST_ASSETS} were downloaded")
+            raise SourceError(f"{len(urls)} files, of which {MOST_ASSETS} were downloaded")
         if failed:
-            raise SourceProblem(f"{len(failed)} of {len(kept)} failed, first: {failed[0]}")
+            raise SourceError(f"{len(failed)} of {len(kept)} failed, first: {failed[0]}")
 
     async def _preview(self) -> None:
         url, picture = await self._picture()
@@ -173,7 +173,7 @@ class _Work:
     async def _picture(self) -> tuple[str, bytes]:
         url = await self._by.source.picture_url(self.creative)
         if url is None:
-            raise SourceProblem(_NO_PICTURE)
+            raise SourceError(_NO_PICTURE)
         return url, await self._file(url)
 
     async def _file(self, url: str) -> bytes:

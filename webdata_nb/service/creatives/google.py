@@ -21,7 +21,7 @@ from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.regions import of_google
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
 from webdata_nb.service.creatives.source_client import SourceClient, as_mapping, host_of
-from webdata_nb.service.errors import BadInput, SourceProblem
+from webdata_nb.service.errors import BadInput, SourceError
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "google_ads_transparency"
@@ -62,7 +62,7 @@ class Google:
         body = await self._call("SearchService/SearchCreatives", _search(ask), cursor=ask.cursor)
         rows = body.get("1") or []
         if not isinstance(rows, list):
-            raise SourceProblem(f"{NAME} answered in a form that is not known here")
+            raise SourceError(f"{NAME} answered in a form that is not known here")
         return Page(tuple(_creative(row, ask) for row in rows), _text(body.get("2")))
 
     async def detailed(self, creative: Creative) -> Creative:
@@ -71,7 +71,7 @@ class Google:
         body = await self._call("LookupService/GetCreativeById", asked)
         told = as_mapping(body.get("1"))
         if not told:
-            raise SourceProblem("the source knows no details of this creative")
+            raise SourceError("the source knows no details of this creative")
         return _with_details(creative, told)
 
     async def picture_url(self, creative: Creative) -> str | None:
@@ -90,7 +90,7 @@ class Google:
     async def file(self, url: str) -> bytes:
         """See `Source.file`."""
         if not self._allowed(url):
-            raise SourceProblem(f"files are not taken from {host_of(url)}")
+            raise SourceError(f"files are not taken from {host_of(url)}")
         return await replace(self.client, delay_s=0.0).file(url)
 
     async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
@@ -137,7 +137,7 @@ class Google:
             return body
         if status == HTTPStatus.BAD_REQUEST and cursor is not None:
             raise BadCursor("the source does not accept its cursor any more")
-        raise SourceProblem(f"{NAME} refused the request (status {status})")
+        raise SourceError(f"{NAME} refused the request (status {status})")
 
     def _allowed(self, url: str) -> bool:
         parts = urlsplit(url)

@@ -20,7 +20,7 @@ from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.source import Advertiser, Ask, Page, Source
 from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
 from webdata_nb.service.creatives.sources import Sources
-from webdata_nb.service.errors import SourceProblem
+from webdata_nb.service.errors import SourceError
 
 CURSOR_LENGTH: Final = 4096
 
@@ -68,9 +68,9 @@ class Listing:
         ------
         BadInput
             A region, cursor or advertiser that the source cannot be asked for.
-        NotSetUp
+        MissingSetting
             No source is chosen, its terms are not accepted, or there is nothing to read with.
-        SourceProblem
+        SourceError
             The source gave no page; its subclasses say why.
         """
         deadline = CallDeadline.after(request.timeout_ms / 1000)
@@ -166,7 +166,7 @@ class Listing:
         )
         sealed = self.seal.closed(following, account_id=owner.account_id, filters=owner.filters)
         if len(sealed) > CURSOR_LENGTH:
-            raise SourceProblem("the source's cursor is too long to be handed on")
+            raise SourceError("the source's cursor is too long to be handed on")
         return sealed
 
 

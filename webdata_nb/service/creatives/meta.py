@@ -17,7 +17,7 @@ import orjson
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
 from webdata_nb.service.creatives.source_client import SourceClient, as_mapping, host_of
-from webdata_nb.service.errors import BadInput, SourceBusy, SourceProblem, SourceRefused
+from webdata_nb.service.errors import BadInput, SourceAccessDenied, SourceBusy, SourceError
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "meta_ad_library"
@@ -65,7 +65,7 @@ class Meta:
         body = await self._archive(asked, ask.limit, ask.cursor)
         rows = body.get("data")
         if not isinstance(rows, list):
-            raise SourceProblem(f"{NAME} answered in a form that is not known here")
+            raise SourceError(f"{NAME} answered in a form that is not known here")
         return Page(tuple(_creative(row, ask) for row in rows), _next(body))
 
     async def detailed(self, creative: Creative) -> Creative:
@@ -78,7 +78,7 @@ class Meta:
 
     async def file(self, url: str) -> bytes:
         """See `Source.file`: the API names no files."""
-        raise SourceProblem(f"files are not taken from {host_of(url)}")
+        raise SourceError(f"files are not taken from {host_of(url)}")
 
     async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
         """See `Source.advertisers`: the pages whose ads hold the words, most ads first."""
@@ -138,13 +138,13 @@ def _problem(error: Mapping[str, Any], *, continued: bool) -> Exception:
     if code in _LIMITED:
         return SourceBusy(f"{NAME} limits the rate (code {code})", retry_after_s=_PAUSE_S)
     if code in _REFUSED:
-        return SourceRefused(
+        return SourceAccessDenied(
             f"{NAME} does not accept the token (code {code}): renew it, and confirm your identity "
             f"at {TERMS}"
         )
     if continued:
         return BadCursor("the source does not accept its cursor any more")
-    return SourceProblem(f"{NAME} refused the request (code {code})")
+    return SourceError(f"{NAME} refused the request (code {code})")
 
 
 def _creative(row: Any, ask: Ask) -> Creative:

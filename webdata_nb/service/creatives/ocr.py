@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.creatives.text_layout import Reading, reading
-from webdata_nb.service.errors import NotSetUp, ScrapeError
+from webdata_nb.service.errors import MissingSetting, ScrapeError
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 
@@ -31,14 +31,14 @@ def engine() -> str:
 
     Raises
     ------
-    NotSetUp
+    MissingSetting
         There is neither.
     """
     if program := shutil.which("tesseract"):
         return program
     if importlib.util.find_spec("rapidocr") and importlib.util.find_spec("onnxruntime"):
         return "rapidocr"
-    raise NotSetUp(
+    raise MissingSetting(
         "ocr needs tesseract (on Debian: apt-get install tesseract-ocr) or the extra: "
         'pip install "webdata_nb[ocr]", on the machine of the service'
     )

@@ -16,7 +16,7 @@ import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
-from webdata_nb.service.errors import BadInput, SourceProblem
+from webdata_nb.service.errors import BadInput, SourceError
 
 NAME: Final = "sample"
 # A name that no resolver knows: nothing of the sample can be mistaken for the web.
@@ -60,7 +60,7 @@ class Sample:
         """See `Source.file`."""
         known = {_url(row): row["image"] for row in _told()["creatives"]}
         if url not in known:
-            raise SourceProblem("the sample source has no such file")
+            raise SourceError("the sample source has no such file")
         data: bytes = (_FOLDER / known[url]).read_bytes()
         return data
 
@@ -119,7 +119,7 @@ def _offset(cursor: str | None) -> int:
 def _row(creative_id: str) -> Mapping[str, Any]:
     found = [row for row in _told()["creatives"] if row["creative_id"] == creative_id]
     if not found:
-        raise SourceProblem("the source knows no details of this creative")
+        raise SourceError("the source knows no details of this creative")
     row: Mapping[str, Any] = found[0]
     return row
 

@@ -76,8 +76,8 @@ class Advertiser:
 class Source(Protocol):
     """A public source of creatives.
 
-    Every method raises `SourceProblem` (or `SourceBusy`, `SourceRefused`, `SourceSlow`) where the
-    source does not answer, and `BadInput` where it cannot be asked so.
+    Every method raises a `SourceError` if the source gives no usable reply, and `BadInput` if the
+    source does not support the request.
     """
 
     @property

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import orjson
 
 from webdata_nb.service.errors import (
+    EgressDenied,
     FetchError,
-    Refused,
+    SourceAccessDenied,
     SourceBusy,
-    SourceProblem,
-    SourceRefused,
-    SourceSlow,
+    SourceError,
+    SourceTimeout,
 )
 from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
 from webdata_nb.service.web.throttle import Throttle
@@ -83,7 +83,7 @@ class SourceClient:
 
         Raises
         ------
-        SourceBusy, SourceRefused, SourceSlow, SourceProblem
+        SourceBusy, SourceAccessDenied, SourceTimeout, SourceError
             There is no such reply, even after retries.
         """
         fetched = await self._fetch_with_retries(self.fetchers.api, request, _JSON_LIMITS)
@@ -97,7 +97,7 @@ class SourceClient:
         request = FetchRequest(url, accept="image/*,*/*;q=0.5")
         fetched = await self._fetch_with_retries(self.fetchers.files, request, FILE_LIMITS)
         if fetched.status != HTTPStatus.OK:
-            raise SourceProblem(f"the file answered {fetched.status}")
+            raise SourceError(f"the file answered {fetched.status}")
         return fetched.body
 
     async def _fetch_with_retries(
@@ -119,7 +119,7 @@ class SourceClient:
                     attempt >= _MAX_ATTEMPTS
                     or self.deadline.remaining_s < _MIN_REMAINING_S + attempt
                 ):
-                    raise SourceProblem(str(failure)) from None
+                    raise SourceError(str(failure)) from None
             attempt += 1
 
     async def _fetch(
@@ -154,25 +154,25 @@ class SourceClient:
         await self.throttle.report_success(host)
 
     def _convert(self, error: FetchError) -> Exception:
-        if isinstance(error, Refused) or error.kind in {"bad_url", "too_large", "redirects"}:
-            return SourceProblem(f"{self.source}: {error}")
+        if isinstance(error, EgressDenied) or error.kind in {"bad_url", "too_large", "redirects"}:
+            return SourceError(f"{self.source}: {error}")
         if error.kind == "timeout":
             return self._timeout()
         return _TransientFailure(f"{self.source}: {error}")
 
-    def _timeout(self) -> SourceSlow:
-        return SourceSlow(f"{self.source} did not answer within timeout_ms")
+    def _timeout(self) -> SourceTimeout:
+        return SourceTimeout(f"{self.source} did not answer within timeout_ms")
 
-    def _not_json(self, fetched: FetchedResponse) -> SourceProblem:
+    def _not_json(self, fetched: FetchedResponse) -> SourceError:
         """Return the error for a reply without JSON: mostly, requests are blocked."""
         redirects = HTTPStatus.MULTIPLE_CHOICES <= fetched.status < HTTPStatus.BAD_REQUEST
         is_page = fetched.body.lstrip()[:1] == b"<"
         if redirects or is_page or fetched.status == HTTPStatus.FORBIDDEN:
-            return SourceRefused(
+            return SourceAccessDenied(
                 f"{self.source} blocks requests from this address (status {fetched.status}): "
                 "wait before trying again, and ask less often"
             )
-        return SourceProblem(f"{self.source} answered {fetched.status} with something else")
+        return SourceError(f"{self.source} answered {fetched.status} with something else")
 
 
 class _TransientFailure(Exception):

@@ -15,7 +15,7 @@ from webdata_nb.service.creatives.source_client import (
     SourceClient,
     SourceFetchers,
 )
-from webdata_nb.service.errors import NotSetUp
+from webdata_nb.service.errors import MissingSetting
 from webdata_nb.service.web.throttle import HostThrottle, Throttle
 
 _CHOICE: Final = (
@@ -43,7 +43,7 @@ class Sources:
     overload_pause_s: float = OVERLOAD_PAUSE_S
 
     def of(self, chosen: Creatives, fetchers: SourceFetchers, deadline: CallDeadline) -> Source:
-        """Return the chosen source; raises `NotSetUp` where something is missing."""
+        """Return the chosen source; raises `MissingSetting` where something is missing."""
         match chosen.source:
             case sample.NAME:
                 return sample.Sample(datetime.now(UTC).date())
@@ -51,13 +51,13 @@ class Sources:
                 return self._google(chosen, fetchers, deadline)
             case meta.NAME:
                 return self._meta(chosen, fetchers, deadline)
-        raise NotSetUp(_CHOICE)
+        raise MissingSetting(_CHOICE)
 
     def _google(
         self, chosen: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
     ) -> Source:
         if (chosen.terms or "").rstrip("/") != google.TERMS:
-            raise NotSetUp(_TERMS)
+            raise MissingSetting(_TERMS)
         client = SourceClient(
             google.NAME, fetchers, self.throttle, deadline, self.delay_s, self.overload_pause_s
         )
@@ -65,7 +65,7 @@ class Sources:
 
     def _meta(self, chosen: Creatives, fetchers: SourceFetchers, deadline: CallDeadline) -> Source:
         if not chosen.key:
-            raise NotSetUp(_TOKEN)
+            raise MissingSetting(_TOKEN)
         client = SourceClient(
             meta.NAME, fetchers, self.throttle, deadline, 0.0, self.overload_pause_s
         )

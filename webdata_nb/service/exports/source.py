@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.errors import Gone
+from webdata_nb.service.errors import ResultsExpired
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import JobRecord
 
@@ -42,5 +42,5 @@ class StoredRows:
             rows = await self._store.rows(job.account_id, job.id, start=start, count=count)
             if len(rows) < count:
                 # The connection breaks here, so that nobody takes a part for the whole.
-                raise Gone("the results went past their retention during the export")
+                raise ResultsExpired("the results went past their retention during the export")
             yield rows

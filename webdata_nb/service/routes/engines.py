@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import EngineList
-from webdata_nb.service.errors import BadInput, JobFailed
+from webdata_nb.service.errors import BadInput, JobFailure
 from webdata_nb.service.routes.routing import StateDep, strict_router
 
 router = strict_router("search")
@@ -20,6 +20,6 @@ async def list_engines(request: Request, state: StateDep) -> Response:
     session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     try:
         entries = state.engines.list_providers(session)
-    except JobFailed as error:
+    except JobFailure as error:
         raise BadInput(str(error), loc=("settings", "engines")) from None
     return JSONResponse(EngineList(engines=entries).model_dump(mode="json"))

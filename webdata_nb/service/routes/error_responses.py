@@ -14,21 +14,21 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.service.errors import (
+    AccountLimitReached,
+    ApplicationError,
     BadInput,
-    Conflict,
-    Gone,
+    IdempotencyConflict,
+    InvalidJobState,
+    MissingSetting,
     NoSuchDelivery,
     NoSuchJob,
     NothingToExport,
-    NotSetUp,
-    OverLimit,
-    SecretsLost,
-    ServiceError,
+    ResultsExpired,
     SourceBusy,
-    SourceProblem,
-    SourceSlow,
+    SourceError,
+    SourceTimeout,
     StoreUnavailable,
-    WrongState,
+    UnreadableSecrets,
 )
 from webdata_nb.service.http.json_bodies import BadJson, strict
 
@@ -42,21 +42,21 @@ STORE_RETRY_S: Final = 5
 # Entries of a 422; one more tells how many it leaves out.
 MOST_PROBLEMS: Final = 100
 
-STATUS: Final[dict[type[ServiceError], int]] = {
+STATUS: Final[dict[type[ApplicationError], int]] = {
     BadInput: 422,
     NoSuchJob: 404,
     NoSuchDelivery: 404,
     NothingToExport: 404,
-    Gone: 410,
-    WrongState: 400,
-    Conflict: 409,
-    OverLimit: 429,
-    SecretsLost: 409,
+    ResultsExpired: 410,
+    InvalidJobState: 400,
+    IdempotencyConflict: 409,
+    AccountLimitReached: 429,
+    UnreadableSecrets: 409,
     StoreUnavailable: 503,
-    NotSetUp: 501,
+    MissingSetting: 501,
     SourceBusy: 503,
-    SourceSlow: 504,
-    SourceProblem: 502,  # the first that fits counts, so the root comes last
+    SourceTimeout: 504,
+    SourceError: 502,  # the first that fits counts, so the root comes last
 }
 
 
@@ -93,7 +93,7 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
         return JSONResponse(
             {"detail": [field_problem(error.loc, str(error), "value_error")]}, status
         )
-    code = {"code": error.code} if isinstance(error, OverLimit) else {}
+    code = {"code": error.code} if isinstance(error, AccountLimitReached) else {}
     return JSONResponse({"detail": str(error), **code}, status, _headers(error))
 
 
@@ -102,10 +102,10 @@ def _headers(error: Exception) -> dict[str, str] | None:
         return {"Retry-After": str(STORE_RETRY_S)}
     if isinstance(error, SourceBusy):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return _limits(error) if isinstance(error, OverLimit) else None
+    return _limits(error) if isinstance(error, AccountLimitReached) else None
 
 
-def _limits(error: OverLimit) -> dict[str, str]:
+def _limits(error: AccountLimitReached) -> dict[str, str]:
     """Return the three headers of every 429; without a limit, one more than is active."""
     limit = error.active + 1 if error.limit is None else error.limit
     return {
@@ -126,7 +126,7 @@ async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
     """Answer a request that does not fit its operation's parameters or body."""
     if isinstance(error, RequestValidationError):
         return JSONResponse({"detail": _fields_of(error.errors())}, 422)
-    if not isinstance(error, Invalid):
+    if not isinstance(error, UnprocessableRequest):
         raise TypeError(error)
     return JSONResponse({"detail": error.fields}, 422)
 
@@ -142,7 +142,7 @@ async def on_crash(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": "the service made an error; its log has the details"}, 500)
 
 
-class Invalid(Exception):
+class UnprocessableRequest(Exception):
     """A request that does not fit its model."""
 
     def __init__(self, fields: list[dict[str, Any]]) -> None:
@@ -151,8 +151,8 @@ class Invalid(Exception):
 
 
 HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
-    ServiceError: on_service_error,
-    Invalid: on_invalid,
+    ApplicationError: on_service_error,
+    UnprocessableRequest: on_invalid,
     RequestValidationError: on_invalid,
     HTTPException: on_http_exception,
     ClientDisconnect: on_disconnect,
@@ -161,11 +161,11 @@ HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
 
 
 def json_object(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object that `raw` says, or raise `Invalid`."""
+    """Return the JSON object that `raw` says, or raise `UnprocessableRequest`."""
     try:
         body = strict(raw)
     except BadJson as error:
-        raise Invalid([field_problem(("body",), str(error), "json_invalid")]) from None
+        raise UnprocessableRequest([field_problem(("body",), str(error), "json_invalid")]) from None
     if not isinstance(body, dict):
-        raise Invalid([field_problem(("body",), "must be a JSON object", "dict_type")])
+        raise UnprocessableRequest([field_problem(("body",), "must be a JSON object", "dict_type")])
     return body

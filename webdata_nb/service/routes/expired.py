@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.service.errors import Gone
+from webdata_nb.service.errors import ResultsExpired
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.work.retention import expired_at, retention_hours
@@ -38,9 +38,9 @@ def expired(state: AppState, job: JobRecord) -> ExpiredRows | None:
 
 
 def check_kept(state: AppState, job: JobRecord) -> None:
-    """Raise `Gone` where the rows are past their retention."""
+    """Raise `ResultsExpired` where the rows are past their retention."""
     if (gone := expired(state, job)) is not None:
         until = f"{gone.at:%Y-%m-%d %H:%M} UTC"
-        raise Gone(
+        raise ResultsExpired(
             f"the results were kept for {gone.hours:g} hours, until {until}; start a new job"
         )

@@ -17,7 +17,7 @@ from webdata_nb.contract.replies import CancelReply, JobList, RetryReply
 from webdata_nb.contract.requests import NoParameters
 from webdata_nb.contract.states import may_retry
 from webdata_nb.service.credits import tariff
-from webdata_nb.service.errors import BadInput, JobFailed, SecretsLost, WrongState
+from webdata_nb.service.errors import BadInput, InvalidJobState, JobFailure, UnreadableSecrets
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.job_start import key_of, key_of_caller
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
@@ -107,12 +107,12 @@ async def retry_job(
     """
     old = await state.store.job(account_id, job_id)
     if not may_retry(old.state):
-        raise WrongState(
+        raise InvalidJobState(
             f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
             state=old.state.value,
         )
     if old.locked:
-        raise SecretsLost("no key of this service opens the job's secrets; start it anew")
+        raise UnreadableSecrets("no key of this service opens the job's secrets; start it anew")
     new = await _again(state, old, idempotency_key)
     if old.kind == "crawl":
         body = {"success": True, "job_id": new.id, "status": "pending"}
@@ -126,7 +126,7 @@ async def _again(state: AppState, old: JobRecord, idempotency_key: str | None) -
         raise trouble
     try:
         wanted = crawl_request(old) if old.kind == "crawl" else search_request(old)
-    except JobFailed as refused:
+    except JobFailure as refused:
         raise BadInput(str(refused), loc=("path", "job_id")) from None
     copy = NewJob(
         id=str(uuid.uuid4()),

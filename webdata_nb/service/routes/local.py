@@ -58,7 +58,7 @@ def routes(
     ]
 
 
-class _RefusedRequest(Exception):
+class _RequestRejected(Exception):
     """A request that is answered with this response."""
 
     def __init__(self, status: int, detail: Any) -> None:
@@ -107,7 +107,7 @@ class _Control:
     async def bind(self, request: Request) -> Response:
         try:
             settings = await _body(request, SessionSettings)
-        except _RefusedRequest as refused:
+        except _RequestRejected as refused:
             return refused.response
         if not self.lifetime.bind_settings(request.path_params["lease_id"], settings):
             return JSONResponse({"detail": "No such lease: renew it first."}, 404)
@@ -116,7 +116,7 @@ class _Control:
     async def end(self, request: Request) -> Response:
         try:
             wish = await _body(request, StopRequest)
-        except _RefusedRequest as refused:
+        except _RequestRejected as refused:
             return refused.response
         active = await self.active_jobs()
         if not wish.force and (active or self.lifetime.lease_count):
@@ -138,7 +138,7 @@ async def _body(request: Request, model: type[_Body]) -> _Body:
             {"loc": ["body", *one["loc"]], "msg": plain_message(one), "type": one["type"]}
             for one in error.errors(include_url=False, include_input=False)
         ]
-        raise _RefusedRequest(422, problems) from None
+        raise _RequestRejected(422, problems) from None
 
 
 def _answer(

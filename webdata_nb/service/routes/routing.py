@@ -31,9 +31,13 @@ from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.examples import EXAMPLES
-from webdata_nb.contract.replies import InvalidRequest, LimitReached, Refusal, Reply
+from webdata_nb.contract.replies import LimitReached, Refusal, Reply, ValidationErrorReply
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.error_responses import Invalid, field_problem, json_object
+from webdata_nb.service.routes.error_responses import (
+    UnprocessableRequest,
+    field_problem,
+    json_object,
+)
 
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"
@@ -74,7 +78,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
         },
     },
 }
-_BODIES: Final[Mapping[int, type[Reply]]] = {422: InvalidRequest, 429: LimitReached}
+_BODIES: Final[Mapping[int, type[Reply]]] = {422: ValidationErrorReply, 429: LimitReached}
 
 
 _VALIDATORS: Final = {
@@ -218,7 +222,7 @@ def _check_names(request: Request, known: frozenset[str]) -> None:
     if wrong:
         allowed = ", ".join(sorted(known)) or "none"
         message = f"is not a query parameter of this operation; allowed: {allowed}"
-        raise Invalid(
+        raise UnprocessableRequest(
             [field_problem(("query", name), message, "extra_forbidden") for name in wrong]
         )
 

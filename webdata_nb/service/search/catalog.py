@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import Access, SessionSettings
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.search.chain import LOCAL, ChainLink
 from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.api import SearchApi
@@ -103,7 +103,7 @@ class SearchSettings:
         return self.access.get(provider) or self.access.get(provider.replace(".", "_"), Access())
 
     def entries(self) -> list[ProviderEntry]:
-        """Return every entry of every engine. Raises `JobFailed` for an unknown name."""
+        """Return every entry of every engine. Raises `JobFailure` for an unknown name."""
         has_ddgs = ddgs.is_installed()
         return [
             ProviderEntry(
@@ -152,7 +152,7 @@ def missing_setting(provider: str, access: Access, *, has_ddgs: bool) -> str:
         return ""
     if provider not in APIS:
         known = ", ".join((*APIS, LOCAL))
-        raise JobFailed(f"unknown search provider {provider!r}; known: {known}")
+        raise JobFailure(f"unknown search provider {provider!r}; known: {known}")
     api, variable = APIS[provider], provider.upper().replace(".", "_")
     if isinstance(api, DdgsApi) and not has_ddgs:
         return 'not installed: pip install "webdata_nb[search]"'

@@ -12,7 +12,7 @@ import orjson
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.content.source import ScrapeOptions
 from webdata_nb.service.credits.tariff import result_operations
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.extract.extraction import Extractor
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageRequest, PageVisit
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
@@ -48,7 +48,7 @@ class SearchResources:
 async def run(
     context: JobContext, request: SearchRequest, resources: SearchResources
 ) -> CommitBatch:
-    """Search to the end and return the last batch. Raises `JobFailed`, `LeaseLost`."""
+    """Search to the end and return the last batch. Raises `JobFailure`, `LeaseLost`."""
     search = _SearchRun(context, request, resources)
     last_batch = await search.find_results()
     if request.formats:
@@ -120,7 +120,7 @@ class _SearchRun:
         # The results are visible before any page is fetched. Their ranks never change.
         await self._context.commit(batch)
         if outcome.failure is not None:
-            raise JobFailed(outcome.failure)
+            raise JobFailure(outcome.failure)
         return EMPTY_BATCH
 
     def _results_batch(self, outcome: SearchOutcome) -> CommitBatch:

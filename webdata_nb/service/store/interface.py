@@ -49,9 +49,9 @@ class JobStore(Protocol):
 
         Raises
         ------
-        Conflict
+        IdempotencyConflict
             The key came with another body before.
-        OverLimit
+        AccountLimitReached
             The account may not start another job now.
         """
 
@@ -94,7 +94,7 @@ class JobStore(Protocol):
         """Return the receipt's entry of a URL; None if the job never saw it."""
 
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
-        """Cancel a job that is pending or running; raises `NoSuchJob`, `WrongState`."""
+        """Cancel a job that is pending or running; raises `NoSuchJob`, `InvalidJobState`."""
 
     async def active_jobs(self) -> int:
         """Count the pending and running jobs of all accounts."""
@@ -253,7 +253,10 @@ class AccountStore(Protocol):
         until: float,
         now: float,
     ) -> None:
-        """Count a call as active until `until`, and reserve its credits; raises `OverLimit`."""
+        """Count a call as active until `until` and reserve its credits.
+
+        Raises `AccountLimitReached`.
+        """
 
     async def close_call(
         self, account_id: str, call_id: str, charges: Sequence[Charge], *, now: float
@@ -323,7 +326,7 @@ class Outbox(Protocol):
         ------
         NoSuchDelivery
             The account has no delivery of that id.
-        WrongState
+        InvalidJobState
             It is pending.
         """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import CookieJar
 
-from webdata_nb.service.errors import Refused
+from webdata_nb.service.errors import EgressDenied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,14 +41,14 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
     Raises
     ------
-    Refused
+    EgressDenied
         The message contains the header's name, never its value.
     """
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise Refused(f"The request header {name[:80]!r} is not valid.")
+            raise EgressDenied(f"The request header {name[:80]!r} is not valid.")
         if name.lower() in _RESERVED:
-            raise Refused(f"The request header {name!r} is set by the service itself.")
+            raise EgressDenied(f"The request header {name!r} is set by the service itself.")
 
 
 def check_cookies(cookies: Mapping[str, str]) -> None:
@@ -56,12 +56,12 @@ def check_cookies(cookies: Mapping[str, str]) -> None:
 
     Raises
     ------
-    Refused
+    EgressDenied
         The message contains the cookie's name, never its value.
     """
     for name, value in cookies.items():
         if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
-            raise Refused(f"The cookie {name[:80]!r} is not valid.")
+            raise EgressDenied(f"The cookie {name[:80]!r} is not valid.")
 
 
 class Credentials:
@@ -78,7 +78,7 @@ class Credentials:
 
     Raises
     ------
-    Refused
+    EgressDenied
         One of them may not be sent.
     """
 

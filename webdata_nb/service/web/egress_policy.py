@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Literal
 
-from webdata_nb.service.errors import Refused
+from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.addresses import classify_address
 from webdata_nb.service.web.urls import UrlParts, split_url
 
@@ -58,7 +58,7 @@ class EgressPolicy:
     >>> EgressPolicy("team").check_address("10.0.0.1", 80)
     Traceback (most recent call last):
         ...
-    webdata_nb.service.errors.Refused: The network policy of this service does not ...
+    webdata_nb.service.errors.EgressDenied: The network policy of this service does not ...
     """
 
     mode: EgressMode
@@ -74,7 +74,7 @@ class EgressPolicy:
         ------
         FetchError
             Of kind ``bad_url``, if the text is not an http or https URL.
-        Refused
+        EgressDenied
             The URL contains a user name or password, or a port or an address that is not
             allowed.
         """
@@ -82,28 +82,28 @@ class EgressPolicy:
         self.check_parts(target)
         addresses = _literal_addresses(target.host)
         if addresses and not any(self._is_allowed(each, target.port) for each in addresses):
-            raise Refused(_ADDRESS_REFUSED)
+            raise EgressDenied(_ADDRESS_REFUSED)
 
     def check_parts(self, url: UrlParts) -> None:
         """Refuse a URL by its credentials or port."""
         if url.has_credentials:
-            raise Refused(
+            raise EgressDenied(
                 "A URL with a user name or password in it is not fetched; "
                 "send the credentials as a header instead."
             )
         if not self._is_port_allowed(url.port):
-            raise Refused(f"Port {url.port} is not one that pages are fetched from.")
+            raise EgressDenied(f"Port {url.port} is not one that pages are fetched from.")
 
     def check_address(self, ip: str, port: int) -> None:
         """Refuse a forbidden address, without information about what it belongs to.
 
         Raises
         ------
-        Refused
+        EgressDenied
             The address is forbidden.
         """
         if not self._is_allowed(ip, port):
-            raise Refused(_ADDRESS_REFUSED)
+            raise EgressDenied(_ADDRESS_REFUSED)
 
     def _is_port_allowed(self, port: int) -> bool:
         if port == 0 or port in _FORBIDDEN_PORTS:

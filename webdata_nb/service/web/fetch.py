@@ -135,7 +135,7 @@ class Fetcher:
         ------
         FetchError
             The page could not be fetched completely; `kind` states why.
-        Refused
+        EgressDenied
             The policy forbids the URL, an address of its host, or a header.
         """
         limits = request.limits or self._limits
@@ -163,7 +163,7 @@ class Fetcher:
         ------
         FetchError
             Of kind ``bad_url`` or ``dns``.
-        Refused
+        EgressDenied
             The policy forbids the URL or an address of its host.
         """
         target = split_url(canonical_url(url))

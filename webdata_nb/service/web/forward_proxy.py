@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from webdata_nb.service.errors import FetchError, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.web.addresses import is_ip_address
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -201,9 +201,9 @@ class ForwardProxy:
         try:
             server, interceptor = await self._connect(target, session, is_tunnel=is_tunnel)
         except FetchError as failure:
-            if isinstance(failure, Refused) or failure.kind == "dns":
+            if isinstance(failure, EgressDenied) or failure.kind == "dns":
                 session.add_refusal(target, failure)
-            return _reply(browser[1], 403 if isinstance(failure, Refused) else 502)
+            return _reply(browser[1], 403 if isinstance(failure, EgressDenied) else 502)
         except TimeoutError:
             return _reply(browser[1], 504)
         except (OSError, EOFError, HttpHeadError):

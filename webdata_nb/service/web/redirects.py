@@ -45,7 +45,7 @@ class RedirectFollower:
     session : aiohttp.ClientSession
         A session that follows no redirects and decodes no content codings.
     check_hop : callable
-        Raises `Refused` for a forbidden URL; called before every request.
+        Raises `EgressDenied` for a forbidden URL; called before every request.
     limits : Limits
         Limits of the page. The caller enforces the deadline.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError, NameServerTimeout
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class Resolver(AbstractResolver):
         FetchError
             Of kind ``dns``, if the name has no address or the lookup times out. In ``team`` mode
             also if an address is forbidden, with the message for a name without an address.
-        Refused
+        EgressDenied
             One of the addresses is forbidden, in ``local`` mode.
         """
         result = await self._cached_lookup(host)
         if result.problem is not None:
             if result.timed_out:
-                raise NameServerSilent(result.problem)
+                raise NameServerTimeout(result.problem)
             raise FetchError("dns", result.problem)
         self._check(host, result, port)
         return result.addresses
@@ -117,7 +117,7 @@ class Resolver(AbstractResolver):
         try:
             for address in result.addresses:
                 self._policy.check_address(address, port)
-        except Refused:
+        except EgressDenied:
             if self._policy.mode == "local":
                 raise
             # A different message would reveal which names an internal network knows.

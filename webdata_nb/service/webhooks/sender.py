@@ -20,7 +20,7 @@ from webdata_nb.contract.events import (
 )
 from webdata_nb.contract.signature import sign
 from webdata_nb.contract.webhook_payloads import Notice
-from webdata_nb.service.errors import FetchError, NameServerSilent, Refused
+from webdata_nb.service.errors import EgressDenied, FetchError, NameServerTimeout
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
@@ -77,12 +77,12 @@ class Sender:
         """
         is_loopback = _is_loopback(url)
         if urlsplit(url).scheme.lower() != "https" and not (is_loopback and self._loopback):
-            raise Refused("a webhook goes to a public https:// address")
+            raise EgressDenied("a webhook goes to a public https:// address")
         fetcher = await self._fetcher(url, context)
         try:
             async with asyncio.timeout(_CHECK_TIMEOUT_S):
                 await fetcher.check(url)
-        except (TimeoutError, NameServerSilent):
+        except (TimeoutError, NameServerTimeout):
             return
 
     async def post(

@@ -20,7 +20,7 @@ from webdata_nb.contract.requests import Extract
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.robots import RobotsCache
-from webdata_nb.service.errors import BadInput, JobFailed
+from webdata_nb.service.errors import BadInput, JobFailure
 from webdata_nb.service.extract.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper
 from webdata_nb.service.runtime.fair_scheduler import current_account
@@ -186,7 +186,7 @@ class JobEngines:
         """Run a job to its end; raises what its engine raises."""
         job = context.job
         if job.locked:
-            raise JobFailed("no key of this service opens the job's headers, cookies and keys")
+            raise JobFailure("no key of this service opens the job's headers, cookies and keys")
         route = await self.egress.route_for(job.context)
         if job.kind == "search":
             request = search_request(job)
@@ -243,7 +243,7 @@ class JobEngines:
         try:
             return self.extractor_factory.create(extract, access, route.fetcher_for_api)
         except BadInput as error:  # the settings have changed since the start
-            raise JobFailed(f"extract: {error}") from None
+            raise JobFailure(f"extract: {error}") from None
 
     def _engine_entry(
         self, entry: ProviderEntry, chosen: SearchSettings, now: float

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.service.errors import JobFailed
+from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.records import JobRecord
 
 _MAX_PROBLEMS: Final = 3
@@ -20,14 +20,14 @@ def crawl_request(job: JobRecord) -> CrawlRequest:
 
     Raises
     ------
-    JobFailed
+    JobFailure
         The request exceeds the limits of this release; the message names the fields.
     """
     return _validate(CrawlRequest, job)
 
 
 def search_request(job: JobRecord) -> SearchRequest:
-    """Return the request of a stored search; raises `JobFailed`."""
+    """Return the request of a stored search; raises `JobFailure`."""
     return _validate(SearchRequest, job)
 
 
@@ -43,7 +43,7 @@ def _validate(model: type[_Model], job: JobRecord) -> _Model:
     ]
     if len(problems) > _MAX_PROBLEMS:
         texts.append(f"and {len(problems) - _MAX_PROBLEMS} more")
-    raise JobFailed(
+    raise JobFailure(
         "an earlier release accepted the job with more than this one allows; start it anew within "
         f"the limits: {'; '.join(texts)}"
     )

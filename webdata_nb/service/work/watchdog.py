@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal
 
-from webdata_nb.service.errors import JobFailed, JobStalled
+from webdata_nb.service.errors import JobFailure, JobStalled
 from webdata_nb.service.observability.operations import Operations, recorded
 from webdata_nb.service.settings import STALL_S
 from webdata_nb.service.store.interface import JobContext
@@ -59,7 +59,7 @@ class Watchdog:
 
         Raises
         ------
-        JobStalled, JobFailed
+        JobStalled, JobFailure
             The job made no progress. Else what the engine raises.
         """
         with recorded() as operations:
@@ -89,14 +89,14 @@ class Watchdog:
             # Time in which the whole process was suspended does not count.
             idle_s += min(loop.time() - wait_start, 2 * self._check_interval_s)
 
-    def _stall_error(self, context: JobContext, waited_for: str) -> JobStalled | JobFailed:
+    def _stall_error(self, context: JobContext, waited_for: str) -> JobStalled | JobFailure:
         job = context.job
         final = job.attempts_since_progress >= MAX_STALLED_ATTEMPTS
         action: StallAction = "failed" if final else "requeued"
         job_log.log_stall(job, operation=waited_for, waited_s=self._stall_s, action=action)
         self._fired(job.kind, action)
         reason = f"no progress for {self._stall_s:.0f} s, while it was waiting for {waited_for}"
-        return JobFailed(f"the job made {reason}") if final else JobStalled(reason)
+        return JobFailure(f"the job made {reason}") if final else JobStalled(reason)
 
 
 async def _cancel(attempt: asyncio.Future[CommitBatch]) -> None:

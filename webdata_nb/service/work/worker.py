@@ -16,10 +16,10 @@ from typing import Final
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import (
-    JobFailed,
+    ApplicationError,
+    JobFailure,
     JobStalled,
     LeaseLost,
-    ServiceError,
     StoreUnavailable,
 )
 from webdata_nb.service.store.interface import JobContext
@@ -72,7 +72,7 @@ async def run_job(
 async def _run_engine(context: LeasedJob, engine: Engine) -> CommitBatch:
     """Run the engine, unless too many attempts made no progress."""
     if context.job.attempts_since_progress > MAX_ATTEMPTS:
-        raise JobFailed(
+        raise JobFailure(
             f"given up after {MAX_ATTEMPTS} attempts without progress: each time the service "
             "ended, or lost the job, before it could store anything more"
         )
@@ -86,7 +86,7 @@ async def _wait_for_engine(
         return JobStatus.COMPLETED, None, await engine_task
     except (LeaseLost, StoreUnavailable, JobStalled):
         raise
-    except ServiceError as failure:
+    except ApplicationError as failure:
         return JobStatus.FAILED, str(failure), EMPTY_BATCH
     except Exception:
         log.exception("job %s failed", context.job.id)
@@ -116,7 +116,7 @@ async def _finish(
         raise
     except Exception as failure:
         log.exception("the end of job %s could not be stored", context.job.id)
-        reason = str(failure) if isinstance(failure, ServiceError) else _INTERNAL_ERROR
+        reason = str(failure) if isinstance(failure, ApplicationError) else _INTERNAL_ERROR
         return await context.retry.run(fail)
 
 

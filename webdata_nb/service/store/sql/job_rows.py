@@ -9,7 +9,7 @@ import orjson
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.errors import NoSuchJob, SecretsLost
+from webdata_nb.service.errors import NoSuchJob, UnreadableSecrets
 from webdata_nb.service.store.records import JobRecord, Lease, NewJob
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
@@ -60,7 +60,7 @@ def job_of_row(row: SqlRow, cipher: SecretCipher) -> JobRecord:
     locked = False
     try:
         request, context = merge_secrets(request, cipher.decrypt(row["sealed"]))
-    except SecretsLost:
+    except UnreadableSecrets:
         locked = True
     return JobRecord(
         id=row["id"],

@@ -9,7 +9,7 @@ from typing import Any, Final
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.errors import Conflict, NoSuchJob, WrongState
+from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, NoSuchJob
 from webdata_nb.service.store.interface import JobStore
 from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
@@ -133,7 +133,7 @@ class SqlJobStore(JobStore):
         await self.database.change(change)
         job = await self.job(account_id, job_id)
         if job.state is not JobStatus.CANCELLED:
-            raise WrongState(
+            raise InvalidJobState(
                 f"the job is {job.state.value}; only pending or running jobs can be cancelled",
                 state=job.state.value,
             )
@@ -175,7 +175,7 @@ def _replayed_job_id(
     if row is None:
         return None
     if row["fingerprint"] != key.fingerprint:
-        raise Conflict("this Idempotency-Key was used with another body; send a new key")
+        raise IdempotencyConflict("this Idempotency-Key was used with another body; send a new key")
     return str(row["job_id"])
 
 

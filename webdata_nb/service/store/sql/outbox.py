@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from webdata_nb.contract import webhook_payloads
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.webhook_payloads import Facts, Notice
-from webdata_nb.service.errors import NoSuchDelivery, WrongState
+from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
 from webdata_nb.service.store.interface import Outbox
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
@@ -182,7 +182,7 @@ class SqlOutbox(Outbox):
     async def replay(self, account_id: str, delivery_id: str, *, now: float) -> Delivery:
         old = await self._load(account_id, delivery_id)
         if old.state == "pending":
-            raise WrongState(
+            raise InvalidJobState(
                 "the delivery is pending; it can be replayed once it has ended", state=old.state
             )
         new_id = str(uuid.uuid4())

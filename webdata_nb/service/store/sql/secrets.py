@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.errors import SecretsLost
+from webdata_nb.service.errors import UnreadableSecrets
 from webdata_nb.service.store.interface import SecretStore
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
@@ -40,7 +40,7 @@ class SqlSecretStore(SecretStore):
             for row in rows:
                 try:
                     sealed = self._cipher.reencrypt(row["sealed"])
-                except SecretsLost:
+                except UnreadableSecrets:
                     lost += 1
                     continue
                 encrypted += await self._database.write(
@@ -59,7 +59,7 @@ def _encrypt(rows: Sequence[SqlRow], cipher: SecretCipher, transaction: Transact
     for row in rows:
         try:
             secrets = cipher.decrypt(row["sealed"] or "")
-        except SecretsLost:
+        except UnreadableSecrets:
             continue
         whole, context = merge_secrets(orjson.loads(row["request"]), secrets)
         request, secrets = split_secrets(whole, context or orjson.loads(row["context"]))

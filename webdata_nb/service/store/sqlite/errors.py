@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from webdata_nb.service.errors import (
+    ApplicationError,
     DiskFull,
-    ServiceError,
     StoreBusy,
     StoreDamaged,
     StoreUnavailable,
@@ -67,7 +67,7 @@ def translated(path: Path) -> Iterator[None]:
         raise service_error from error
 
 
-def _service_error(error: sqlite3.Error, path: Path) -> ServiceError | None:
+def _service_error(error: sqlite3.Error, path: Path) -> ApplicationError | None:
     code = primary_code(error)
     if code in _DAMAGED:
         return StoreDamaged(
