@@ -20,7 +20,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
@@ -29,7 +29,7 @@ LEAST_CORRECT: Final = 0.99
 """Share of the values on the pages that must be read: nulls alone would invent nothing."""
 
 _URL: Final = "https://truth.example/page"
-_OPTIONS: Final = ScrapeOptions(formats=("structured_data", "tables"))
+_OPTIONS: Final = ConversionOptions(formats=("structured_data", "tables"))
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Counts:
 def extracted(page: TruthPage) -> Extraction:
     """Scrape a page and fill its schema as a job does."""
     body = page.html.encode()
-    source = Source(_URL, _URL, 200, "text/html", body, (), datetime.now(UTC))
+    source = PageSource(_URL, _URL, 200, "text/html", body, (), datetime.now(UTC))
     made = scrape(source, _OPTIONS, outlinks=False)
     return extract_structured(
         made.formats["structured_data"],

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.requirements import find
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import scrape
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Contestant:
 
 def ours(html: bytes, url: str) -> str:
     """Give the service's Markdown of a page."""
-    source = Source(url, url, 200, "text/html", html, (), datetime.now(UTC))
-    return str(scrape(source, ScrapeOptions(), outlinks=False).formats["markdown"])
+    source = PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC))
+    return str(scrape(source, ConversionOptions(), outlinks=False).formats["markdown"])
 
 
 def trafilatura() -> Extract:

@@ -33,7 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.runtime import gc_tuning
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
@@ -41,7 +41,7 @@ from webdata_nb.service.workers.worker import GC_THRESHOLDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.content.source import Fact
+    from webdata_nb.service.content.source import PageFact
 
 CEILINGS: Final = {"asked": 0.85, "row": 1.0, "main": 0.15}
 """The most of each peer's CPU time that ours may take (``docs/decisions/0007``)."""
@@ -62,15 +62,15 @@ SETS: Final = {
 PAGES: Final = 15
 ROUNDS: Final = {"asked": 15, "row": 15, "main": 3}
 BYTES: Final = (20_000, 90_000)
-ROW: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
-ASKED: Final = ScrapeOptions(("markdown",), only_main_content=False, facts=frozenset())
-FULL: Final = ScrapeOptions(("markdown",), only_main_content=False, facts=ROW)
-MAIN: Final = ScrapeOptions(("markdown",), facts=ROW)
+ROW: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
+ASKED: Final = ConversionOptions(("markdown",), only_main_content=False, facts=frozenset())
+FULL: Final = ConversionOptions(("markdown",), only_main_content=False, facts=ROW)
+MAIN: Final = ConversionOptions(("markdown",), facts=ROW)
 
-Work: TypeAlias = "Callable[[Source], object]"
+Work: TypeAlias = "Callable[[PageSource], object]"
 
 
-def sample(package: str) -> list[Source]:
+def sample(package: str) -> list[PageSource]:
     """Return pages of a package's documentation, an even sample of the middle sizes."""
     least, most = BYTES
     folders = sorted(Path("/usr/share").glob(SETS[package]))
@@ -84,10 +84,10 @@ def sample(package: str) -> list[Source]:
     ]
 
 
-def as_fetched(package: str, root: Path, path: Path) -> Source:
+def as_fetched(package: str, root: Path, path: Path) -> PageSource:
     """Return a page as if it had been fetched from a site of documentation."""
     url = f"https://docs.test/{package}/{path.relative_to(root).as_posix()}"
-    return Source(url, url, 200, "text/html", path.read_bytes(), (), datetime.now(UTC))
+    return PageSource(url, url, 200, "text/html", path.read_bytes(), (), datetime.now(UTC))
 
 
 def peer(name: str) -> Any:
@@ -98,7 +98,7 @@ def peer(name: str) -> Any:
         sys.exit(f"the peer {name} is missing: see the docstring of this program")
 
 
-def contest(pages: list[Source], ours: Work, theirs: Work, rounds: int) -> list[list[float]]:
+def contest(pages: list[PageSource], ours: Work, theirs: Work, rounds: int) -> list[list[float]]:
     """Return the CPU seconds of both for each page."""
     least = [[float("inf"), float("inf")] for _ in pages]
     for number in range(rounds):
@@ -118,7 +118,7 @@ def main() -> int:
     size = sum(len(page.body) for page in pages) / len(pages) / 1000
     convert, extract = peer("html_to_markdown").convert, peer("trafilatura").extract
 
-    def converted(page: Source) -> object:
+    def converted(page: PageSource) -> object:
         return convert(page.body.decode(errors="replace"))
 
     contests: dict[str, tuple[Work, Work, str]] = {

@@ -15,10 +15,6 @@ KNOWN_DUPLICATES: Final = frozenset(
         "Done",
         "Listing",
         "Place",
-        "Reading",
-        "Region",
-        "ScrapeOptions",
-        "Source",
     }
 )
 

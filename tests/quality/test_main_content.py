@@ -14,8 +14,8 @@ import pytest
 from tests.requirements import require
 from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, traits_of
 from webdata_nb.service.content.main_content import clean_page, main_content
-from webdata_nb.service.content.parser import collapse, parse, text_of, to_text
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.parser import collapse_whitespace, parse, text_of, to_text
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import scrape
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ARTICLE: Final = '<meta property="og:type" content="article"><title>The old harb
 
 def text_and_rung(html: str) -> tuple[str, str]:
     found = main_content(parse(html))
-    return collapse(to_text(found.element)), found.rung
+    return collapse_whitespace(to_text(found.element)), found.rung
 
 
 def test_an_article_is_its_text_alone() -> None:
@@ -230,8 +230,8 @@ def test_no_page_raises_or_takes_long(html: str) -> None:
 
 
 def _markdown(html: bytes, url: str) -> str:
-    source = Source(url, url, 200, "text/html", html, (), datetime.now(UTC))
-    written = scrape(source, ScrapeOptions(), outlinks=False).formats["markdown"]
+    source = PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC))
+    written = scrape(source, ConversionOptions(), outlinks=False).formats["markdown"]
     assert isinstance(written, str)
     return written
 

@@ -27,9 +27,9 @@ from markdown_it import MarkdownIt
 
 from tests.requirements import require
 from tests.service.scrape.pages import fetched
-from webdata_nb.service.content.links import Links
-from webdata_nb.service.content.parser import Element, Node, drop_all, parse
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.content.links import LinkResolver
+from webdata_nb.service.content.parser import Element, Node, parse, remove_all
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FLOORS: Final[dict[str, float]] = json.loads(
     (Path(__file__).parent / "markdown_floors.json").read_text()
 )
-FULL: Final = ScrapeOptions(("markdown",), markdown_mode="full")
+FULL: Final = ConversionOptions(("markdown",), markdown_mode="full")
 NOT_COMPARED: Final = (
     "script,style,noscript,template,head,svg,iframe,object,select,button,textarea,math"
 )
@@ -117,8 +117,8 @@ def structures(root: Node) -> dict[str, Counts]:
 
 def page_operations(html: bytes, url: str) -> dict[str, Counts]:
     document = parse(html, "utf-8")
-    drop_all(document.select(NOT_COMPARED))
-    found, absolute = structures(document), Links(url)
+    remove_all(document.select(NOT_COMPARED))
+    found, absolute = structures(document), LinkResolver(url)
     hrefs: Counts = Counter()
     for href, count in found["links"].items():
         hrefs[absolute[str(href)] or href] += count

@@ -14,7 +14,7 @@ from pandas import Series
 
 from tests.requirements import require
 from tests.service.scrape.pages import fetched
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 FLOOR: Final = 0.5
 
@@ -31,7 +31,7 @@ def judged() -> list[tuple[float, float]]:
     rows = []
     for html, truth in scoring.load(str(content / "wcxb_dev.tar.gz")).values():
         source = fetched(html, url=truth["url"], content_type="text/html; charset=utf-8")
-        found = scrape(source, ScrapeOptions(), outlinks=False)
+        found = scrape(source, ConversionOptions(), outlinks=False)
         f1 = scoring.word_f1(scoring.plain(found.formats["markdown"]), truth["text"])
         rows.append((f1, found.quality["score"]))
     return rows

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
@@ -159,10 +159,10 @@ def _pages() -> Iterator[Page]:
     with tarfile.open(require("corpora") / "content" / "wcxb_dev.tar.gz") as tar:
         files = {m.name.split("/", 1)[1]: tar.extractfile(m) for m in tar if m.isfile()}
         bodies = {name: file.read() for name, file in files.items() if file is not None}
-    options = ScrapeOptions(formats=("structured_data",))
+    options = ConversionOptions(formats=("structured_data",))
     for key, row in json.loads(bodies.pop("truth.json")).items():
         body = bodies[f"pages/{key}.html"]
-        source = Source(row["url"], row["url"], 200, "text/html", body, (), datetime.now(UTC))
+        source = PageSource(row["url"], row["url"], 200, "text/html", body, (), datetime.now(UTC))
         made = scrape(source, options, outlinks=False)
         html = body.decode("utf-8", "replace")
         yield Page(key, html, made.formats["structured_data"], made.metadata)

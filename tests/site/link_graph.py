@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import scrape
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.scrape.scraped import Scraped
 
 BASE: Final = "http://docs.test/"
-_OPTIONS: Final = ScrapeOptions(
+_OPTIONS: Final = ConversionOptions(
     formats=("markdown",),
     only_main_content=False,
     facts=frozenset({"metadata", "sketch", "shape"}),
@@ -63,7 +63,9 @@ def link_graph(root: Path, start: str = "index.html") -> LinkGraph:
         if file.suffix not in {".html", ".htm"} or not file.is_file():
             continue
         at = datetime.now(UTC)
-        pages[url] = scrape(Source(url, url, 200, "text/html", file.read_bytes(), (), at), _OPTIONS)
+        pages[url] = scrape(
+            PageSource(url, url, 200, "text/html", file.read_bytes(), (), at), _OPTIONS
+        )
         for link in pages[url].outlinks:
             if link.url.startswith(BASE) and link.url not in seen:
                 seen.add(link.url)

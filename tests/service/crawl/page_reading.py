@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.crawl.anchor_grading import anchor_grades
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.scrape.scraped import Scraped
 
-_OPTIONS: Final = ScrapeOptions(facts=frozenset({"metadata", "sketch", "shape"}))
+_OPTIONS: Final = ConversionOptions(facts=frozenset({"metadata", "sketch", "shape"}))
 _AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -20,7 +20,7 @@ def read_page(url: str, html: str | None) -> CrawlResult:
     """Return the result of a page; None is a missing page."""
     if html is None:
         return CrawlResult("failed", url, reason="http_404")
-    source = Source(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
+    source = PageSource(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
     return scraped_result(url, scrape(source, _OPTIONS))
 
 

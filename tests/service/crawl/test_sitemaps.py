@@ -59,13 +59,13 @@ def index(*urls: str) -> str:
 )
 def test_all_sitemap_formats_are_read(text: str) -> None:
     for body in (text.encode(), gzip.compress(text.encode(), mtime=0)):
-        listing = reading.read(body)
+        listing = reading.parse_sitemap(body)
         assert (listing.pages, listing.sitemaps, listing.problem) == ((A, B), (), "")
 
 
 def test_sitemap_index_is_read() -> None:
-    assert reading.read(index(A, B).encode()).sitemaps == (A, B)
-    assert reading.read(index(A).encode("utf-16")).problem  # it says UTF-8 and is not
+    assert reading.parse_sitemap(index(A, B).encode()).sitemaps == (A, B)
+    assert reading.parse_sitemap(index(A).encode("utf-16")).problem  # it says UTF-8 and is not
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def test_sitemap_index_is_read() -> None:
     ],
 )
 def test_broken_sitemaps_have_a_problem(body: bytes, problem: str) -> None:
-    listing = reading.read(body)
+    listing = reading.parse_sitemap(body)
     assert problem in listing.problem
     assert set(listing.pages) <= {A, B}
 
 
 def test_sitemap_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = urlset(*(f"http://a.test/{i}" for i in range(reading.URLS + 1)))
-    listing = reading.read(many.encode())
-    assert len(listing.pages) == reading.URLS
+    many = urlset(*(f"http://a.test/{i}" for i in range(reading.MAX_URLS + 1)))
+    listing = reading.parse_sitemap(many.encode())
+    assert len(listing.pages) == reading.MAX_URLS
     assert "more than 50,000 URLs" in listing.problem
-    monkeypatch.setattr(reading, "BYTES", 1000)
-    assert "unpacks" in reading.read(gzip.compress(many.encode(), mtime=0)).problem
+    monkeypatch.setattr(reading, "MAX_BYTES", 1000)
+    assert "unpacks" in reading.parse_sitemap(gzip.compress(many.encode(), mtime=0)).problem
 
 
 def many_attributes() -> bytes:
@@ -113,7 +113,7 @@ def many_attributes() -> bytes:
 def test_hostile_files_are_rejected_early(build_body: Callable[[], bytes], problem: str) -> None:
     body = build_body()
     begun = process_time()
-    listing = reading.read(body)
+    listing = reading.parse_sitemap(body)
     assert problem in listing.problem
     # A few milliseconds; it was 1 to 6 s.
     assert process_time() - begun < 1.0
@@ -121,31 +121,31 @@ def test_hostile_files_are_rejected_early(build_body: Callable[[], bytes], probl
 
 def test_pages_before_hostile_tag_are_listed() -> None:
     body = urlset(A, B).encode().replace(b"</urlset>", b"<url " + b"x" * 1_000_000)
-    assert reading.read(body).pages == (A, B)
+    assert reading.parse_sitemap(body).pages == (A, B)
 
 
 def test_url_length_is_bounded() -> None:
-    longest = "http://a.test/" + "x" * (reading.URL_LENGTH - 14)
-    assert reading.read(urlset(A, longest, longest + "x").encode()).pages == (A, longest)
+    longest = "http://a.test/" + "x" * (reading.MAX_URL_LENGTH - 14)
+    assert reading.parse_sitemap(urlset(A, longest, longest + "x").encode()).pages == (A, longest)
 
 
 def test_overlong_text_is_not_a_url() -> None:
     long = "\n" * 100_000
     body = urlset(f"{long}{A}", "http://a.test/q?" + "&amp;".join("abcdefgh" * 30), B).encode()
-    pages = reading.read(body).pages
+    pages = reading.parse_sitemap(body).pages
     assert pages == ("http://a.test/q?" + "&".join("abcdefgh" * 30), B)
 
 
 @given(st.binary(max_size=200))
 def test_parser_accepts_any_body(body: bytes) -> None:
     for start in (b"", b"<urlset>", b"\x1f\x8b\x08"):
-        reading.read(start + body)
+        reading.parse_sitemap(start + body)
 
 
 def test_corpus_sitemaps() -> None:
     folder = require("corpora") / "crawler-commons/sitemaps"
-    listings = {file.name: reading.read(file.read_bytes()) for file in sorted(folder.rglob("*.*"))
-                if file.is_file()}  # fmt: skip
+    files = [file for file in sorted(folder.rglob("*.*")) if file.is_file()]
+    listings = {file.name: reading.parse_sitemap(file.read_bytes()) for file in files}
     assert len(listings) == 18
     read = [name for name, each in listings.items() if each.pages or each.sitemaps]
     assert len(read) >= 14, {name: each.problem for name, each in listings.items()}

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webdata_nb.service.content.source import Source
+from webdata_nb.service.content.source import PageSource
 from webdata_nb.service.crawl.spooled_page import decode, encode, with_body_on_disk
 from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.records import SpoolLocation
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)
 sources = some.builds(
-    Source,
+    PageSource,
     url=words,
     final_url=words,
     status=some.integers(200, 399),
@@ -30,7 +30,7 @@ sources = some.builds(
 
 PAGE = FetchedPage(
     "http://x/",
-    Source("http://x/", "http://x/", 200, None, b"<p>", (), datetime(2026, 1, 1, tzinfo=UTC)),
+    PageSource("http://x/", "http://x/", 200, None, b"<p>", (), datetime(2026, 1, 1, tzinfo=UTC)),
     0.1,
 )
 
@@ -51,18 +51,21 @@ def test_spooled_page_round_trip(page: FetchedPage) -> None:
 
 @given(sources, some.binary(max_size=30), some.none() | some.binary(max_size=30))
 def test_body_is_read_from_spool_file(
-    tmp_path_factory: pytest.TempPathFactory, source: Source, before: bytes, picture: bytes | None
+    tmp_path_factory: pytest.TempPathFactory,
+    source: PageSource,
+    before: bytes,
+    picture: bytes | None,
 ) -> None:
     page = FetchedPage("http://x/", source, 0.1, screenshot=picture)
     parts, path = encode(page), tmp_path_factory.mktemp("spool") / "0"
     path.write_bytes(before + b"".join(parts))
     spooled = with_body_on_disk(page, parts[0], SpoolLocation(str(path), len(before)))
     assert spooled.source.body == b""
-    assert replace(spooled, source=spooled.source.loaded()) == page
+    assert replace(spooled, source=spooled.source.load_body()) == page
 
 
 @given(sources)
-def test_set_cookie_headers_are_not_spooled(source: Source) -> None:
+def test_set_cookie_headers_are_not_spooled(source: PageSource) -> None:
     source_with_cookie = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
     record = b"".join(encode(FetchedPage("http://x/", source_with_cookie, 0.1)))
     assert b"secret" not in record

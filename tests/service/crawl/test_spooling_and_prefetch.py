@@ -16,7 +16,7 @@ from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailure
@@ -40,7 +40,7 @@ class BlockingScraper:
         self.go_on, self.waiting, self.peak, self.bodies = asyncio.Event(), 0, 0, 0
 
     async def scrape(
-        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+        self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:
         if not source.url.endswith("/"):
             self.bodies += len(source.body)

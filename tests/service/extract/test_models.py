@@ -23,7 +23,7 @@ from tests.service.extract.stub_model import (
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions
 from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.model_endpoint import ModelLimits, ModelQueues
 from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats
@@ -66,7 +66,7 @@ class Bench:
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
         extractor = self.extractor_factory.create(extract, access, lambda _url: self.fetcher)
         assert extractor is not None
-        options = extractor.scrape_options(ScrapeOptions(formats=asked))
+        options = extractor.scrape_options(ConversionOptions(formats=asked))
         metadata = {"title": title, "final_url": "http://x/"}
         formats: dict[str, Any] = {"markdown": text}
         if options.schema is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 
@@ -35,8 +35,8 @@ RDFA = """<!doctype html><html lang="en"><title>Mug</title>
 
 def extracted(html: str) -> Extraction:
     url = "https://shop.example/mugs/blue"
-    source = Source(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
-    made = scrape(source, ScrapeOptions(formats=("structured_data",)), outlinks=False)
+    source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+    made = scrape(source, ConversionOptions(formats=("structured_data",)), outlinks=False)
     structured = made.formats["structured_data"]
     return extract_structured(structured, schema=SCHEMA, metadata=made.metadata)
 

@@ -16,7 +16,7 @@ from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.structured import (
     EXTRACTION,
@@ -51,8 +51,8 @@ def read(html: str, schema: Schema) -> Extraction:
 
 def formats_of(html: str) -> dict[str, Any]:
     url = "https://rows.example/"
-    source = Source(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
-    options = ScrapeOptions(formats=("structured_data", "tables", "markdown"))
+    source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+    options = ConversionOptions(formats=("structured_data", "tables", "markdown"))
     return scrape(source, options, outlinks=False).formats
 
 

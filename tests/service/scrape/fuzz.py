@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.service.scrape.pages import fetched
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 FORMATS: Final = (
     "markdown",
@@ -81,9 +81,9 @@ def page(rng: random.Random) -> bytes:
     return bytes(body[: rng.choice((len(body), rng.randrange(len(body) + 1)))])
 
 
-def options(rng: random.Random) -> ScrapeOptions:
+def options(rng: random.Random) -> ConversionOptions:
     """Choose what to make of a page."""
-    return ScrapeOptions(
+    return ConversionOptions(
         FORMATS,
         only_main_content=rng.random() < 0.5,
         markdown_mode=rng.choice((None, "article", "full")),

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions
 from webdata_nb.service.scrape.page import scrape
 from webdata_nb.service.workers import worker
 from webdata_nb.service.workers.messages import SIZES, PageJob, decode_job, encode_reply
@@ -46,7 +46,7 @@ def said(job: PageJob) -> bytes:
         "/truncated": honest[:-5],
         "/twice": honest + honest,
         "/flood": honest + b"x" * 50_000_000,
-        "/other-formats": encode_reply(scrape(job[0], ScrapeOptions(("html",)))),
+        "/other-formats": encode_reply(scrape(job[0], ConversionOptions(("html",)))),
         "/nothing": b"",
     }.get(url.path, honest)
 

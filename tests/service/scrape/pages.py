@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.service.scrape.page import Scraped, ScrapeOptions, Source, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, PageSource, Scraped, scrape
 
 URL = "http://site.test/dir/page.html"
 FETCHED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-WHOLE = ScrapeOptions(only_main_content=False)
+WHOLE = ConversionOptions(only_main_content=False)
 
 
 def fetched(
@@ -18,15 +18,15 @@ def fetched(
     url: str = URL,
     content_type: str | None = "text/html; charset=utf-8",
     headers: tuple[tuple[str, str], ...] = (),
-) -> Source:
+) -> PageSource:
     """Return the page as if it had been fetched."""
     raw = body if isinstance(body, bytes) else body.encode()
-    return Source(url, url, 200, content_type, raw, (), FETCHED, headers)
+    return PageSource(url, url, 200, content_type, raw, (), FETCHED, headers)
 
 
 def scraped(body: str | bytes, *formats: str, **options: Any) -> Scraped:
     """Scrape a page as a whole."""
-    wanted = ScrapeOptions(formats or ("markdown",), **{"only_main_content": False} | options)
+    wanted = ConversionOptions(formats or ("markdown",), **{"only_main_content": False} | options)
     return scrape(fetched(body), wanted)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.service.scrape.pages import URL, fetched
-from webdata_nb.service.documents.documents import kind_of
+from webdata_nb.service.documents.documents import detect_document_type
 from webdata_nb.service.errors import ScrapeError
-from webdata_nb.service.scrape.page import Scraped, ScrapeOptions, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, Scraped, scrape
 
 EVERY = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
 RSS = b"""<?xml version="1.0"?><rss version="2.0"><channel><title>News &amp; more</title>
@@ -21,7 +21,7 @@ ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>A</title><entry><tit
 
 
 def document(body: bytes, content_type: str | None, *formats: str) -> Scraped:
-    return scrape(fetched(body, content_type=content_type), ScrapeOptions(formats or EVERY))
+    return scrape(fetched(body, content_type=content_type), ConversionOptions(formats or EVERY))
 
 
 def pdf(*pages: list[tuple[int, str]], actions: tuple[str, ...] = ()) -> bytes:
@@ -172,7 +172,7 @@ def test_plain_text_stays_as_it_is() -> None:
     ],
 )
 def test_what_a_body_is(content_type: str | None, body: bytes, kind: str) -> None:
-    assert kind_of(fetched(body, content_type=content_type)) == kind
+    assert detect_document_type(fetched(body, content_type=content_type)) == kind
 
 
 @pytest.mark.parametrize(

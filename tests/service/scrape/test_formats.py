@@ -10,7 +10,7 @@ from tests.service.scrape.pages import fetched, made, scraped
 from webdata_nb.service.content.image_sources import parse_srcset
 from webdata_nb.service.content.source import check_selectors
 from webdata_nb.service.errors import BadInput, ScrapeError
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 
 def test_only_what_was_asked_for_appears() -> None:
@@ -204,4 +204,4 @@ def test_a_selector_that_is_not_valid_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize("name", ["screenshot", "extract", "pdf"])
 def test_what_is_not_made_from_the_page_is_no_format_here(name: str) -> None:
     with pytest.raises(ScrapeError, match=f"no such format: {name}"):
-        scrape(fetched("<p>x"), ScrapeOptions(("markdown", name)))
+        scrape(fetched("<p>x"), ConversionOptions(("markdown", name)))

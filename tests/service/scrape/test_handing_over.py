@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.workers.body_files import MAX_PIPE_BODY_BYTES, WRITE_BYTES, body_in_file
 from webdata_nb.service.workers.pool import PagePool
 
-SMALL = Source("http://a.test/", "http://a.test/", 200, "text/html", b"x", (), datetime.now(UTC))
+SMALL = PageSource(
+    "http://a.test/", "http://a.test/", 200, "text/html", b"x", (), datetime.now(UTC)
+)
 LARGE = replace(SMALL, body=b"<title>Long</title>" + b"<p>word</p>" * (WRITE_BYTES // 8))
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="files without a name are Linux's")
@@ -34,7 +36,7 @@ def left() -> list[str]:
 
 
 async def test_a_small_page_and_one_in_a_file_stay_as_they_are() -> None:
-    lying = SMALL.lying(Slice("/nowhere", 0, 2 * MAX_PIPE_BODY_BYTES))
+    lying = SMALL.with_body_in(FileSlice("/nowhere", 0, 2 * MAX_PIPE_BODY_BYTES))
     for source in (SMALL, lying, replace(SMALL, body=b"x" * MAX_PIPE_BODY_BYTES)):
         async with body_in_file(source) as handed:
             assert handed is source
@@ -45,7 +47,7 @@ async def test_a_large_body_lies_in_a_file_until_it_is_done_with() -> None:
     before = left()
     async with body_in_file(LARGE) as handed:
         assert handed.body == b""
-        assert handed.loaded() == LARGE
+        assert handed.load_body() == LARGE
         assert len(left()) == len(before) + 1
     await asyncio.sleep(0)
     assert left() == before
@@ -82,6 +84,6 @@ async def test_a_cancellation_while_it_is_written_leaves_nothing() -> None:
 
 async def test_a_worker_reads_what_was_handed_over() -> None:
     async with PagePool(1) as pool:
-        scraped = await pool.scrape(LARGE, ScrapeOptions())
+        scraped = await pool.scrape(LARGE, ConversionOptions())
     assert scraped.title == "Long"
     assert scraped.formats["markdown"].count("word") == WRITE_BYTES // 8

@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.scrape.test_pool import WHOLE, html, workers
 from tests.wire.waiting import until
-from webdata_nb.service.content.source import Source
+from webdata_nb.service.content.source import PageSource
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import INHERITED
@@ -41,7 +41,7 @@ def hijacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_MODULE", "tests.service.scrape.hijacked_worker")
 
 
-def at(path: str, title: str = "Title") -> Source:
+def at(path: str, title: str = "Title") -> PageSource:
     return replace(html(title), url=f"http://x.test{path}")
 
 

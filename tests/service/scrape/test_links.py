@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.scrape.pages import fetched, scraped
-from webdata_nb.service.content.links import ANCHOR_LIMIT, Links, Outlink
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.content.links import MAX_ANCHOR_TEXT_LENGTH, LinkResolver, Outlink
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 from webdata_nb.service.web.urls import join_url
 
 BASE = "http://site.test/dir/page.html?q=/a/b"
@@ -42,12 +42,12 @@ def test_nofollow_holds_only_while_every_link_says_so() -> None:
 
 def test_an_anchor_is_cut() -> None:
     [outlink] = scraped(f'<a href="/x">{"word " * 100}</a>').outlinks
-    assert len(outlink.anchor) <= ANCHOR_LIMIT
+    assert len(outlink.anchor) <= MAX_ANCHOR_TEXT_LENGTH
     assert outlink.anchor.startswith("word word")
 
 
 def test_links_are_left_unread_where_nobody_follows_them() -> None:
-    assert scrape(fetched('<a href="/a">a</a>'), ScrapeOptions(), outlinks=False).outlinks == ()
+    assert scrape(fetched('<a href="/a">a</a>'), ConversionOptions(), outlinks=False).outlinks == ()
 
 
 def test_a_base_that_is_no_web_address_counts_for_nothing() -> None:
@@ -85,19 +85,19 @@ def test_every_href_is_joined_as_the_standard_says(href: str) -> None:
     expected = join_url(BASE, page) if page else join_url(BASE, BASE)
     if not page and not mark:
         expected = join_url(BASE, "")
-    found = Links(BASE)[href]
+    found = LinkResolver(BASE)[href]
     assert found == (f"{expected}#{fragment}" if expected and fragment else expected)
 
 
 def test_a_fragment_is_written_as_a_browser_would() -> None:
-    assert Links(BASE)['x#a b"<c>\n`'] == "http://site.test/dir/x#a%20b%22%3Cc%3E%60"
+    assert LinkResolver(BASE)['x#a b"<c>\n`'] == "http://site.test/dir/x#a%20b%22%3Cc%3E%60"
 
 
 def test_an_odd_fragment_keeps_no_other_link_from_being_resolved_with_the_rest() -> None:
-    links = Links(BASE)
+    links = LinkResolver(BASE)
     links.learn(["a#b", "a#\u00e9", "a#b c", "#d", "#<"])
     assert dict(links) == {
-        **dict(Links(BASE)),
+        **dict(LinkResolver(BASE)),
         "a": "http://site.test/dir/a",
         "a#b": "http://site.test/dir/a#b",
         "a#\u00e9": "http://site.test/dir/a#\u00e9",
@@ -152,7 +152,7 @@ PIECES = st.sampled_from(_MARKS) | st.sampled_from(_WORDS)
     ),
 )
 def test_links_resolved_together_are_those_resolved_one_by_one(hrefs: list[str], base: str) -> None:
-    together, alone = Links(base), Links(base)
+    together, alone = LinkResolver(base), LinkResolver(base)
     together.learn(hrefs)
     assert dict(together) == {href: alone[href] for href in together}
     assert [together[href] for href in hrefs] == [alone[href] for href in hrefs]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.conftest import Api
 from tests.site.server import Site
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import MOST_OUTLINKS, scrape
 
 
@@ -21,8 +21,8 @@ def page_of(count: int) -> str:
 def test_the_first_links_are_followed_and_the_others_counted(over: int) -> None:
     body = page_of(MOST_OUTLINKS + over).encode()
     url = "http://a.test/"
-    source = Source(url, url, 200, "text/html", body, (), datetime.now(UTC))
-    scraped = scrape(source, ScrapeOptions(formats=("links",)))
+    source = PageSource(url, url, 200, "text/html", body, (), datetime.now(UTC))
+    scraped = scrape(source, ConversionOptions(formats=("links",)))
     assert [each.url for each in scraped.outlinks] == [f"{url}{n}" for n in range(MOST_OUTLINKS)]
     assert scraped.metadata.get("links_omitted") == (over or None)
     # The format is the page's content, and whole.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.service.scrape.pages import WHOLE, fetched, scraped
-from webdata_nb.service.scrape.page import Source, scrape
+from webdata_nb.service.scrape.page import PageSource, scrape
 
 
 def about(head: str, **more: Any) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def test_robots_directives_of_page_and_server(meta: str, header: str, found: set
 
 
 def test_redirects_and_the_type_as_received_are_told() -> None:
-    source = Source(
+    source = PageSource(
         "http://site.test/old",
         "http://site.test/new",
         203,

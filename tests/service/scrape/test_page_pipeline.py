@@ -9,7 +9,7 @@ import pytest
 
 from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions
 from webdata_nb.service.pages.page_pipeline import (
     BASE64_BYTES_PER_STEP,
     PagePipeline,
@@ -39,7 +39,9 @@ async def pipeline() -> AsyncIterator[PagePipeline]:
 
 
 async def visit(pipeline: PagePipeline, url: str, timeout_s: float = 20.0) -> PageVisit:
-    return await pipeline.visit(PageRequest(url, ScrapeOptions(only_main_content=False), timeout_s))
+    return await pipeline.visit(
+        PageRequest(url, ConversionOptions(only_main_content=False), timeout_s)
+    )
 
 
 async def test_transient_error_is_retried(pipeline: PagePipeline) -> None:

@@ -11,17 +11,17 @@ from webdata_nb.service.content.parser import Element, parse
 @pytest.mark.parametrize("tag", ["html", "head", "body"])
 def test_the_frame_of_a_page_is_never_taken_away(tag: str) -> None:
     document = parse("<p>kept")
-    parser.drop_all(document.select(tag))
-    parser.unwrap(document.select(tag))
+    parser.remove_all(document.select(tag))
+    parser.unwrap_all(document.select(tag))
     assert document.html == "<html><head></head><body><p>kept</p></body></html>"
 
 
 def test_elements_that_are_gone_may_be_taken_away_again() -> None:
     document = parse("<div><p><b>x</b></p></div>y")
     elements = document.select("div,p,b")
-    parser.drop_all(elements)
-    parser.drop_all(reversed(elements))
-    parser.unwrap(elements)
+    parser.remove_all(elements)
+    parser.remove_all(reversed(elements))
+    parser.unwrap_all(elements)
     assert document.html == "<html><head></head><body>y</body></html>"
 
 
@@ -52,8 +52,8 @@ def test_a_selector_that_is_not_valid_is_told(selector: str) -> None:
 def test_above_looks_a_few_levels_up_only() -> None:
     document = parse("<li>" + "<div>" * 20 + "<b>x</b>")
     [bold] = document.select("b")
-    assert parser.above(bold, {"li"}) is None
-    assert isinstance(parser.above(bold, {"li"}, levels=30), Element)
+    assert parser.nearest_ancestor(bold, {"li"}) is None
+    assert isinstance(parser.nearest_ancestor(bold, {"li"}, levels=30), Element)
 
 
 def test_the_body_is_found_also_where_frames_stand_for_it() -> None:
@@ -70,9 +70,9 @@ def test_items_without_end_are_none() -> None:
 
 
 def test_a_language_is_told_only_where_it_is_plain() -> None:
-    assert parser.language_of("Le port a été construit bien avant le pont. " * 3) == "fr"
-    assert parser.language_of("") is None
-    assert parser.language_of("0 1 2") is None
+    assert parser.detect_language_code("Le port a été construit bien avant le pont. " * 3) == "fr"
+    assert parser.detect_language_code("") is None
+    assert parser.detect_language_code("0 1 2") is None
 
 
 def test_the_markdown_of_a_feed_that_is_broken_is_read_too() -> None:

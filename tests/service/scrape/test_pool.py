@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.wire.waiting import until
-from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import recorded
@@ -26,13 +26,13 @@ from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
-WHOLE = ScrapeOptions(only_main_content=False)
+WHOLE = ConversionOptions(only_main_content=False)
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
-def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> Source:
+def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> PageSource:
     url = "http://x.test/"
-    return Source(url, url, 200, content_type, body, (), datetime(2026, 1, 1, tzinfo=UTC))
+    return PageSource(url, url, 200, content_type, body, (), datetime(2026, 1, 1, tzinfo=UTC))
 
 
 # What a worker loads at its start: a parser that one page brings down, with its process.
@@ -53,7 +53,7 @@ page.scrape = scrape
 """
 
 
-def html(title: str, size: int = 0) -> Source:
+def html(title: str, size: int = 0) -> PageSource:
     words = b"<p>some <b>words</b> here</p>" * (size // 28)
     return source(b"<title>%s</title><body><h1>%s</h1>" % (title.encode(), title.encode()) + words)
 
@@ -77,8 +77,8 @@ async def test_a_page_that_lies_in_a_file_is_read_there_or_fails_alone(tmp_path:
     whole, path = html("Kept"), tmp_path / "0"
     path.write_bytes(b"head" + whole.body + b"tail")
 
-    def lying(size: int) -> Source:
-        return replace(whole, body=b"", lies_in=Slice(str(path), len(b"head"), size))
+    def lying(size: int) -> PageSource:
+        return replace(whole, body=b"", body_slice=FileSlice(str(path), len(b"head"), size))
 
     async with PagePool(1) as pages:
         scraped = await pages.scrape(lying(len(whole.body)), WHOLE)
@@ -105,7 +105,7 @@ async def test_extraction_runs_in_worker() -> None:
     schema = json.dumps({"type": "object", "properties": {"headline": {}, "items": items}})
     nodes = json.dumps([{"@type": f"T{n % 50}", "name": f"p{n}"} for n in range(5000)])
     page = f'<title>T</title><script type="application/ld+json">{nodes}</script>'
-    options = ScrapeOptions(formats=(EXTRACTION,), schema=schema)
+    options = ConversionOptions(formats=(EXTRACTION,), schema=schema)
     async with PagePool(1) as pages:
         begun = time.process_time()
         scraped = await pages.scrape(source(page.encode()), options)

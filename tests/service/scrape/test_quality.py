@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.service.scrape.pages import fetched, scraped
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 SENTENCE = "The harbour was built long before anybody thought of the bridge that crosses it. "
 ARTICLE = '<meta property="og:type" content="article">'
 
 
 def quality(body: str) -> dict[str, float]:
-    return scrape(fetched(body), ScrapeOptions()).quality
+    return scrape(fetched(body), ConversionOptions()).quality
 
 
 @pytest.mark.parametrize("name", ["metadata", "quality"])

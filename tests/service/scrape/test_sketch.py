@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.site.document import prose
-from webdata_nb.service.content.minhash import SIZE, sampled, shape, sketch
+from webdata_nb.service.content.minhash import SKETCH_SIZE, masked_sketch, sample_text, text_sketch
 from webdata_nb.service.crawl.similarity import similarity
 
 
 def sketched(title: str | None, text: str) -> bytes:
-    return sketch(sampled(title, text))
+    return text_sketch(sample_text(title, text))
 
 
 def shaped(title: str | None, text: str) -> bytes:
-    return shape(sampled(title, text))
+    return masked_sketch(sample_text(title, text))
 
 
 def test_texts_that_differ_in_little_are_nearly_alike() -> None:
@@ -49,5 +49,5 @@ def test_a_text_without_words_is_like_no_other() -> None:
 def test_likeness_is_a_share_and_goes_both_ways(one: str, other: str) -> None:
     first, second = sketched("t", one), sketched("t", other)
     assert 0.0 <= similarity(first, second) == similarity(second, first) <= 1.0
-    assert len(first) <= SIZE * 4
+    assert len(first) <= SKETCH_SIZE * 4
     assert not first or similarity(first, first) == 1.0

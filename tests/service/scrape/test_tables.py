@@ -8,12 +8,12 @@ import pytest
 
 from tests.service.scrape.pages import fetched
 from webdata_nb.service.scrape.formats.tables import LONGEST_CELL, MOST_CELLS, MOST_TABLES
-from webdata_nb.service.scrape.page import ScrapeOptions, scrape
+from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 
 def read(page: str, *formats: str) -> list[dict[str, Any]]:
     """Return the tables of a page."""
-    made = scrape(fetched(page), ScrapeOptions(("tables", *formats))).formats["tables"]
+    made = scrape(fetched(page), ConversionOptions(("tables", *formats))).formats["tables"]
     assert isinstance(made, list)
     return made
 

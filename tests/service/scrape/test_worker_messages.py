@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.content.structured_data import MAX_DEPTH
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.scrape.page import scrape
@@ -38,17 +38,17 @@ from webdata_nb.service.workers.worker import process_page
 URL = "http://x.test/a"
 FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
 FACTS = frozenset({"metadata", "quality", "sketch", "shape"})
-OPTIONS = ScrapeOptions(FORMATS, only_main_content=False, facts=FACTS)  # type: ignore[arg-type]
+OPTIONS = ConversionOptions(FORMATS, only_main_content=False, facts=FACTS)  # type: ignore[arg-type]
 BODY = """<html lang=en><title>Tïtle</title><link rel=canonical href="/c">
 <meta name=robots content="noindex, nofollow"><h1>One 漢字</h1><p>Some words to keep 😀 here</p>
 <a href="/b">B</a><a href="/d" rel=nofollow>D</a><a href="https://y.test/">Y</a>
 <script type="application/ld+json">{"@type": "Thing", "deep": [[1, 2.5, null, true]]}</script>"""
 
 
-def source(body: str = BODY) -> Source:
+def source(body: str = BODY) -> PageSource:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     headers = (("X-Thing", "a"), ("X-Thing", "b"))
-    return Source(URL, URL, 200, "text/html", body.encode(), ((URL, 301),), at, headers)
+    return PageSource(URL, URL, 200, "text/html", body.encode(), ((URL, 301),), at, headers)
 
 
 def split(message: bytes) -> tuple[bytes, bytes]:
@@ -57,7 +57,7 @@ def split(message: bytes) -> tuple[bytes, bytes]:
     return message[SIZES.size : SIZES.size + head], message[SIZES.size + head :]
 
 
-def told(options: ScrapeOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
+def told(options: ConversionOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
     return split(process_page((source(body), options, True)))
 
 
@@ -76,12 +76,12 @@ def test_a_page_comes_as_it_was_made(formats: tuple[str, ...], *, encoded: bool)
 
 
 def test_a_job_comes_as_it_was_given() -> None:
-    where = Slice("/tmp/f", 12, 34)
-    for page in (source(), replace(source(), content_type=None), source().lying(where)):
+    where = FileSlice("/tmp/f", 12, 34)
+    for page in (source(), replace(source(), content_type=None), source().with_body_in(where)):
         options = replace(
             OPTIONS, include_tags=("p",), exclude_tags=("a", "b"), encoded=True, schema="{}"
         )
-        for given_options in (options, ScrapeOptions(markdown_mode="full")):
+        for given_options in (options, ConversionOptions(markdown_mode="full")):
             for outlinks in (True, False):
                 job = (page, given_options, outlinks)
                 assert decode_job(*split(encode_job(job))) == job
@@ -98,7 +98,7 @@ def test_what_json_has_no_form_for_costs_no_page(*, encoded: bool) -> None:
     # A raw line break makes the lenient reader read it, which takes these two as they are.
     block = '{"gtin": 123456789012345678901234567890, "half": "a\\ud800b", "text": "a\nb"}'
     body = f'<title>T</title><script type="application/ld+json">{block}</script><p>words'
-    options = ScrapeOptions(("structured_data",), only_main_content=False, encoded=encoded)
+    options = ConversionOptions(("structured_data",), only_main_content=False, encoded=encoded)
     came = decode_reply(*told(options, body), options)
     assert isinstance(came, Scraped)
     data = came.formats["structured_data"]
@@ -115,7 +115,7 @@ def test_deep_structured_data_is_cut(levels: int) -> None:
     blocks = f'<script type="application/ld+json">{nested(levels)}</script>'
     item = "<div itemscope itemtype=http://a/b itemprop=x>"
     body = f"<title>T</title>{blocks}<p>words</p>{item * 80}deep{'</div>' * 80}"
-    options = ScrapeOptions(("markdown", "structured_data"), only_main_content=False)
+    options = ConversionOptions(("markdown", "structured_data"), only_main_content=False)
     scraped = decode_reply(*told(options, body), options)
     assert isinstance(scraped, Scraped)
     assert "words" in scraped.formats["markdown"]
@@ -131,7 +131,7 @@ def test_format_that_json_cannot_hold_is_null(*, encoded: bool) -> None:
     deep: Any = "innermost"
     for _ in range(300):
         deep = [deep]
-    options = ScrapeOptions(("markdown", "headings"), encoded=encoded)
+    options = ConversionOptions(("markdown", "headings"), encoded=encoded)
     made = replace(
         scrape(source(), replace(options, encoded=False)),
         formats={"markdown": "words", "headings": deep},
@@ -154,7 +154,7 @@ EXTRACTED: dict[str, Any] = {"data": {"name": "x"}, "provenance": {"/name": "a"}
 @pytest.mark.parametrize("encoded", [False, True])
 def test_worker_extracts_declared_data(*, encoded: bool) -> None:
     body = '<title>T</title><script type="application/ld+json">{"@type": "A", "name": "N"}</script>'
-    options = ScrapeOptions(("markdown", EXTRACTION), encoded=encoded, schema=SCHEMA)
+    options = ConversionOptions(("markdown", EXTRACTION), encoded=encoded, schema=SCHEMA)
     scraped = decode_reply(*told(options, body), options)
     assert isinstance(scraped, Scraped)
     assert list(scraped.formats) == ["markdown", EXTRACTION]
@@ -177,7 +177,7 @@ def test_worker_extracts_declared_data(*, encoded: bool) -> None:
     ],
 )
 def test_extraction_of_another_form_is_refused(extraction: Any) -> None:
-    options = ScrapeOptions((EXTRACTION,), schema=SCHEMA)
+    options = ConversionOptions((EXTRACTION,), schema=SCHEMA)
     scraped = scrape(source(), replace(options, formats=(), schema=None))
     message = encode_reply(replace(scraped, formats={EXTRACTION: extraction}))
     with pytest.raises(BadMessage, match="extraction"):
@@ -279,7 +279,7 @@ def test_a_head_that_is_no_object_is_refused(head: bytes) -> None:
 
 
 def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
-    options = ScrapeOptions(("markdown",), encoded=True)
+    options = ConversionOptions(("markdown",), encoded=True)
     head, parts = told(options)
     good = orjson.loads(head)
     text, sketch, shape, markdown = good["sizes"]
@@ -292,7 +292,7 @@ def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
 
 
 def test_a_text_that_is_not_utf8_and_a_sketch_too_long_are_refused() -> None:
-    options = ScrapeOptions(())
+    options = ConversionOptions(())
     head = orjson.loads(told(options)[0])
     for text, sketch in ((b"\xff\xfe", b""), (b"", bytes(5000))):
         changed = orjson.dumps({**head, "sizes": [len(text), len(sketch), 0]})

@@ -16,23 +16,23 @@ from webdata_nb.service.content.class_names import (
     COMMENTS,
     DATELINE,
     HIDDEN,
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     NAVIGATION,
     SHARING,
     TAGS,
     UNSEEN,
     traits_of,
-    words_of,
+    word_set,
 )
 from webdata_nb.service.content.parser import Element, Node, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-MOST_BLOCKS: Final = 200_000
+MAX_BLOCKS: Final = 200_000
 """Blocks of a page beyond which it is not searched: a list of records, or a trap."""
 HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_INLINE: Final = words_of(
+_INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q s"
     " samp small span strike strong sub sup time tt u var wbr input"
 )
@@ -48,7 +48,7 @@ _BLOCK_TRAITS: Final = (
     | CAPTION
     | TAGS
 )
-_VERBATIM: Final = words_of("pre code samp kbd")
+_VERBATIM: Final = word_set("pre code samp kbd")
 # What makes such an element more than a run of text: links, blocks, parts with a name.
 _NOT_VERBATIM: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
 _SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width marks are meant
@@ -104,7 +104,7 @@ class Block:
         self.words = self.link_words = self.links = self.prose = 0
 
 
-class Leaf:
+class TextRun:
     """A run of text directly in one block."""
 
     __slots__ = ("block", "index", "link_words", "pieces", "prose", "words")
@@ -122,7 +122,7 @@ class Leaf:
         return " ".join("".join(self.pieces).split())
 
 
-class Outline:
+class BlockTree:
     """The blocks and leaves of a page that are still in play, in document order."""
 
     __slots__ = ("blocks", "everything", "leaves", "root")
@@ -178,7 +178,7 @@ class Outline:
         first, last = block.index, block.end
         return [each for each in self.blocks if first < each.index < last]
 
-    def leaves_of(self, block: Block) -> list[Leaf]:
+    def leaves_of(self, block: Block) -> list[TextRun]:
         """Return the leaves of `block` and all below it."""
         first, last = block.index, block.end
         return [leaf for leaf in self.leaves if first <= leaf.block.index < last]
@@ -186,14 +186,14 @@ class Outline:
 
 def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would double its cost
     root: Element, marks: Mapping[Element, int]
-) -> tuple[list[Block], list[Leaf]]:
+) -> tuple[list[Block], list[TextRun]]:
     """List the blocks and leaves below `root`; `marks` adds traits to single elements."""
     block = Block(root, None, 0, 0, 0)
-    blocks, leaves = [block], list[Leaf]()
+    blocks, leaves = [block], list[TextRun]()
     above: list[tuple[Node | None, Block, bool, int]] = []  # what is open around `top`
     top: Node | None = root  # the innermost open element, its block, whether it is in a link
     in_link, mixed = False, 0  # and how many elements of code with more than text in them
-    leaf: Leaf | None = None  # the run of text that may still grow
+    leaf: TextRun | None = None  # the run of text that may still grow
     nodes = iter(root.descendants)
     for node in nodes:
         if type(node) is Text:
@@ -211,16 +211,16 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would doubl
                 top, block, in_link, mixed = above.pop()
             tag, inside, linked = node.tag, block, in_link
             name, label = node.attr("class"), node.attr("id")
-            traits = traits_of(name[:LONGEST_NAME]) if name else 0
+            traits = traits_of(name[:MAX_NAME_LENGTH]) if name else 0
             if label:
-                traits |= traits_of(label[:LONGEST_NAME])
+                traits |= traits_of(label[:MAX_NAME_LENGTH])
             if marks:
                 traits |= marks.get(node, 0)
             if tag not in _INLINE or traits & _BLOCK_TRAITS:
                 leaf = None
                 inside = Block(node, block, traits, len(blocks), len(leaves))
                 blocks.append(inside)
-                if len(blocks) > MOST_BLOCKS:
+                if len(blocks) > MAX_BLOCKS:
                     raise TooLargeError
             if tag == "a":
                 inside.anchors += 1
@@ -239,7 +239,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would doubl
         else:
             continue
         if leaf is None or leaf.block is not inside:
-            leaf = Leaf(inside, len(leaves))
+            leaf = TextRun(inside, len(leaves))
             leaves.append(leaf)
         words = text.count(" ") + 1
         if len(text) > _LONGEST_WORD * words:
@@ -280,7 +280,7 @@ def _close(blocks: list[Block]) -> None:
                 parent.has_h1 = True
 
 
-def _is_prose(leaf: Leaf) -> bool:
+def _is_prose(leaf: TextRun) -> bool:
     """Tell whether a leaf reads like a sentence rather than a label or a list of links."""
     words = leaf.words
     if words < _LEAST_SENTENCE or leaf.link_words * 2 >= words:

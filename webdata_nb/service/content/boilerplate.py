@@ -28,16 +28,16 @@ from webdata_nb.service.content.class_names import (
     SIGN_UP,
     TAGS,
     UNSEEN,
-    words_of,
+    word_set,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webdata_nb.service.content.block_tree import Block, Outline
-    from webdata_nb.service.content.page_kind import Kind
+    from webdata_nb.service.content.block_tree import Block, BlockTree
+    from webdata_nb.service.content.page_kind import PageKind
 
-_NEVER_BY_NAME: Final = words_of("body main article h1 p td tr tbody dt code pre em strong a")
+_NEVER_BY_NAME: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
 _FIRM: Final = OVERLAY | FOOTER | SIGN_UP | SIDEBAR | RELATED | SHARING | ASIDE
 _NAMED: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
@@ -53,31 +53,33 @@ _MEMBER_WORDS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class PageTotals:
     """What a block is weighed against."""
 
-    kind: Kind
+    kind: PageKind
     words: int
     prose: int
     comments_are_content: bool = False
     hidden_is_content: bool = False
 
 
-def drop_furniture(outline: Outline, kind: Kind) -> bool:
+def drop_page_chrome(outline: BlockTree, kind: PageKind) -> bool:
     """Drop navigation, dialogs, footers, hidden parts; tell whether content was hidden."""
     root = outline.root
     held_back = sum(each.prose for each in _outermost(outline, HIDDEN) if _is_held_back(each))
     hidden = held_back >= _FEW_WORDS and held_back > 0.5 * root.prose
-    _drop(outline, Scale(kind, root.words, root.prose, hidden_is_content=hidden), _is_furniture)
+    _drop(
+        outline, PageTotals(kind, root.words, root.prose, hidden_is_content=hidden), _is_furniture
+    )
     return hidden
 
 
-def drop_named(outline: Outline, kind: Kind) -> None:
+def drop_by_name(outline: BlockTree, kind: PageKind) -> None:
     """Drop what tags and names give away: asides, sharing, teasers, comments, sign-up forms."""
     root = outline.root
     comments = sum(each.prose for each in _outermost(outline, COMMENTS))
     lively = comments >= _FEW_WORDS and comments >= 0.6 * root.prose
-    _drop(outline, Scale(kind, root.words, root.prose, lively), _is_boilerplate)
+    _drop(outline, PageTotals(kind, root.words, root.prose, lively), _is_boilerplate)
 
 
 def is_wordless_boilerplate(block: Block) -> bool:
@@ -85,7 +87,9 @@ def is_wordless_boilerplate(block: Block) -> bool:
     return not block.words and bool(block.traits & _NAMED) and block.tag not in _NEVER_BY_NAME
 
 
-def _drop(outline: Outline, scale: Scale, judge: Callable[[Block, Scale], bool]) -> None:
+def _drop(
+    outline: BlockTree, scale: PageTotals, judge: Callable[[Block, PageTotals], bool]
+) -> None:
     skip = 1  # the root stays
     for block in outline.blocks:
         if block.index >= skip and block.words and judge(block, scale):
@@ -94,7 +98,7 @@ def _drop(outline: Outline, scale: Scale, judge: Callable[[Block, Scale], bool])
     outline.settle()
 
 
-def _is_furniture(block: Block, scale: Scale) -> bool:
+def _is_furniture(block: Block, scale: PageTotals) -> bool:
     words, traits = block.words, block.traits
     if traits & FURNITURE:
         return words < 0.6 * scale.words
@@ -107,7 +111,7 @@ def _is_furniture(block: Block, scale: Scale) -> bool:
     return block.tag == "footer" and _at_most(block, 0.4, scale)
 
 
-def _is_boilerplate(block: Block, scale: Scale) -> bool:
+def _is_boilerplate(block: Block, scale: PageTotals) -> bool:
     tag = block.tag
     if tag == "aside":
         return block.words < 0.75 * scale.words and not block.has_h1 and not _is_note(block)
@@ -124,7 +128,7 @@ def _is_note(aside: Block) -> bool:
     return role in _NOTES or (name is not None and "footnote" in name.lower())
 
 
-def _is_named(block: Block, scale: Scale) -> bool:
+def _is_named(block: Block, scale: PageTotals) -> bool:
     """Judge by the block's own names."""
     traits = block.traits & _names_that_count(scale.kind)
     if _is_member(block, scale):
@@ -140,7 +144,7 @@ def _is_named(block: Block, scale: Scale) -> bool:
     return _weighs_little(block, traits, scale)
 
 
-def _is_member(block: Block, scale: Scale) -> bool:
+def _is_member(block: Block, scale: PageTotals) -> bool:
     """Tell whether a block shows who wrote a message, on a page of messages."""
     return (
         bool(block.traits & MEMBER)
@@ -150,13 +154,13 @@ def _is_member(block: Block, scale: Scale) -> bool:
     )
 
 
-def _names_that_count(kind: Kind) -> int:
+def _names_that_count(kind: PageKind) -> int:
     if kind == "article":
         return _NAMED | PROMOTION
     return _NAMED | ASIDE if kind == "forum" else _NAMED | ASIDE | CAPTION
 
 
-def _are_comments_beside_content(block: Block, scale: Scale) -> bool:
+def _are_comments_beside_content(block: Block, scale: PageTotals) -> bool:
     if scale.kind == "article":
         return scale.prose - block.prose > _FEW_WORDS
     if scale.kind == "forum" and scale.comments_are_content:
@@ -164,7 +168,7 @@ def _are_comments_beside_content(block: Block, scale: Scale) -> bool:
     return block.prose < 0.5 * scale.prose
 
 
-def _weighs_little(block: Block, traits: int, scale: Scale) -> bool:
+def _weighs_little(block: Block, traits: int, scale: PageTotals) -> bool:
     if traits & CONSENT:
         return block.words < 0.8 * scale.words
     if traits == NAVIGATION and block.prose and block.link_words < 0.4 * block.words:
@@ -180,7 +184,7 @@ def _weighs_little(block: Block, traits: int, scale: Scale) -> bool:
     )
 
 
-def _at_most(block: Block, share: float, scale: Scale) -> bool:
+def _at_most(block: Block, share: float, scale: PageTotals) -> bool:
     return block.words <= share * scale.words and block.prose <= share * scale.prose
 
 
@@ -189,7 +193,7 @@ def _is_held_back(block: Block) -> bool:
     return block.element.attr("hidden") is not None
 
 
-def _outermost(outline: Outline, trait: int) -> Iterator[Block]:
+def _outermost(outline: BlockTree, trait: int) -> Iterator[Block]:
     """Give the blocks with `trait`, of nested ones the outer one."""
     skip = 1
     for block in outline.blocks:

@@ -36,12 +36,12 @@ HIDDEN: Final = 1 << 21
 PROMOTION: Final = 1 << 22
 
 
-def words_of(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a list that is written as one string."""
     return frozenset(text.split())
 
 
-LONGEST_NAME = 300
+MAX_NAME_LENGTH = 300
 """Characters of class and id that are looked at; longer ones are generated."""
 
 _VOCABULARY: Final = {
@@ -86,11 +86,11 @@ _WORDS: Final = {
 NOT_CONTENT: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN | PROMOTION)
-_ABOUT_THE_PAGE: Final = words_of(  # has-sidebar, no-comments, js-modal: said of a whole page
+_ABOUT_THE_PAGE: Final = word_set(  # has-sidebar, no-comments, js-modal: said of a whole page
     "has with without no is not overflow js single page body layout theme elementor col wp block"
     " hide"
 )
-_UNSEEN_TOKENS: Final = words_of("sr-only hidden hide d-none invisible is-hidden u-hidden")
+_UNSEEN_TOKENS: Final = word_set("sr-only hidden hide d-none invisible is-hidden u-hidden")
 _RELATED_PHRASES: Final = ("also-like", "most-read", "most-popular", "more-from")
 _MOST_WORDS = 5
 _BETWEEN_WORDS: Final = re.compile(r"[^a-zA-Z0-9]+|(?<=[a-z])(?=[A-Z])")

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.hidden_elements import clean, make_absolute
-from webdata_nb.service.content.links import Anchors, Links, anchors_of
+from webdata_nb.service.content.hidden_elements import make_links_absolute, remove_hidden_elements
+from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anchors
 from webdata_nb.service.content.main_content import main_content
-from webdata_nb.service.content.parser import body_of, by_tag, drop_all, element
-from webdata_nb.service.content.tags import READ
+from webdata_nb.service.content.parser import body_of, group_by_tag, make_element, remove_all
+from webdata_nb.service.content.tags import INDEXED
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.parsed_page import ParsedPage
     from webdata_nb.service.content.parser import Document, Element
-    from webdata_nb.service.content.source import ScrapeOptions
+    from webdata_nb.service.content.source import ConversionOptions
 
-MOST_LINKS = 100_000
+MAX_LINKS_SEARCHED = 100_000
 """Links of a page beyond which its main content is not searched: it is a list, or a trap."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PageContent:
     """A part of a page, cleaned, the targets of its links absolute.
 
     Attributes
@@ -40,12 +40,12 @@ class Content:
     element: Element
     rung: str
     parts: dict[str, list[Element]]
-    anchors: Anchors
+    anchors: AnchorTable
 
 
 def find_content(
-    reading: Reading, document: Document, options: ScrapeOptions, *, main: bool
-) -> Content:
+    reading: ParsedPage, document: Document, options: ConversionOptions, *, main: bool
+) -> PageContent:
     """Find the content of a page and clean it; the tree is pruned.
 
     Parameters
@@ -60,40 +60,40 @@ def find_content(
         Look for the main content; False takes the whole page.
     """
     for selector in options.exclude_tags:
-        drop_all(document.select(selector))
+        remove_all(document.select(selector))
     if options.include_tags:
         content = _survey(_selected(document, options.include_tags), "selected", reading.links)
-    elif main and len(reading.anchors) > MOST_LINKS:
+    elif main and len(reading.anchors) > MAX_LINKS_SEARCHED:
         content = replace(_whole(reading, document), rung="full")
     elif main:
         found = main_content(document)
         content = _survey(found.element, found.rung, reading.links)
     else:
         content = _whole(reading, document)
-    marks = clean(content.element, content.parts, content.anchors)
+    marks = remove_hidden_elements(content.element, content.parts, content.anchors)
     anchors = content.anchors.without(marks)
-    make_absolute(anchors)
-    return Content(content.element, content.rung, content.parts, anchors)
+    make_links_absolute(anchors)
+    return PageContent(content.element, content.rung, content.parts, anchors)
 
 
-def _whole(reading: Reading, document: Document) -> Content:
+def _whole(reading: ParsedPage, document: Document) -> PageContent:
     """Take the page as it is; what is known of its tree need not be looked for again."""
-    body = body_of(document) or element("body")
+    body = body_of(document) or make_element("body")
     if document is reading.document:
-        return Content(body, "page", reading.parts, reading.anchors)
+        return PageContent(body, "page", reading.parts, reading.anchors)
     return _survey(body, "page", reading.links)
 
 
-def _survey(content: Element, rung: str, links: Links) -> Content:
-    parts = by_tag(content, READ)
-    return Content(content, rung, parts, anchors_of(parts.get("a", ()), links))
+def _survey(content: Element, rung: str, links: LinkResolver) -> PageContent:
+    parts = group_by_tag(content, INDEXED)
+    return PageContent(content, rung, parts, read_anchors(parts.get("a", ()), links))
 
 
 def _selected(document: Document, selectors: tuple[str, ...]) -> Element:
     """Gather what `include_tags` match, outermost elements only, in document order."""
     selector = ",".join(selectors)
     matches = document.select(selector)
-    return element(
+    return make_element(
         "div",
         [each for each in matches if each.parent is None or each.parent.closest(selector) is None],
     )

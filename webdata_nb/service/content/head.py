@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.parser import Namespace, collapse, text_of
+from webdata_nb.service.content.parser import Namespace, collapse_whitespace, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from webdata_nb.service.content.links import Links
+    from webdata_nb.service.content.links import LinkResolver
     from webdata_nb.service.content.parser import Element
-    from webdata_nb.service.content.source import Source
+    from webdata_nb.service.content.source import PageSource
 
 _NAMES = ("property", "name", "itemprop", "http-equiv")
 _DIRECTIVES = frozenset({"noindex", "nofollow", "none"})
 
 
 @dataclass(slots=True)
-class Head:
+class PageHead:
     """The declarations of a page, wherever in it they stand.
 
     Attributes
@@ -52,14 +52,14 @@ class Head:
         """Return the first content, not empty, among `names` in the order given."""
         for name in names:
             for content in self.metas.get(name, ()):
-                if text := collapse(content):
+                if text := collapse_whitespace(content):
                     return text
         return None
 
 
-def read_head(parts: dict[str, list[Element]]) -> Head:
+def read_head(parts: dict[str, list[Element]]) -> PageHead:
     """Collect the declarations of a page from its elements, grouped by tag."""
-    head = Head()
+    head = PageHead()
     for tag, read in _READERS.items():
         for each in parts.get(tag, ()):
             read(head, each)
@@ -69,17 +69,19 @@ def read_head(parts: dict[str, list[Element]]) -> Head:
     return head
 
 
-def _html(head: Head, each: Element) -> None:
+def _html(head: PageHead, each: Element) -> None:
     if head.language is None:
-        head.language = collapse(each.attr("lang") or each.attr("xml:lang") or "") or None
+        head.language = (
+            collapse_whitespace(each.attr("lang") or each.attr("xml:lang") or "") or None
+        )
 
 
-def _title(head: Head, each: Element) -> None:
+def _title(head: PageHead, each: Element) -> None:
     if head.title is None and each.namespace is Namespace.HTML:
-        head.title = collapse(each.text) or None
+        head.title = collapse_whitespace(each.text) or None
 
 
-def _meta(head: Head, each: Element) -> None:
+def _meta(head: PageHead, each: Element) -> None:
     content = each.attr("content")
     if content is None:
         return
@@ -88,23 +90,23 @@ def _meta(head: Head, each: Element) -> None:
             head.metas.setdefault(name.strip().lower(), []).append(content)
 
 
-def _link(head: Head, each: Element) -> None:
+def _link(head: PageHead, each: Element) -> None:
     if head.canonical is None and "canonical" in (each.attr("rel") or "").lower().split():
         head.canonical = each.attr("href")
 
 
-def _base(head: Head, each: Element) -> None:
+def _base(head: PageHead, each: Element) -> None:
     if head.base_href is None:
         head.base_href = each.attr("href")
 
 
-def _script(head: Head, each: Element) -> None:
+def _script(head: PageHead, each: Element) -> None:
     kind = each.attr("type")
     if kind is not None and kind.split(";")[0].strip().lower() == "application/ld+json":
         head.json_ld.append(each.text)
 
 
-_READERS: dict[str, Callable[[Head, Element], None]] = {
+_READERS: dict[str, Callable[[PageHead, Element], None]] = {
     "html": _html,
     "title": _title,
     "meta": _meta,
@@ -114,12 +116,12 @@ _READERS: dict[str, Callable[[Head, Element], None]] = {
 }
 
 
-def canonical_url(head: Head, links: Links) -> str | None:
+def canonical_url(head: PageHead, links: LinkResolver) -> str | None:
     """Return the absolute canonical URL a page declares, without fragment."""
     return links[head.canonical.partition("#")[0]] if head.canonical else None
 
 
-def robots(head: Head, source: Source) -> frozenset[str]:
+def robots_directives(head: PageHead, source: PageSource) -> frozenset[str]:
     """Return which of noindex, nofollow and none a page's robots directives hold.
 
     Read from ``meta name=robots`` and ``X-Robots-Tag``; a directive for one named crawler is

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.parser import ROOTS, Element, elements_in
-from webdata_nb.service.content.tags import HEADINGS, UNSEEN
+from webdata_nb.service.content.parser import ROOTS, Element, elements_with_tags
+from webdata_nb.service.content.tags import HEADINGS, NOT_RENDERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webdata_nb.service.content.links import Anchors
+    from webdata_nb.service.content.links import AnchorTable
 
-SHORTEST_PART = 8
+MIN_SECTION_WORDS = 8
 """Words from which a hidden element with links, headings or items is a part of the page."""
-SHORTEST_TEXT = 30
+MIN_TEXT_WORDS = 30
 """Words from which any hidden element is a part of the page."""
 
 _STYLED = "[style],[hidden]"
@@ -25,7 +25,9 @@ _TITLED = frozenset({*HEADINGS, "dt", "caption", "p", "span", "figcaption"})
 _OPENABLE = ("mailto:", "tel:", "sms:", "ftp:", "geo:")
 
 
-def clean(content: Element, parts: dict[str, list[Element]], anchors: Anchors) -> list[int]:
+def remove_hidden_elements(
+    content: Element, parts: dict[str, list[Element]], anchors: AnchorTable
+) -> list[int]:
     """Take out of `content` what is not shown, and the marks by which headings are linked.
 
     A menu, a tab or a dialog is hidden until it is asked for, and many pages hide all they have
@@ -33,7 +35,7 @@ def clean(content: Element, parts: dict[str, list[Element]], anchors: Anchors) -
     right: a message, a trap for robots, a label. Returns the places of the marks among the links.
     """
     unseen = _hidden(content, parts.get("dialog", ()))
-    unseen += elements_in(parts, UNSEEN)
+    unseen += elements_with_tags(parts, NOT_RENDERED)
     marks = [
         place
         for place, text in enumerate(anchors.texts)
@@ -55,7 +57,7 @@ def _hidden(content: Element, dialogs: Iterable[Element]) -> list[Element]:
     return hidden + [each for each in dialogs if each.attr("open") is None and not _is_part(each)]
 
 
-def make_absolute(anchors: Anchors) -> None:
+def make_links_absolute(anchors: AnchorTable) -> None:
     """Write the absolute form of each link into the tree; take off what cannot be opened."""
     columns = anchors.elements, anchors.hrefs, anchors.targets
     for link, href, target in zip(*columns, strict=True):
@@ -80,10 +82,10 @@ def _is_part(hidden: Element) -> bool:
     """Tell whether a hidden element is a part of the page that a click or a script would show."""
     if hidden.tag == "tr":
         return True
-    words = len(hidden.text.split(None, SHORTEST_TEXT))
-    if words < SHORTEST_PART:
+    words = len(hidden.text.split(None, MIN_TEXT_WORDS))
+    if words < MIN_SECTION_WORDS:
         return False
-    return words > SHORTEST_TEXT or hidden.select_one(_STRUCTURE) is not None
+    return words > MIN_TEXT_WORDS or hidden.select_one(_STRUCTURE) is not None
 
 
 def _is_permalink(link: Element, href: str | None, text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.content.parser import collapse
+from webdata_nb.service.content.parser import collapse_whitespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,7 @@ MOST_NODES = 1000
 _WORKS = ("article", "posting", "report", "webpage", "product", "recipe", "videoobject", "book")
 
 
-class LinkedData:
+class JsonLdWorks:
     """The nodes of a page's JSON-LD that describe works, articles first.
 
     Parameters
@@ -72,7 +72,7 @@ def _text(value: Any) -> str | None:
         value = value[0] if value else None
     if isinstance(value, dict):
         value = value.get("@value")
-    return collapse(value) or None if isinstance(value, str) else None
+    return collapse_whitespace(value) or None if isinstance(value, str) else None
 
 
 def _called(value: Any) -> Iterator[str]:

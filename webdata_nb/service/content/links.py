@@ -8,13 +8,13 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from webdata_nb.service.content.parser import Element, collapse
+from webdata_nb.service.content.parser import Element, collapse_whitespace
 from webdata_nb.service.web.urls import UrlJoiner, canonical_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-ANCHOR_LIMIT = 200
+MAX_ANCHOR_TEXT_LENGTH = 200
 """Characters of link text kept with an outlink."""
 
 _ODD = re.compile(r"[\x00-\x20\"<>`]")
@@ -39,7 +39,7 @@ _LONGEST = 2000  # characters of a link that is joined so
 
 
 @dataclass(frozen=True, slots=True)
-class Anchors:
+class AnchorTable:
     """The links of a part of a page, read once for several steps: a column for each fact.
 
     Attributes
@@ -65,14 +65,14 @@ class Anchors:
     def __len__(self) -> int:
         return len(self.elements)
 
-    def without(self, places: Sequence[int]) -> Anchors:
+    def without(self, places: Sequence[int]) -> AnchorTable:
         """Return the links but for those at `places`."""
         if not places:
             return self
         keep = bytearray(b"\x01") * len(self)
         for place in places:
             keep[place] = 0
-        return Anchors(
+        return AnchorTable(
             list(compress(self.elements, keep)),
             list(compress(self.hrefs, keep)),
             list(compress(self.targets, keep)),
@@ -99,7 +99,7 @@ class Outlink(NamedTuple):
     nofollow: bool
 
 
-class Links(dict[str | None, str | None]):
+class LinkResolver(dict[str | None, str | None]):
     """Hrefs of one page and their absolute forms, each resolved once.
 
     A dictionary that fills itself, so that looking up a repeated link stays in C. Links that lead
@@ -192,35 +192,35 @@ def _encode(found: re.Match[str]) -> str:
     return _ENCODED.get(found[0], "")
 
 
-def anchors_of(
-    elements: Iterable[Element], links: Links, also: Iterable[str | None] = ()
-) -> Anchors:
+def read_anchors(
+    elements: Iterable[Element], links: LinkResolver, also: Iterable[str | None] = ()
+) -> AnchorTable:
     """Read the links of a page; `also` are URLs that other steps will look up."""
     found = list(elements)
     hrefs = [each.attr("href") for each in found]
     links.learn([*hrefs, *also])
     targets = list(map(links.__getitem__, hrefs))
     pages = list(map(links.pages.get, hrefs))
-    return Anchors(found, hrefs, targets, pages, [each.text for each in found])
+    return AnchorTable(found, hrefs, targets, pages, [each.text for each in found])
 
 
 _OUTLINK: Final = partial(tuple.__new__, Outlink)  # what Outlink(*fields) comes to, in C alone
 
 
-def outlinks_of(columns: Sequence[Sequence[Any]]) -> tuple[Outlink, ...]:
+def outlinks_from_columns(columns: Sequence[Sequence[Any]]) -> tuple[Outlink, ...]:
     """Return outlinks from their columns: URLs, anchors, and which are nofollow."""
     return tuple(map(_OUTLINK, zip(*columns, strict=True)))
 
 
-def outlinks(anchors: Anchors) -> tuple[Outlink, ...]:
+def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
     """Collect where the links of a page lead, unique by URL, in document order."""
     found: dict[str | None, tuple[str, str, bool]] = {}
     settled = True
     for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
         if url not in found and url is not None:
             label = " ".join(text.split()) or _drawn(link)
-            if len(label) > ANCHOR_LIMIT:
-                label = label[:ANCHOR_LIMIT].rstrip()
+            if len(label) > MAX_ANCHOR_TEXT_LENGTH:
+                label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
             rel = link.attr("rel")
             nofollow = rel is not None and "nofollow" in rel.lower().split()
             found[url] = url, label, nofollow
@@ -230,14 +230,14 @@ def outlinks(anchors: Anchors) -> tuple[Outlink, ...]:
     return tuple(map(_OUTLINK, found.values()))
 
 
-def _settle(found: dict[str | None, tuple[str, str, bool]], anchors: Anchors) -> None:
+def _settle(found: dict[str | None, tuple[str, str, bool]], anchors: AnchorTable) -> None:
     """Let later links to a page speak where its first has no text, or says nofollow."""
     for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
         if url is not None:
             _, label, nofollow = found[url]
             if nofollow or not label:
                 label = label or " ".join(text.split()) or _drawn(link)
-                label = label[:ANCHOR_LIMIT].rstrip()
+                label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
                 rel = link.attr("rel") if nofollow else None
                 found[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
 
@@ -245,4 +245,4 @@ def _settle(found: dict[str | None, tuple[str, str, bool]], anchors: Anchors) ->
 def _drawn(link: Element) -> str:
     """Return what a text browser shows in the place of a link without text."""
     image = link if link.tag == "area" else link.select_one("img[alt]")
-    return collapse((image.attr("alt") or "") if image is not None else "")
+    return collapse_whitespace((image.attr("alt") or "") if image is not None else "")

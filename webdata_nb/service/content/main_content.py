@@ -15,21 +15,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.block_tree import HEADINGS, Outline, TooLargeError
+from webdata_nb.service.content.block_tree import HEADINGS, BlockTree, TooLargeError
 from webdata_nb.service.content.boilerplate import (
-    drop_furniture,
-    drop_named,
+    drop_by_name,
+    drop_page_chrome,
     is_wordless_boilerplate,
 )
-from webdata_nb.service.content.class_names import FURNITURE, HIDDEN, words_of
-from webdata_nb.service.content.page_kind import headline_of, kind_of, title_of
+from webdata_nb.service.content.class_names import FURNITURE, HIDDEN, word_set
+from webdata_nb.service.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.service.content.parser import (
     Document,
     Element,
     body_of,
-    by_tag,
-    drop_all,
-    element,
+    group_by_tag,
+    make_element,
+    remove_all,
 )
 from webdata_nb.service.content.postprocess import (
     trim_article,
@@ -38,20 +38,20 @@ from webdata_nb.service.content.postprocess import (
     trim_pointers,
     trim_repeats,
 )
-from webdata_nb.service.content.region import Region, Rung, find_region
+from webdata_nb.service.content.region import ContentRegion, ContentRung, find_region
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.block_tree import Block, Leaf
-    from webdata_nb.service.content.page_kind import Kind
+    from webdata_nb.service.content.block_tree import Block, TextRun
+    from webdata_nb.service.content.page_kind import PageKind
 
 __all__ = ["MainContent", "clean_page", "main_content"]
 
-_NEVER_CONTENT = words_of(
+_NEVER_CONTENT = word_set(
     "script style template noscript svg canvas iframe object embed video audio map select textarea"
     " datalist progress meter"
 )
 _FURNITURE = frozenset({"nav", "footer", "dialog"})
-_FURNITURE_ROLES = words_of(
+_FURNITURE_ROLES = word_set(
     "navigation banner contentinfo search dialog alertdialog menu menubar toolbar tablist"
 )
 # One list of attributes: a selector costs a pass over the page, whatever it finds.
@@ -78,7 +78,7 @@ class MainContent:
     """
 
     element: Element
-    rung: Rung
+    rung: ContentRung
 
 
 def main_content(document: Document) -> MainContent:
@@ -96,17 +96,17 @@ def main_content(document: Document) -> MainContent:
         without a body gives its root, one of more than 200,000 blocks its whole body. An article
         comes without its headline and byline, which are metadata.
     """
-    kind, title = kind_of(document), title_of(document)
+    kind, title = detect_page_kind(document), declared_title(document)
     body = clean_page(document)
     try:
-        outline = Outline(body, _marks(body))
+        outline = BlockTree(body, _marks(body))
     except TooLargeError:
         return MainContent(body, "full")
     if not outline.root.words:
         return MainContent(body, "full")
-    headline = headline_of(outline.leaves, title)
-    scattered = drop_furniture(outline, kind)
-    drop_named(outline, kind)
+    headline = find_headline(outline.leaves, title)
+    scattered = drop_page_chrome(outline, kind)
+    drop_by_name(outline, kind)
     _start_at(headline, outline)
     region = find_region(outline, kind, headline, scattered=scattered)
     _trim(outline, region, kind)
@@ -129,11 +129,11 @@ def clean_page(document: Document) -> Element:
     """
     body = body_of(document)
     if body is None:
-        return element("body")
-    found = by_tag(body, _NEVER_CONTENT)
+        return make_element("body")
+    found = group_by_tag(body, _NEVER_CONTENT)
     if "noscript" in found and _show_fallback(body, found["noscript"]):
-        found = by_tag(body, _NEVER_CONTENT)
-    drop_all(each for group in found.values() for each in group)
+        found = group_by_tag(body, _NEVER_CONTENT)
+    remove_all(each for group in found.values() for each in group)
     return body
 
 
@@ -155,7 +155,7 @@ def _show_fallback(body: Element, without_scripts: list[Element]) -> bool:
 
 def _drop_controls(body: Element) -> None:
     """Drop buttons, but for those that are, or hold, a heading: they open a section."""
-    buttons = by_tag(body, ("button",)).get("button", ())
+    buttons = group_by_tag(body, ("button",)).get("button", ())
     if not buttons:
         return
     for heading in body.select(_HEADING_IN_BUTTON):
@@ -208,7 +208,7 @@ def _marks(body: Element) -> dict[Element, int]:
     return marks
 
 
-def _start_at(headline: Leaf | None, outline: Outline) -> None:
+def _start_at(headline: TextRun | None, outline: BlockTree) -> None:
     """Give no weight to prose above the headline when enough follows it."""
     if headline is None:
         return
@@ -220,7 +220,7 @@ def _start_at(headline: Leaf | None, outline: Outline) -> None:
         outline.measure()
 
 
-def _trim(outline: Outline, region: Region, kind: Kind) -> None:
+def _trim(outline: BlockTree, region: ContentRegion, kind: PageKind) -> None:
     block, article = region.block, region.rung == "article"
     if article or kind == "article":
         trim_article(outline, block)
@@ -232,7 +232,7 @@ def _trim(outline: Outline, region: Region, kind: Kind) -> None:
         trim_controls(outline, block)
 
 
-def _prune(outline: Outline, region: Block) -> None:
+def _prune(outline: BlockTree, region: Block) -> None:
     """Take the dropped blocks out of the tree; show what is kept though it starts hidden."""
     index = region.index + 1
     while index < region.end:

@@ -7,15 +7,15 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.head import canonical_url
-from webdata_nb.service.content.linked_data import LinkedData
-from webdata_nb.service.content.structured_data import json_ld
+from webdata_nb.service.content.linked_data import JsonLdWorks
+from webdata_nb.service.content.structured_data import decode_json_ld
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.head import Head
-    from webdata_nb.service.content.parsed_page import Reading
-    from webdata_nb.service.content.source import Source
+    from webdata_nb.service.content.head import PageHead
+    from webdata_nb.service.content.parsed_page import ParsedPage
+    from webdata_nb.service.content.source import PageSource
 
-TEXT_LIMIT = 2000
+MAX_TEXT_LENGTH = 2000
 """Characters of a description, author or title that are kept."""
 
 _TITLE = ("og:title", "twitter:title", "dc.title", "citation_title")
@@ -34,11 +34,11 @@ _PUBLISHED = (
     "pubdate",
 )
 _DAY = len("2026-01-31")
-_NO_DATA = LinkedData([])
+_NO_DATA = JsonLdWorks([])
 _LANGUAGE = ("content-language", "dc.language", "og:locale")
 
 
-def metadata(reading: Reading, rung: str) -> dict[str, Any]:
+def page_metadata(reading: ParsedPage, rung: str) -> dict[str, Any]:
     """Describe an HTML page; what the page does not say is None.
 
     Parameters
@@ -56,9 +56,9 @@ def metadata(reading: Reading, rung: str) -> dict[str, Any]:
         written), `site_name`, `charset`, `content_hash`, `rung`, and the fields of `transfer`.
     """
     head = reading.head
-    data = LinkedData(json_ld(head.json_ld)) if head.json_ld else _NO_DATA
+    data = JsonLdWorks(decode_json_ld(head.json_ld)) if head.json_ld else _NO_DATA
     return {
-        "title": title_of(head),
+        "title": page_title(head),
         "description": _cut(head.meta(*_DESCRIPTION) or data.text("description")),
         "language": declared_language(head, reading.source),
         "canonical": canonical_url(head, reading.links),
@@ -68,11 +68,11 @@ def metadata(reading: Reading, rung: str) -> dict[str, Any]:
         "charset": reading.charset.name if reading.charset is not None else None,
         "content_hash": reading.content_hash,
         "rung": rung,
-        **transfer(reading.source),
+        **transfer_metadata(reading.source),
     }
 
 
-def transfer(source: Source) -> dict[str, Any]:
+def transfer_metadata(source: PageSource) -> dict[str, Any]:
     """Describe how a page was fetched.
 
     Returns
@@ -90,12 +90,12 @@ def transfer(source: Source) -> dict[str, Any]:
     }
 
 
-def title_of(head: Head) -> str | None:
+def page_title(head: PageHead) -> str | None:
     """Return the page's title, else the one it gives to those that share it, else its heading."""
     return _cut(head.title or head.meta(*_TITLE) or head.heading)
 
 
-def declared_language(head: Head, source: Source) -> str | None:
+def declared_language(head: PageHead, source: PageSource) -> str | None:
     """Return the language the page declares, as a BCP 47 tag."""
     declared = head.language or head.meta(*_LANGUAGE)
     if declared is None:
@@ -103,14 +103,14 @@ def declared_language(head: Head, source: Source) -> str | None:
     return declared.split(",")[0].strip().replace("_", "-")[:35] or None
 
 
-def _author(head: Head, data: LinkedData) -> str | None:
+def _author(head: PageHead, data: JsonLdWorks) -> str | None:
     if named := ", ".join(data.names("author", "creator")):
         return named
     declared = head.meta(*_AUTHOR, "article:author")
     return declared if declared and not declared.startswith(("http://", "https://")) else None
 
 
-def _published(head: Head, data: LinkedData) -> str | None:
+def _published(head: PageHead, data: JsonLdWorks) -> str | None:
     written = head.meta(*_PUBLISHED) or data.text("datePublished", "uploadDate", "dateCreated")
     if written is None:
         return None
@@ -124,4 +124,4 @@ def _published(head: Head, data: LinkedData) -> str | None:
 
 
 def _cut(text: str | None) -> str | None:
-    return text[:TEXT_LIMIT] if text is not None else None
+    return text[:MAX_TEXT_LENGTH] if text is not None else None

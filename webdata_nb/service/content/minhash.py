@@ -12,7 +12,7 @@ from struct import pack
 from typing import Final
 from zlib import crc32
 
-SIZE: Final = 48
+SKETCH_SIZE: Final = 48
 _READ: Final = 2000  # characters from each end
 _TARGET: Final = re.compile(r"\]\([^)\s]*\)")
 _BARE_TARGET: Final = re.compile(r"https?://\S+")
@@ -31,7 +31,7 @@ _COUNTED: Final = {
 }
 
 
-def sampled(title: str | None, text: str) -> str:
+def sample_text(title: str | None, text: str) -> str:
     """Return what is read of a title and a text: their words, without where links lead.
 
     That differs from session to session.
@@ -39,7 +39,7 @@ def sampled(title: str | None, text: str) -> str:
     return f"{title or ''}\n{_sample(text)}"
 
 
-def sketch(sample: str) -> bytes:
+def text_sketch(sample: str) -> bytes:
     """Sketch what ``sampled`` gives: up to 48 hashes of 4 bytes, ascending.
 
     A text of less than two words has an empty sketch, which is like no other.
@@ -47,7 +47,7 @@ def sketch(sample: str) -> bytes:
     return _sketch(_words(sample))
 
 
-def shape(sample: str) -> bytes:
+def masked_sketch(sample: str) -> bytes:
     """Sketch what stays the same when a page only counts on: numbers, months, weekdays masked."""
     words = _masked(sample).split()
     return _sketch(list(map(_COUNTED.get, words, words)))
@@ -77,5 +77,5 @@ def _words(text: str) -> list[bytes]:
 
 def _sketch(words: list[bytes]) -> bytes:
     # The hash of "one two" goes on from that of "one": no pair is ever written out.
-    hashes = sorted(set(map(crc32, words[1:], map(crc32, words))))[:SIZE]
+    hashes = sorted(set(map(crc32, words[1:], map(crc32, words))))[:SKETCH_SIZE]
     return pack(f">{len(hashes)}I", *hashes)

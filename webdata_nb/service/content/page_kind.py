@@ -6,20 +6,20 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.service.content.block_tree import HEADINGS
-from webdata_nb.service.content.class_names import TITLE, words_of
-from webdata_nb.service.content.parser import by_tag
+from webdata_nb.service.content.class_names import TITLE, word_set
+from webdata_nb.service.content.parser import group_by_tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webdata_nb.service.content.block_tree import Leaf
+    from webdata_nb.service.content.block_tree import TextRun
     from webdata_nb.service.content.parser import Document
 
-Kind: TypeAlias = Literal["article", "forum", "product", "other"]
+PageKind: TypeAlias = Literal["article", "forum", "product", "other"]
 
 _MOST_JSON = 40_000  # characters of JSON-LD that are searched
 _FORUM_TYPES: Final = ("DiscussionForumPosting", "QAPage")
-_FORUM_SOFTWARE: Final = words_of("phpbb discourse vbulletin xenforo invision nodebb flarum smf")
+_FORUM_SOFTWARE: Final = word_set("phpbb discourse vbulletin xenforo invision nodebb flarum smf")
 _FORUM_ITEMS: Final = ("Question", "DiscussionForumPosting")
 _ARTICLE: Final = re.compile(
     r'"@type"\s*:\s*(?:\[\s*)?"(?:Tech|Scholarly|Reportage|Analysis|Opinion|Review|Medical)?'
@@ -36,7 +36,7 @@ _OF_THE_TITLE = 0.4
 _RANKS: Final = {"h1": 3, "h2": 2}
 
 
-def kind_of(document: Document) -> Kind:
+def detect_page_kind(document: Document) -> PageKind:
     """Return the kind of page that the document's own declarations speak of."""
     linked_data = _linked_data(document)
     software = _software(document).lower()
@@ -63,14 +63,14 @@ def kind_of(document: Document) -> Kind:
     return "other"
 
 
-def title_of(document: Document) -> str:
+def declared_title(document: Document) -> str:
     """Return the title a page declares, empty when it declares none."""
     declared = _meta(document, 'meta[property="og:title"]')
     title = None if declared else document.select_one("title")
     return declared if title is None else title.text
 
 
-def headline_of(leaves: Iterable[Leaf], title: str) -> Leaf | None:
+def find_headline(leaves: Iterable[TextRun], title: str) -> TextRun | None:
     """Return the heading that repeats the page's title, the most prominent one."""
     wanted = set(_WORD.findall(title.lower()))
     best, best_rank = None, 0
@@ -97,7 +97,7 @@ def _repeats(text: str, wanted: set[str]) -> bool:
 
 
 def _linked_data(document: Document) -> str:
-    scripts = by_tag(document, ("script",)).get("script", ())
+    scripts = group_by_tag(document, ("script",)).get("script", ())
     blocks = [
         each for each in scripts if (each.attr("type") or "").lower() == "application/ld+json"
     ]

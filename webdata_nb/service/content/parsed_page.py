@@ -6,22 +6,22 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.head import Head, read_head
-from webdata_nb.service.content.links import Anchors, Links, anchors_of
-from webdata_nb.service.content.parser import by_tag, parse
-from webdata_nb.service.content.shadow_dom import compose
-from webdata_nb.service.content.tags import READ
-from webdata_nb.service.content.xhtml import closed, is_xhtml
+from webdata_nb.service.content.head import PageHead, read_head
+from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anchors
+from webdata_nb.service.content.parser import group_by_tag, parse
+from webdata_nb.service.content.shadow_dom import flatten_shadow_roots
+from webdata_nb.service.content.tags import INDEXED
+from webdata_nb.service.content.xhtml import close_empty_elements, is_xhtml
 from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Document, Element
-    from webdata_nb.service.content.source import Source
+    from webdata_nb.service.content.source import PageSource
     from webdata_nb.service.web.charset import Charset
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedPage:
     """One parsed page; its facts are read before its tree is pruned.
 
     Attributes
@@ -42,13 +42,13 @@ class Reading:
         Its links, resolved against its base.
     """
 
-    source: Source
+    source: PageSource
     charset: Charset | None
     document: Document
     parts: dict[str, list[Element]]
-    anchors: Anchors
-    head: Head
-    links: Links
+    anchors: AnchorTable
+    head: PageHead
+    links: LinkResolver
 
     @property
     def content_hash(self) -> str:
@@ -56,15 +56,15 @@ class Reading:
         return hashlib.sha256(self.source.body).hexdigest()[:32]
 
 
-def read(source: Source) -> Reading:
+def parse_page(source: PageSource) -> ParsedPage:
     """Decode and parse one HTML page."""
     charset = sniff_charset(source.body, source.content_type)
     xhtml = is_xhtml(source.body, source.content_type)
-    body = closed(source.body) if xhtml else source.body
-    return _read(source, parse(decode_text(body, charset)), charset)
+    body = close_empty_elements(source.body) if xhtml else source.body
+    return _parsed_page(source, parse(decode_text(body, charset)), charset)
 
 
-def read_as(source: Source, page: str, charset: Charset | None) -> Reading:
+def parse_converted_page(source: PageSource, page: str, charset: Charset | None) -> ParsedPage:
     """Parse the HTML page that stands for a body which is not HTML.
 
     Parameters
@@ -76,15 +76,15 @@ def read_as(source: Source, page: str, charset: Charset | None) -> Reading:
     charset
         The encoding of the body, None when it is no text.
     """
-    return _read(source, parse(page), charset)
+    return _parsed_page(source, parse(page), charset)
 
 
-def _read(source: Source, document: Document, charset: Charset | None) -> Reading:
-    parts = by_tag(document, READ)
-    if "template" in parts and compose(document):
-        parts = by_tag(document, READ)
+def _parsed_page(source: PageSource, document: Document, charset: Charset | None) -> ParsedPage:
+    parts = group_by_tag(document, INDEXED)
+    if "template" in parts and flatten_shadow_roots(document):
+        parts = group_by_tag(document, INDEXED)
     head = read_head(parts)
-    links = Links(source.final_url, head.base_href)
+    links = LinkResolver(source.final_url, head.base_href)
     others = [head.canonical, *(image.attr("src") for image in parts.get("img", ()))]
-    anchors = anchors_of(parts.get("a", ()), links, also=others)
-    return Reading(source, charset, document, parts, anchors, head, links)
+    anchors = read_anchors(parts.get("a", ()), links, also=others)
+    return ParsedPage(source, charset, document, parts, anchors, head, links)

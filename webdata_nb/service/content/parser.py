@@ -41,27 +41,27 @@ __all__ = [
     "Node",
     "RdfaItem",
     "Text",
-    "above",
     "body_of",
-    "by_tag",
     "check_selector",
     "children_of",
-    "collapse",
+    "collapse_whitespace",
     "comments_of",
-    "drop_all",
-    "element",
-    "elements_in",
+    "detect_language_code",
     "elements_of",
-    "language_of",
+    "elements_with_tags",
+    "group_by_tag",
+    "make_element",
     "microdata_of",
+    "nearest_ancestor",
     "parse",
     "rdfa_of",
     "read_feed",
+    "remove_all",
     "rewrite_links",
     "serialize",
     "text_of",
     "to_text",
-    "unwrap",
+    "unwrap_all",
 ]
 
 ROOTS = frozenset({"html", "head", "body"})
@@ -126,14 +126,14 @@ def body_of(document: Document) -> Element | None:
     return next(bodies, root)
 
 
-def drop_all(elements: Iterable[Element]) -> None:
+def remove_all(elements: Iterable[Element]) -> None:
     """Remove the elements with all they hold, never the page's own frame."""
     for each in elements:
         if each.tag not in ROOTS:
             each.decompose()
 
 
-def unwrap(elements: Iterable[Element]) -> None:
+def unwrap_all(elements: Iterable[Element]) -> None:
     """Replace each element by what it holds, never the page's own frame."""
     for each in elements:
         if each.tag not in ROOTS and each.parent is not None:
@@ -145,7 +145,7 @@ def rewrite_links(root: Node, resolve: Callable[[str], str | None]) -> None:
     root.rewrite_links(resolve)
 
 
-def element(tag: str, children: Iterable[Node] = (), **attrs: str) -> Element:
+def make_element(tag: str, children: Iterable[Node] = (), **attrs: str) -> Element:
     """Make a new element."""
     return Element(tag, attrs, list(children))
 
@@ -155,7 +155,7 @@ def children_of(node: Node) -> list[Node]:
     return list(node.children)
 
 
-def by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
+def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
     """Group the elements below `root` that have one of `tags`, each group in document order."""
     groups: defaultdict[str, list[Element]] = defaultdict(list)
     for each in root.iter_elements(tags):
@@ -163,7 +163,7 @@ def by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
     return dict(groups)
 
 
-def elements_in(groups: Mapping[str, list[Element]], tags: Collection[str]) -> list[Element]:
+def elements_with_tags(groups: Mapping[str, list[Element]], tags: Collection[str]) -> list[Element]:
     """Return the elements of those groups that are named by one of `tags`."""
     return [each for tag, group in groups.items() if tag in tags for each in group]
 
@@ -200,7 +200,7 @@ def read_feed(text: str) -> Feed | None:
     return feed(text)
 
 
-def language_of(text: str) -> str | None:
+def detect_language_code(text: str) -> str | None:
     """Tell the language a text is written in, as an ISO 639 code; None where it is not plain."""
     match = detect_language(text)
     if match.language is None or match.confidence < _SURE:
@@ -208,7 +208,7 @@ def language_of(text: str) -> str | None:
     return _TWO_LETTERS.get(match.language, match.language)
 
 
-def above(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
+def nearest_ancestor(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
     """Return the nearest element of `tags` that `node` stands in, at most so many levels up.
 
     The bound keeps work linear on pages that nest without end.
@@ -223,7 +223,7 @@ def above(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
     return None
 
 
-def collapse(text: str) -> str:
+def collapse_whitespace(text: str) -> str:
     """Fold each run of white space into one space and trim the ends."""
     return " ".join(text.split())
 

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.service.content.block_tree import HEADINGS
-from webdata_nb.service.content.class_names import AUTHOR, CAPTION, DATELINE, words_of
+from webdata_nb.service.content.class_names import AUTHOR, CAPTION, DATELINE, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.service.content.block_tree import Block, Leaf, Outline
+    from webdata_nb.service.content.block_tree import Block, BlockTree, TextRun
 
 _TAIL: Final = re.compile(
     r"\W*(?:\d+\s+)?(?:"
@@ -47,22 +47,22 @@ _CONTROL: Final = re.compile(
     r"|advertisement|ad|sponsored|home|all|permalink|link)\b",
     re.IGNORECASE,
 )
-_TAIL_TAGS: Final = words_of("h2 h3 h4 h5 h6 strong div span p")
+_TAIL_TAGS: Final = word_set("h2 h3 h4 h5 h6 strong div span p")
 _TAIL_WORDS = 12
 _TAIL_CHARACTERS = 70
 _SECTION_HEADINGS: Final = frozenset({"h1", "h2", "h3"})
 _MOST_SIBLINGS = 100  # a section that goes on longer is not a trailer
-_POINTER_TAGS: Final = words_of("p div h4 h5 h6 center strong em b")
+_POINTER_TAGS: Final = word_set("p div h4 h5 h6 center strong em b")
 _POINTER_WORDS = 30
 _CONTROL_WORDS = 4
-_NOT_CONTROLS: Final = HEADINGS | words_of("figcaption td th dt dd pre")
-_LINK_LISTS: Final = words_of("ul ol div section table dl")
+_NOT_CONTROLS: Final = HEADINGS | word_set("figcaption td th dt dd pre")
+_LINK_LISTS: Final = word_set("ul ol div section table dl")
 _LEAST_LINKS = 4
 _REPEATED_WORDS = 5
 _CREDIT_WORDS = 60
 
 
-def trim_article(outline: Outline, region: Block) -> None:
+def trim_article(outline: BlockTree, region: Block) -> None:
     """Cut what surrounds the text of an article: trailers, headline, byline, captions."""
     _drop_tails(outline, region)
     outline.settle()
@@ -71,7 +71,7 @@ def trim_article(outline: Outline, region: Block) -> None:
     outline.settle()
 
 
-def trim_links(outline: Outline, region: Block, *, article: bool) -> None:
+def trim_links(outline: BlockTree, region: Block, *, article: bool) -> None:
     """Cut lists of bare links: in an article of teasers, elsewhere of menu entries only."""
     longest = 6 if article else 3  # words a link
     for block in _each_below(outline, region):
@@ -84,7 +84,7 @@ def trim_links(outline: Outline, region: Block, *, article: bool) -> None:
         )
 
 
-def trim_pointers(outline: Outline, region: Block) -> None:
+def trim_pointers(outline: BlockTree, region: Block) -> None:
     """Cut lines of an article that only lead elsewhere."""
     for leaf in _only_texts(outline, region, _POINTER_WORDS):
         block = leaf.block
@@ -105,7 +105,7 @@ def _is_in_row(block: Block) -> bool:
     return cell.words < cell.parent.words
 
 
-def trim_repeats(outline: Outline, region: Block) -> None:
+def trim_repeats(outline: BlockTree, region: Block) -> None:
     """Cut text that stands in the region a second time, for another width of screen."""
     seen: set[str] = set()
     for leaf in outline.leaves_of(region):
@@ -117,7 +117,7 @@ def trim_repeats(outline: Outline, region: Block) -> None:
         seen.add(text)
 
 
-def trim_controls(outline: Outline, region: Block) -> None:
+def trim_controls(outline: BlockTree, region: Block) -> None:
     """Cut labels of what a page does rather than says: "reply", "add to cart"."""
     for leaf in _only_texts(outline, region, _CONTROL_WORDS):
         text = leaf.text
@@ -127,7 +127,7 @@ def trim_controls(outline: Outline, region: Block) -> None:
             leaf.block.dropped = True
 
 
-def _each_below(outline: Outline, region: Block) -> Iterator[Block]:
+def _each_below(outline: BlockTree, region: Block) -> Iterator[Block]:
     """Give the blocks below `region`, passing over what is below a dropped one."""
     skip = 0
     for block in outline.within(region):
@@ -139,7 +139,7 @@ def _each_below(outline: Outline, region: Block) -> Iterator[Block]:
             skip = block.end
 
 
-def _only_texts(outline: Outline, region: Block, most: int) -> Iterator[Leaf]:
+def _only_texts(outline: BlockTree, region: Block, most: int) -> Iterator[TextRun]:
     """Give the leaves of at most `most` words that are all the text of their block."""
     for leaf in outline.leaves_of(region):
         block = leaf.block
@@ -160,7 +160,7 @@ def _is_around_text(block: Block, region: Block) -> bool:
     )
 
 
-def _drop_tails(outline: Outline, region: Block) -> None:
+def _drop_tails(outline: BlockTree, region: Block) -> None:
     """Drop sections headed "Related", "Comments" and the like, unless they hold much."""
     most = 0.35 * region.words
     for leaf in outline.leaves_of(region):
@@ -172,7 +172,7 @@ def _drop_tails(outline: Outline, region: Block) -> None:
             _drop_tail(outline, leaf, region, most)
 
 
-def _drop_tail(outline: Outline, leaf: Leaf, region: Block, most: float) -> None:
+def _drop_tail(outline: BlockTree, leaf: TextRun, region: Block, most: float) -> None:
     """Drop the widest block that begins with `leaf`, or what follows up to the next heading."""
     section = heading = leaf.block
     while (
@@ -191,7 +191,7 @@ def _drop_tail(outline: Outline, leaf: Leaf, region: Block, most: float) -> None
                 each.dropped = True
 
 
-def _section_after(outline: Outline, heading: Block) -> Iterator[Block]:
+def _section_after(outline: BlockTree, heading: Block) -> Iterator[Block]:
     """Give the blocks beside `heading` that follow it, up to the next heading of a section."""
     end = heading.parent.end if heading.parent else 0
     index = heading.end

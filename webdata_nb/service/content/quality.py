@@ -22,11 +22,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.content.parser import elements_in, language_of
+from webdata_nb.service.content.parser import detect_language_code, elements_with_tags
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import Content
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
 _START = 0.5
 _BY_RUNG = {"article": 0.25, "main": 0.0, "full": 0.05}
@@ -40,14 +40,14 @@ _FEW_WORDS = 25
 _SAMPLE = 1000  # characters from which the language is told
 
 
-def visible_length(reading: Reading) -> int:
+def visible_text_length(reading: ParsedPage) -> int:
     """Return the characters of text on a page that are not code."""
-    code = elements_in(reading.parts, {"script", "style", "noscript", "template"})
+    code = elements_with_tags(reading.parts, {"script", "style", "noscript", "template"})
     return len(reading.document.text) - sum(len(each.text) for each in code)
 
 
-def quality(
-    content: Content, text: str, *, visible: int | None, language: str | None
+def content_quality(
+    content: PageContent, text: str, *, visible: int | None, language: str | None
 ) -> dict[str, Any]:
     """Judge the content of a page.
 
@@ -76,12 +76,12 @@ def quality(
         "word_count": words,
         "text_coverage": 1.0 if whole else _ratio(shown, visible or 0),
         "boilerplate_ratio": round(links, 3),
-        "language": language or language_of(text[:_SAMPLE]),
+        "language": language or detect_language_code(text[:_SAMPLE]),
         "score": _score(content, text, words, links),
     }
 
 
-def _score(content: Content, text: str, words: int, links: float) -> float:
+def _score(content: PageContent, text: str, words: int, links: float) -> float:
     pictures = min(1.0, len(content.parts.get("img", ())) * _WORDS_A_PICTURE / max(1, words))
     score = _START + _LINKS * links + _PICTURES * pictures
     if content.rung in _BY_RUNG:

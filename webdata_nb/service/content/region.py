@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from webdata_nb.service.content.class_names import ARTICLE_BODY, NOT_CONTENT, words_of
+from webdata_nb.service.content.class_names import ARTICLE_BODY, NOT_CONTENT, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webdata_nb.service.content.block_tree import Block, Leaf, Outline
-    from webdata_nb.service.content.page_kind import Kind
+    from webdata_nb.service.content.block_tree import Block, BlockTree, TextRun
+    from webdata_nb.service.content.page_kind import PageKind
 
-Rung: TypeAlias = Literal["article", "main", "full"]
+ContentRung: TypeAlias = Literal["article", "main", "full"]
 
 _MAIN_IDS: Final = frozenset({"main-content", "maincontent", "mw-content-text"})
 _LEAST_MAIN = 30
@@ -26,26 +26,26 @@ _PROSE_ELSEWHERE = 0.7
 _BEFORE_HEADLINE = 0.3
 _NAMED_BODY = 1.5
 _UNDER_BOILERPLATE = 0.3
-_PART_OF_TEXT: Final = words_of(
+_PART_OF_TEXT: Final = word_set(
     "p blockquote li td span h2 h3 pre center font"
 )  # their parent is what holds the text
-_TOO_NARROW: Final = words_of(
+_TOO_NARROW: Final = word_set(
     "ol ul li blockquote p table tbody thead tr td dl dd figure center span a pre"
 )
 _LEVELS_UP = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class ContentRegion:
     """A block that holds the content, and the rung of the ladder it was found on."""
 
     block: Block
-    rung: Rung
+    rung: ContentRung
 
 
 def find_region(
-    outline: Outline, kind: Kind, headline: Leaf | None, *, scattered: bool = False
-) -> Region:
+    outline: BlockTree, kind: PageKind, headline: TextRun | None, *, scattered: bool = False
+) -> ContentRegion:
     """Find the smallest block that still holds the content.
 
     Parameters
@@ -59,16 +59,16 @@ def find_region(
     scattered
         Parts of the content stand outside the main region, waiting for a script.
     """
-    region = Region(outline.root, "full") if scattered else _main_region(outline, headline)
+    region = ContentRegion(outline.root, "full") if scattered else _main_region(outline, headline)
     body = find_body(outline, region.block, headline)
     if kind == "article":
-        return Region(body, "article") if _holds_article(body, region.block) else region
+        return ContentRegion(body, "article") if _holds_article(body, region.block) else region
     if kind == "other" and _is_one_text(body, region.block):
-        return Region(body, "article")
+        return ContentRegion(body, "article")
     return region
 
 
-def find_body(outline: Outline, top: Block, headline: Leaf | None) -> Block:
+def find_body(outline: BlockTree, top: Block, headline: TextRun | None) -> Block:
     """Find the block below `top` that holds most of its prose together."""
     scores = _prose_scores(outline.leaves_of(top), top, headline.index if headline else -1)
     best = max(scores, key=lambda block: _weigh(block, scores[block]), default=top)
@@ -77,7 +77,7 @@ def find_body(outline: Outline, top: Block, headline: Leaf | None) -> Block:
     return _widen(best, top)
 
 
-def _main_region(outline: Outline, headline: Leaf | None) -> Region:
+def _main_region(outline: BlockTree, headline: TextRun | None) -> ContentRegion:
     root = outline.root
     best = max(filter(_is_main, outline.blocks), key=_words, default=root)
     if not (best.words > 0.3 * root.words and best.words > _LEAST_MAIN):
@@ -89,7 +89,7 @@ def _main_region(outline: Outline, headline: Leaf | None) -> Region:
         best = find_body(outline, root, headline)
         while best.parent is not None and best.words < 0.5 * root.words:
             best = best.parent
-    return Region(best, "full" if best is root else "main")
+    return ContentRegion(best, "full" if best is root else "main")
 
 
 def _is_main(block: Block) -> bool:
@@ -104,7 +104,7 @@ def _words(block: Block) -> int:
     return block.words
 
 
-def _outermost_articles(outline: Outline, top: Block) -> Iterable[Block]:
+def _outermost_articles(outline: BlockTree, top: Block) -> Iterable[Block]:
     skip = 0
     for block in outline.within(top):
         if block.index >= skip and block.tag == "article":
@@ -127,7 +127,7 @@ def _is_one_text(body: Block, region: Block) -> bool:
     )
 
 
-def _prose_scores(leaves: list[Leaf], top: Block, headline: int) -> dict[Block, float]:
+def _prose_scores(leaves: list[TextRun], top: Block, headline: int) -> dict[Block, float]:
     """Give each paragraph's words to the blocks around it, half as many each level up."""
     scores: dict[Block, float] = {}
     for leaf in leaves:

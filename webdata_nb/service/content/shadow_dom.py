@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.content.parser import Element, by_tag, children_of, unwrap
+from webdata_nb.service.content.parser import Element, children_of, group_by_tag, unwrap_all
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Document, Node
@@ -26,7 +26,7 @@ _HOSTS: Final = frozenset(
 )
 
 
-def compose(document: Document) -> bool:
+def flatten_shadow_roots(document: Document) -> bool:
     """Put the shadow roots of a page where they are shown; tell whether it has any."""
     if document.root is None:
         return False
@@ -61,7 +61,7 @@ def _show(template: Element, host: Element) -> None:
     """Put what a template holds in its place, and the host's children in its slots."""
     held = _by_slot(template, host)
     for content in children_of(template):
-        slots = by_tag(content, {"slot"}).get("slot", [])
+        slots = group_by_tag(content, {"slot"}).get("slot", [])
         for slot in slots:
             _fill(slot, held.pop(slot.attr("name") or "", []))
         for each in children_of(content):
@@ -81,7 +81,7 @@ def _by_slot(template: Element, host: Element) -> dict[str, list[Node]]:
 def _fill(slot: Element, given: list[Node]) -> None:
     """Put the host's children in a slot's place; without any, what the slot itself holds."""
     if not any(isinstance(each, Element) or each.text.strip() for each in given):
-        return unwrap([slot])
+        return unwrap_all([slot])
     for each in given:
         slot.insert_before(each)
     return slot.decompose()

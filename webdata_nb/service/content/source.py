@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-Fact: TypeAlias = Literal["metadata", "quality", "sketch", "shape"]
+PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape"]
 """What is told of a page beside its title, formats and outlinks; each is described in `Scraped`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class FileSlice:
     """The `size` bytes of a file from `start` on."""
 
     path: str
@@ -45,7 +45,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PageSource:
     """A page as it came from the network.
 
     Attributes
@@ -66,7 +66,7 @@ class Source:
         When the answer came, in UTC.
     headers
         Other response headers, in the order received.
-    lies_in
+    body_slice
         Where the body lies, which `body` then leaves out.
     """
 
@@ -78,17 +78,17 @@ class Source:
     redirects: tuple[tuple[str, int], ...]
     fetched_at: datetime
     headers: tuple[tuple[str, str], ...] = ()
-    lies_in: Slice | None = None
+    body_slice: FileSlice | None = None
 
-    def loaded(self) -> Source:
+    def load_body(self) -> PageSource:
         """Return the page with its body."""
-        if self.lies_in is None:
+        if self.body_slice is None:
             return self
-        return replace(self, body=self.lies_in.read(), lies_in=None)
+        return replace(self, body=self.body_slice.read(), body_slice=None)
 
-    def lying(self, where: Slice) -> Source:
+    def with_body_in(self, where: FileSlice) -> PageSource:
         """Return the page with its body left where it lies."""
-        return Source(
+        return PageSource(
             self.url,
             self.final_url,
             self.status,
@@ -107,7 +107,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class ScrapeOptions:
+class ConversionOptions:
     """What to make of a page.
 
     Attributes
@@ -136,7 +136,7 @@ class ScrapeOptions:
     markdown_mode: str | None = None
     include_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
-    facts: frozenset[Fact] = frozenset({"metadata", "quality"})
+    facts: frozenset[PageFact] = frozenset({"metadata", "quality"})
     encoded: bool = False
     schema: str | None = None
 

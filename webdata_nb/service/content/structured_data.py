@@ -10,7 +10,7 @@ import orjson
 from webdata_nb.service.content.parser import MicrodataItem, RdfaItem, microdata_of, rdfa_of
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
 MAX_DEPTH = 100
 """Levels of lists and objects in a JSON-LD block or an item; what is deeper is null."""
@@ -20,7 +20,7 @@ _OPENINGS = ("<!--", "//<![CDATA[", "/*<![CDATA[*/", "<![CDATA[")
 _CLOSINGS = ("-->", "//]]>", "/*]]>*/", "]]>", "//", ";")
 
 
-def structured_data(reading: Reading) -> dict[str, Any]:
+def structured_data(reading: ParsedPage) -> dict[str, Any]:
     """Return what the whole page declares, each syntax under its own key.
 
     Keys: `json_ld` (each block that is JSON, as it stands); `microdata` (top-level items with
@@ -31,7 +31,7 @@ def structured_data(reading: Reading) -> dict[str, Any]:
     """
     base, metas = reading.links.base, reading.head.metas
     return {
-        "json_ld": json_ld(reading.head.json_ld),
+        "json_ld": decode_json_ld(reading.head.json_ld),
         "microdata": [_microdata(each, MAX_DEPTH) for each in microdata_of(reading.document, base)],
         "opengraph": {
             name: _one_or_all(values)
@@ -43,7 +43,7 @@ def structured_data(reading: Reading) -> dict[str, Any]:
     }
 
 
-def json_ld(blocks: list[str]) -> list[Any]:
+def decode_json_ld(blocks: list[str]) -> list[Any]:
     """Decode JSON-LD blocks; one that is not JSON even without its wrapping is left out."""
     found = []
     for block in blocks:

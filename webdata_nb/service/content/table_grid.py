@@ -11,7 +11,7 @@ from webdata_nb.service.content.parser import Element
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-LARGEST_GRID = 100_000
+MAX_GRID_CELLS = 100_000
 """Cells of an expanded table that are too many to expand."""
 SECTIONS = frozenset({"thead", "tbody", "tfoot"})
 
@@ -20,7 +20,7 @@ _WIDEST_SPAN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row of a table, its cells, and the part of the table whose rows it may span."""
 
     element: Element
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class GridCell:
     """A cell on the grid: its top row, its first column, and how far it reaches."""
 
     cell: Element
@@ -39,35 +39,37 @@ class Placed:
     width: int
 
 
-def rows_of(table: Element) -> list[Row]:
+def table_rows(table: Element) -> list[TableRow]:
     """Return the rows that belong to this table itself, those without cells left out."""
-    rows = [Row(row, children(row, _CELLS), section) for row, section in _row_elements(table)]
+    rows = [
+        TableRow(row, child_elements(row, _CELLS), section) for row, section in _row_elements(table)
+    ]
     return [row for row in rows if row.cells]
 
 
-def is_huge(table: Element) -> bool:
+def is_too_large(table: Element) -> bool:
     """Tell whether a table has more cells of its own than are ever put on a grid."""
     # A cell and the white space around it are two nodes; counting them makes no objects.
-    return sum(len(row) for row, _ in _row_elements(table)) > 2 * LARGEST_GRID
+    return sum(len(row) for row, _ in _row_elements(table)) > 2 * MAX_GRID_CELLS
 
 
 def _row_elements(table: Element) -> list[tuple[Element, Element]]:
     """Return the rows of a table, each with the part of the table it belongs to."""
     rows: list[tuple[Element, Element]] = []
-    for child in children(table, SECTIONS | {"tr"}):
+    for child in child_elements(table, SECTIONS | {"tr"}):
         if child.tag == "tr":
             rows.append((child, table))
         else:
-            rows += ((row, child) for row in children(child, {"tr"}))
+            rows += ((row, child) for row in child_elements(child, {"tr"}))
     return rows
 
 
-def children(parent: Element, tags: Collection[str]) -> list[Element]:
+def child_elements(parent: Element, tags: Collection[str]) -> list[Element]:
     """Return the children of `parent` with one of `tags`."""
     return [each for each in parent.children if isinstance(each, Element) and each.tag in tags]
 
 
-def span(cell: Element, name: str) -> int:
+def read_span(cell: Element, name: str) -> int:
     """Return how many columns or rows a cell asks for; 0 means to the end."""
     value = cell.attr(name) if len(cell.attrs) else None
     if value is None:
@@ -76,10 +78,10 @@ def span(cell: Element, name: str) -> int:
     return min(int(digits), _WIDEST_SPAN) if digits.isascii() and digits.isdecimal() else 1
 
 
-def place(rows: list[Row]) -> list[Placed]:
+def place_cells(rows: list[TableRow]) -> list[GridCell]:
     """Put cells on the grid as a browser does, flowing around those that reach down from above."""
-    placed: list[Placed] = []
-    reaching: list[Placed] = []
+    placed: list[GridCell] = []
+    reaching: list[GridCell] = []
     for number, row in enumerate(rows):
         reaching = [
             each
@@ -93,20 +95,20 @@ def place(rows: list[Row]) -> list[Placed]:
             while blocker is not None and blocker.column <= column:
                 column = max(column, blocker.column + blocker.width)
                 blocker = next(above, None)
-            height = span(cell, "rowspan") or len(rows)
-            placed.append(Placed(cell, number, column, height, span(cell, "colspan") or 1))
+            height = read_span(cell, "rowspan") or len(rows)
+            placed.append(GridCell(cell, number, column, height, read_span(cell, "colspan") or 1))
             column += placed[-1].width
         reaching += (each for each in placed[-len(row.cells) :] if each.height > 1)
     return placed
 
 
-def reach(placed: Placed, columns: list[int]) -> tuple[int, int]:
+def column_range(placed: GridCell, columns: list[int]) -> tuple[int, int]:
     """Return the first column that a cell is in, and the first after it."""
     after = placed.column + placed.width
     return bisect_left(columns, placed.column), bisect_left(columns, after)
 
 
-def rows_reached(rows: list[Row], placed: Placed) -> list[int]:
+def spanned_rows(rows: list[TableRow], placed: GridCell) -> list[int]:
     """Return the numbers of the rows that a cell is in."""
     section = rows[placed.row].section
     reached = range(placed.row, min(placed.row + placed.height, len(rows)))

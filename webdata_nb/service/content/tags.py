@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-DECLARING = frozenset({"html", "title", "meta", "link", "base", "script"})
+DECLARATIONS = frozenset({"html", "title", "meta", "link", "base", "script"})
 """What a page says about itself."""
 
 # fmt: off
-UNSEEN = frozenset({
+NOT_RENDERED = frozenset({
     "script", "style", "template", "noscript", "svg", "link", "meta", "title", "base", "object",
     "embed", "applet", "param", "frame", "frameset", "noframes", "datalist", "rp",
 })
@@ -22,5 +22,5 @@ NOT_TEXT = frozenset({
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LISTS = frozenset({"ul", "ol"})
 
-READ = frozenset({*DECLARING, *UNSEEN, "h1", "a", "area", "img", "dialog"})
+INDEXED = frozenset({*DECLARATIONS, *NOT_RENDERED, "h1", "a", "area", "img", "dialog"})
 """Every tag that some step looks for: a page is walked once for all of them."""

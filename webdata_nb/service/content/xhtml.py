@@ -20,7 +20,7 @@ def is_xhtml(body: bytes, content_type: str | None) -> bool:
     return start.startswith(b"<?xml") and _MARKUP.search(start) is not None
 
 
-def closed(body: bytes) -> bytes:
+def close_empty_elements(body: bytes) -> bytes:
     """Give each empty element its end tag: ``<script/>`` would swallow the rest of the page."""
     *parts, last = body.split(b"/>")  # most of a page is not between such a mark and its tag
     written: list[bytes] = []

@@ -227,7 +227,7 @@ class _CrawlRun:
         """
         if not isinstance(outcome, FetchedPage):
             return None
-        if outcome.source.lies_in is not None:
+        if outcome.source.body_slice is not None:
             return outcome
         is_full = self._unstored_pages > MAX_UNSTORED_PAGES
         if is_full or target.ordinal == 0 or self._extractor is not None:

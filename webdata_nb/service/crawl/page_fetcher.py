@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.content.source import Fact, ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions, PageFact
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.robots import JobRobots
@@ -18,8 +18,8 @@ from webdata_nb.service.pages.render_options import markdown_mode, page_formats,
 FetchOutcome: TypeAlias = FetchedPage | PageVisit | CrawlResult
 """A fetched page; a visit that is complete (or failed); or the result of a URL not fetched."""
 
-_FACTS: Final[frozenset[Fact]] = frozenset({"metadata", "quality", "shape"})
-_FACTS_FOR_FACETS: Final[frozenset[Fact]] = frozenset({*_FACTS, "sketch"})
+_FACTS: Final[frozenset[PageFact]] = frozenset({"metadata", "quality", "shape"})
+_FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
 
 
 class PageFetcher:
@@ -28,7 +28,7 @@ class PageFetcher:
     def __init__(
         self,
         request: CrawlRequest,
-        options: ScrapeOptions,
+        options: ConversionOptions,
         pipeline: PagePipeline,
         robots: JobRobots,
         plan: CrawlPlan,
@@ -90,10 +90,10 @@ class PageFetcher:
         return not self._request.respect_robots_txt or await self._robots.allowed(url)
 
 
-def page_options(request: CrawlRequest, extractor: Extractor | None) -> ScrapeOptions:
+def page_options(request: CrawlRequest, extractor: Extractor | None) -> ConversionOptions:
     """Return the scrape options of every page of a crawl."""
     scrape_options = request.scrape_options
-    options = ScrapeOptions(
+    options = ConversionOptions(
         formats=page_formats(scrape_options.formats),
         only_main_content=scrape_options.only_main_content,
         markdown_mode=markdown_mode(scrape_options.format_options),

@@ -124,7 +124,7 @@ class Prefetcher:
         page.outcome = outcome
         if page.target is None and isinstance(outcome, PageVisit):
             size = _size(outcome)
-            is_spooled = isinstance(fetched, FetchedPage) and fetched.source.lies_in is not None
+            is_spooled = isinstance(fetched, FetchedPage) and fetched.source.body_slice is not None
             if is_spooled and self._held_bytes + size > MAX_HELD_BYTES:
                 page.outcome = fetched
                 return

@@ -13,7 +13,7 @@ import orjson
 
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.documents import sitemap
-from webdata_nb.service.documents.sitemap import Listing
+from webdata_nb.service.documents.sitemap import ParsedSitemap
 from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, PoliteFetcher, retry_delay_s
@@ -26,7 +26,7 @@ MAX_SEEDS: Final = 50_000
 MAX_PROBLEMS_LISTED: Final = 100
 FILE_TIMEOUT_S: Final = 20.0
 TOTAL_TIMEOUT_S: Final = 60.0
-LIMITS: Final = FetchLimits(wire_bytes=sitemap.BYTES, decoded_bytes=sitemap.BYTES)
+LIMITS: Final = FetchLimits(wire_bytes=sitemap.MAX_BYTES, decoded_bytes=sitemap.MAX_BYTES)
 _SNAPSHOT_NAME: Final = "sitemaps"
 _NOT_FOUND: Final = frozenset({"HTTP 404", "HTTP 410"})
 
@@ -61,7 +61,7 @@ class SitemapReader:
     """
 
     fetcher: PoliteFetcher
-    parse: Callable[[FetchedResponse], Awaitable[Listing]]
+    parse: Callable[[FetchedResponse], Awaitable[ParsedSitemap]]
     robots: JobRobots
     respect_robots_txt: bool
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class SitemapReader:
             queue.extend(nested)
         return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
 
-    async def _read_file(self, url: str, total: PageDeadline, *, is_own: bool) -> Listing:
+    async def _read_file(self, url: str, total: PageDeadline, *, is_own: bool) -> ParsedSitemap:
         request = FetchRequest(
             url,
             headers=self.headers if is_own else {},
@@ -120,7 +120,7 @@ class SitemapReader:
         with self.fetcher.deadline(min(FILE_TIMEOUT_S, total.remaining_s)) as deadline:
             fetched, problem = await _fetch(self.fetcher, request, deadline, delay_s)
         total.queued_s += deadline.queued_s
-        return Listing(problem=problem) if fetched is None else await self.parse(fetched)
+        return ParsedSitemap(problem=problem) if fetched is None else await self.parse(fetched)
 
 
 def _unread(queue: deque[str]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.content.source import Slice, Source
+from webdata_nb.service.content.source import FileSlice, PageSource
 from webdata_nb.service.pages.page_pipeline import FetchedPage
 from webdata_nb.service.store.interface import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
@@ -64,7 +64,7 @@ def with_body_on_disk(page: FetchedPage, record: bytes, location: SpoolLocation)
     """Replace a page's body by its place in the spool; `record` may be the first part alone."""
     head_size, body_size = _SIZES.unpack_from(record)
     body_start = location.start + _SIZES.size + head_size
-    source = page.source.lying(Slice(location.path, body_start, body_size))
+    source = page.source.with_body_in(FileSlice(location.path, body_start, body_size))
     return replace(page, source=source)
 
 
@@ -82,7 +82,7 @@ def _decode(record: bytes) -> FetchedPage:
     metadata = orjson.loads(record[_SIZES.size : head_end])
     return FetchedPage(
         metadata["url"],
-        Source(
+        PageSource(
             url=metadata["asked"],
             final_url=metadata["final"],
             status=metadata["status"],

@@ -6,17 +6,17 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from webdata_nb.service.content.parsed_page import Reading, read_as
+from webdata_nb.service.content.parsed_page import ParsedPage, parse_converted_page
 from webdata_nb.service.content.parser import read_feed
-from webdata_nb.service.documents.feeds import feed_page
-from webdata_nb.service.documents.pdf import pdf_page
+from webdata_nb.service.documents.feeds import feed_to_html
+from webdata_nb.service.documents.pdf import pdf_to_html
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.source import Source
+    from webdata_nb.service.content.source import PageSource
 
-Kind = Literal["html", "feed", "json", "xml", "text", "pdf"]
+DocumentType = Literal["html", "feed", "json", "xml", "text", "pdf"]
 
 _SNIFFED = 1024
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xhtml"})
@@ -36,7 +36,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-def kind_of(source: Source) -> Kind:
+def detect_document_type(source: PageSource) -> DocumentType:
     """Tell what a body is, by its declared type where that is precise, else by how it begins.
 
     Raises
@@ -58,7 +58,7 @@ def kind_of(source: Source) -> Kind:
     return kind
 
 
-def _by_type(declared: str, start: bytes) -> Kind | None:
+def _by_type(declared: str, start: bytes) -> DocumentType | None:
     subtype = declared.partition("/")[2]
     if declared == "application/pdf":
         raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
@@ -73,7 +73,7 @@ def _by_type(declared: str, start: bytes) -> Kind | None:
     return "text" if declared.startswith("text/") else None
 
 
-def _by_content(start: bytes, declared: str) -> Kind:
+def _by_content(start: bytes, declared: str) -> DocumentType:
     bare = start
     for mark in _MARKS:
         bare = bare.removeprefix(mark)
@@ -89,7 +89,7 @@ def _by_content(start: bytes, declared: str) -> Kind:
     return "text"
 
 
-def _xml_kind(start: bytes) -> Kind:
+def _xml_kind(start: bytes) -> DocumentType:
     root = _root(start)
     if _HTML_ROOT.match(root):
         return "html"
@@ -109,7 +109,7 @@ def _root(start: bytes) -> bytes:
     return b""
 
 
-def read_document(source: Source, kind: Kind) -> tuple[Reading, str | None]:
+def parse_document(source: PageSource, kind: DocumentType) -> tuple[ParsedPage, str | None]:
     """Read a body that is not HTML by way of an HTML page made of it.
 
     Returns
@@ -123,14 +123,14 @@ def read_document(source: Source, kind: Kind) -> tuple[Reading, str | None]:
         `kind` is ``parse``: a PDF document that cannot be read.
     """
     if kind == "pdf":
-        return read_as(source, pdf_page(source.body), None), None
+        return parse_converted_page(source, pdf_to_html(source.body), None), None
     charset = sniff_charset(source.body, source.content_type)
     text = decode_text(source.body, charset)
-    return read_as(source, _page(text, kind), charset), text
+    return parse_converted_page(source, _page(text, kind), charset), text
 
 
-def _page(text: str, kind: Kind) -> str:
+def _page(text: str, kind: DocumentType) -> str:
     if kind == "feed" and (feed := read_feed(text)) is not None:
-        return feed_page(feed)
+        return feed_to_html(feed)
     language = {"json": "json", "feed": "xml", "xml": "xml"}.get(kind, "")
     return f'<body><pre><code class="language-{language}">{escape(text)}</code></pre></body>'

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parser import Entry, Feed
 
 
-def feed_page(feed: Feed) -> str:
+def feed_to_html(feed: Feed) -> str:
     """Write a feed as an HTML page; the entries' own HTML goes in as it is."""
     title = escape(feed.title or "")
     head = f"<title>{title}</title>"

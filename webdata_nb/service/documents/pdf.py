@@ -15,11 +15,11 @@ from webdata_nb.service.errors import ScrapeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_CHARACTERS = 5_000_000
+MAX_CHARACTERS = 5_000_000
 """Characters of text that are read from one document."""
-MOST_LINKS = 10_000
+MAX_LINKS = 10_000
 """Links that are read from one document, repeated ones counted."""
-MOST_PAGES = 5000
+MAX_PAGES = 5000
 """Pages whose links are read."""
 
 _HEADING_GROWTH = 1.15  # times the body's font size from which a short line is a heading
@@ -39,7 +39,7 @@ class _Line:
     top: float
 
 
-def pdf_page(body: bytes) -> str:
+def pdf_to_html(body: bytes) -> str:
     """Write a PDF document as an HTML page.
 
     Not safe to call in two threads at once: pdfium keeps state of its own.
@@ -65,7 +65,7 @@ def pdf_page(body: bytes) -> str:
 
 
 def _pages(document: Any) -> Iterator[list[_Line]]:
-    left = MOST_CHARACTERS
+    left = MAX_CHARACTERS
     for number in range(len(document)):
         with closing(document[number]) as page, closing(page.get_textpage()) as text:
             lines = list(_lines(text))
@@ -90,7 +90,7 @@ def _lines(text: Any) -> Iterator[_Line]:
 
 def _links(document: Any) -> str:
     """Write the links of all pages as an image map: they lead somewhere and are no text."""
-    found = dict.fromkeys(islice(_targets(document), MOST_LINKS))
+    found = dict.fromkeys(islice(_targets(document), MAX_LINKS))
     areas = "".join(f'<area href="{escape(target)}">' for target in found)
     return f"<map>{areas}</map>" if areas else ""
 
@@ -99,7 +99,7 @@ def _targets(document: Any) -> Iterator[str]:
     """Read the web addresses that links of the document open, page by page."""
     from pypdfium2 import raw  # noqa: PLC0415 - as in pdf_page
 
-    for number in range(min(len(document), MOST_PAGES)):
+    for number in range(min(len(document), MAX_PAGES)):
         with closing(document[number]) as page:
             at, link = c_int(0), raw.FPDF_LINK()
             while raw.FPDFLink_Enumerate(page, at, link):

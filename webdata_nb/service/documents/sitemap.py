@@ -16,14 +16,14 @@ from webdata_nb.service.errors import FetchError
 from webdata_nb.service.web.urls import canonical_url
 
 # The protocol's own bounds for one file.
-URLS: Final = 50_000
-BYTES: Final = 50 * 1024 * 1024
-URL_LENGTH: Final = 2048
-DEPTH: Final = 64
-TAG_BYTES: Final = 256 * 1024
+MAX_URLS: Final = 50_000
+MAX_BYTES: Final = 50 * 1024 * 1024
+MAX_URL_LENGTH: Final = 2048
+MAX_DEPTH: Final = 64
+MAX_TAG_BYTES: Final = 256 * 1024
 _PART: Final = 64 * 1024
 # Pieces in which one text comes: a line or an entity is one, so that no address has as many.
-_PIECES: Final = 4 * URL_LENGTH
+_PIECES: Final = 4 * MAX_URL_LENGTH
 _GZIP: Final = b"\x1f\x8b"
 _WITH_HEADER: Final = 31  # zlib's number for "gzip, and nothing else"
 # Which text is a page's address, and which a further sitemap's, by element and its parent.
@@ -31,12 +31,12 @@ _PAGES: Final = frozenset({("url", "loc"), ("item", "link")})
 _SITEMAPS: Final = frozenset({("sitemap", "loc")})
 
 
-SITEMAP: Final = "sitemap"
-"""The format under which a page worker answers with a `Listing`, as its fields."""
+SITEMAP_FORMAT: Final = "sitemap"
+"""The format under which a page worker answers with a `ParsedSitemap`, as its fields."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ParsedSitemap:
     """The canonical URLs of a file, in its order, and what was wrong with it."""
 
     pages: tuple[str, ...] = ()
@@ -44,28 +44,28 @@ class Listing:
     problem: str = ""
 
 
-def listing_of(fields: dict[str, Any]) -> Listing:
+def sitemap_from_fields(fields: dict[str, Any]) -> ParsedSitemap:
     """Return the listing whose fields a page worker gave."""
-    return Listing(tuple(fields["pages"]), tuple(fields["sitemaps"]), fields["problem"])
+    return ParsedSitemap(tuple(fields["pages"]), tuple(fields["sitemaps"]), fields["problem"])
 
 
-def read(body: bytes) -> Listing:
+def parse_sitemap(body: bytes) -> ParsedSitemap:
     """Read a sitemap of any of the known kinds, gzipped or not."""
     problem = ""
     if body.startswith(_GZIP):
         body, problem = _unpacked(body)
-    reader = _Reader()
+    reader = _SitemapParser()
     if body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"<", b"\xff", b"\xfe"}:
         found = reader.xml(body)
     else:
         found = reader.lines(body.decode("utf-8-sig", "replace"))
-    return Listing(tuple(reader.pages), tuple(reader.sitemaps), problem or found)
+    return ParsedSitemap(tuple(reader.pages), tuple(reader.sitemaps), problem or found)
 
 
 def _unpacked(body: bytes) -> tuple[bytes, str]:
     unpacker = zlib.decompressobj(_WITH_HEADER)
     try:
-        data = unpacker.decompress(body, BYTES)
+        data = unpacker.decompress(body, MAX_BYTES)
     except zlib.error:
         return b"", "it is damaged gzip"
     if unpacker.unconsumed_tail:
@@ -73,11 +73,11 @@ def _unpacked(body: bytes) -> tuple[bytes, str]:
     return data, "" if unpacker.eof else "it is cut off"
 
 
-class _Full(Exception):
+class _UrlLimitError(Exception):
     """Enough was read."""
 
 
-class _Reader:
+class _SitemapParser:
     """Collects URLs as elements and lines go by."""
 
     def __init__(self) -> None:
@@ -92,8 +92,8 @@ class _Reader:
             for line in text.splitlines():
                 if line.lstrip()[:4].lower() == "http":
                     self._take(self.pages, line)
-        except _Full:
-            return f"it lists more than {URLS:,} URLs"
+        except _UrlLimitError:
+            return f"it lists more than {MAX_URLS:,} URLs"
         return "" if self.pages or not text.strip() else "it is no sitemap"
 
     def xml(self, body: bytes) -> str:
@@ -105,17 +105,17 @@ class _Reader:
         parser.EntityDeclHandler = _refuse_entities
         try:
             _feed(parser, body)
-        except _Full:
-            return f"it lists more than {URLS:,} URLs"
+        except _UrlLimitError:
+            return f"it lists more than {MAX_URLS:,} URLs"
         except expat.ExpatError as error:
             return f"it is no valid XML ({expat.ErrorString(error.code)}, line {error.lineno})"
-        except _Refused as refusal:
+        except _UnsafeXmlError as refusal:
             return str(refusal)
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._names) > DEPTH:
-            raise _Refused(f"it nests deeper than {DEPTH} elements")
+        if len(self._names) > MAX_DEPTH:
+            raise _UnsafeXmlError(f"it nests deeper than {MAX_DEPTH} elements")
         local = _local(name)
         atom = local == "link" and self._names[-1] == "entry"
         if atom and attributes.get("rel", "alternate") == "alternate":
@@ -138,23 +138,23 @@ class _Reader:
     @staticmethod
     def _take(into: dict[str, None], url: str) -> None:
         url = url.strip()
-        if len(url) > URL_LENGTH:
+        if len(url) > MAX_URL_LENGTH:
             return
         try:
             into.setdefault(canonical_url(url))
         except FetchError:
             return
-        if len(into) > URLS:
+        if len(into) > MAX_URLS:
             into.popitem()
-            raise _Full
+            raise _UrlLimitError
 
 
-class _Refused(Exception):
+class _UnsafeXmlError(Exception):
     """The document has something that no sitemap needs."""
 
 
 def _refuse_entities(*_declared: object) -> None:
-    raise _Refused("it declares entities, which no sitemap needs")
+    raise _UnsafeXmlError("it declares entities, which no sitemap needs")
 
 
 def _feed(parser: expat.XMLParserType, body: bytes) -> None:
@@ -162,8 +162,8 @@ def _feed(parser: expat.XMLParserType, body: bytes) -> None:
     for start in range(0, len(body), _PART):
         end = start + _PART
         parser.Parse(body[start:end], False)  # noqa: FBT003 - the parser takes no names
-        if end - parser.CurrentByteIndex > TAG_BYTES:
-            raise _Refused(f"it has a tag of more than {TAG_BYTES // 1024} KiB")
+        if end - parser.CurrentByteIndex > MAX_TAG_BYTES:
+            raise _UnsafeXmlError(f"it has a tag of more than {MAX_TAG_BYTES // 1024} KiB")
     parser.Parse(b"", True)  # noqa: FBT003 - the parser takes no names
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
@@ -27,7 +27,7 @@ NO_MODEL: Final = "no language model is set up here: read from what the page dec
 class Extractor(Protocol):
     """Extracts data from the pages of one request."""
 
-    def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
+    def scrape_options(self, options: ConversionOptions) -> ConversionOptions:
         """Return the options with everything that the extraction needs of a page."""
 
     async def apply(
@@ -99,7 +99,7 @@ def _model_and_shape(
     return model, read_schema(request.schema_, loc=(*loc, "schema"))
 
 
-def _add_formats(options: ScrapeOptions, schema: str | None, *names: str) -> ScrapeOptions:
+def _add_formats(options: ConversionOptions, schema: str | None, *names: str) -> ConversionOptions:
     formats = tuple(dict.fromkeys((*options.formats, *names)))
     return replace(options, formats=formats, schema=schema, encoded=False)
 
@@ -111,7 +111,7 @@ class _StructuredExtractor:
     schema: str | None
     note: str | None = None
 
-    def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
+    def scrape_options(self, options: ConversionOptions) -> ConversionOptions:
         return _add_formats(options, self.schema, EXTRACTION)
 
     async def apply(
@@ -140,7 +140,7 @@ class _ModelExtractor:
     reader: ModelPageReader
     schema: str | None = None
 
-    def scrape_options(self, options: ScrapeOptions) -> ScrapeOptions:
+    def scrape_options(self, options: ConversionOptions) -> ConversionOptions:
         names = (MARKDOWN,) if self.schema is None else (MARKDOWN, EXTRACTION)
         return _add_formats(options, self.schema, *names)
 

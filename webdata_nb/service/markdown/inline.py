@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from webdata_nb.service.content.image_sources import plain_source
-from webdata_nb.service.content.parser import Element, Text, above, collapse
+from webdata_nb.service.content.parser import Element, Text, collapse_whitespace, nearest_ancestor
 from webdata_nb.service.content.tags import HEADINGS, NOT_TEXT
 from webdata_nb.service.markdown.code_blocks import text_of_lines
 from webdata_nb.service.markdown.emphasis import (
@@ -26,7 +26,7 @@ from webdata_nb.service.markdown.escaping import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.content.links import Anchors, Links
+    from webdata_nb.service.content.links import AnchorTable, LinkResolver
     from webdata_nb.service.content.parser import Node
 
     End: TypeAlias = Callable[[Any], None]
@@ -71,7 +71,7 @@ class InlineWriter:
         gets a label from them. Without them it is left out.
     """
 
-    def __init__(self, links: Links, anchors: Anchors | None = None) -> None:
+    def __init__(self, links: LinkResolver, anchors: AnchorTable | None = None) -> None:
         self._links = links
         self._anchors = anchors
         self._original_texts: dict[Element, str] | None = None
@@ -243,7 +243,7 @@ class InlineWriter:
     def _write_image(self, image: Element) -> None:
         source = plain_source(image)
         if source is not None:
-            alt = escape(collapse(image.attr("alt") or ""))
+            alt = escape(collapse_whitespace(image.attr("alt") or ""))
             url = destination(self._links[source] or source)
             self._pieces.append(f"![{alt}]({url}{link_title(image.attr('title') or '')})")
 
@@ -317,12 +317,12 @@ class InlineWriter:
                 texts = zip(self._anchors.elements, self._anchors.texts, strict=True)
                 self._original_texts = dict(texts)
             name = self._original_texts.get(link, "")
-        name = collapse(name)
+        name = collapse_whitespace(name)
         return escape(name) if len(name) <= _LONGEST_LABEL else ""
 
     def _open_button(self, button: Element) -> End | None:
         """Leave a button out unless it is all there is of a title."""
-        title = above(button, _TITLES)
+        title = nearest_ancestor(button, _TITLES)
         if title is not None and len(title.text.split()) == len(button.text.split()):
             return None
         return skip
@@ -330,7 +330,7 @@ class InlineWriter:
     def _write_input(self, field: Element) -> None:
         """Write the check box of a task list; leave other fields out."""
         if (field.attr("type") or "").lower() == "checkbox":
-            item = above(field, {"li"}, levels=2)
+            item = nearest_ancestor(field, {"li"}, levels=2)
             task = item is not None and "task" in (item.attr("class") or "")
             if item is not None and (task or field.attr("disabled") is not None):
                 self._pieces.append("[ ] " if field.attr("checked") is None else "[x] ")

@@ -10,11 +10,11 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from webdata_nb.service.content.table_grid import (
-    LARGEST_GRID,
-    place,
-    reach,
-    rows_reached,
-    span,
+    MAX_GRID_CELLS,
+    column_range,
+    place_cells,
+    read_span,
+    spanned_rows,
 )
 from webdata_nb.service.markdown.inline import InlineWriter
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from webdata_nb.service.content.parser import Element
-    from webdata_nb.service.content.table_grid import Placed, Row
+    from webdata_nb.service.content.table_grid import GridCell, TableRow
     from webdata_nb.service.markdown.inline import End, Handler
 
     Grid: TypeAlias = list[list[Element | None]]
@@ -36,26 +36,26 @@ _LISTS = "ul,ol,dl"
 _SPANNING = "[colspan],[rowspan]"
 
 
-def grid_of(table: Element, rows: list[Row]) -> Grid | None:
+def grid_of(table: Element, rows: list[TableRow]) -> Grid | None:
     """Return the cells of a table row by row, None where the table is better written as blocks."""
-    if sum(len(row.cells) for row in rows) > LARGEST_GRID:
+    if sum(len(row.cells) for row in rows) > MAX_GRID_CELLS:
         # Its cells stand where they were written: nothing is repeated, and nothing is lost.
         return [list(row.cells) for row in rows]
     if _is_layout(table, rows):
         return None
     if table.select_one(_SPANNING) is None:
         return _padded(rows)
-    spanning = sum(span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
-    if spanning * len(rows) > LARGEST_GRID:
+    spanning = sum(read_span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
+    if spanning * len(rows) > MAX_GRID_CELLS:
         return None
-    placed = place(rows)
+    placed = place_cells(rows)
     columns = sorted({each.column for each in placed})
-    if len(rows) * len(columns) > LARGEST_GRID:
+    if len(rows) * len(columns) > MAX_GRID_CELLS:
         return None
     return _expanded(rows, placed, columns)
 
 
-def line_number_cells(rows: Sequence[Row]) -> set[Element]:
+def line_number_cells(rows: Sequence[TableRow]) -> set[Element]:
     """Return the cells that hold only the line numbers of the code beside them."""
     found: set[Element] = set()
     for row in rows:
@@ -76,7 +76,7 @@ def write_table(
     return "\n".join(lines)
 
 
-def _is_layout(table: Element, rows: Sequence[Row]) -> bool:
+def _is_layout(table: Element, rows: Sequence[TableRow]) -> bool:
     if (table.attr("role") or "").lower() in {"presentation", "none"}:
         return True
     if max((len(row.cells) for row in rows), default=0) < 2:  # noqa: PLR2004 - one column
@@ -92,15 +92,15 @@ def _is_line_numbers(cell: Element) -> bool:
     return cell.select_one("pre") is not None and not any(map(str.isalpha, cell.text))
 
 
-def _padded(rows: Sequence[Row]) -> Grid | None:
+def _padded(rows: Sequence[TableRow]) -> Grid | None:
     """Return rows of one length."""
     columns = max(len(row.cells) for row in rows)
-    if len(rows) * columns > LARGEST_GRID:
+    if len(rows) * columns > MAX_GRID_CELLS:
         return None
     return [[*row.cells, *[None] * (columns - len(row.cells))] for row in rows]
 
 
-def _expanded(rows: list[Row], placed: Iterable[Placed], columns: list[int]) -> Grid:
+def _expanded(rows: list[TableRow], placed: Iterable[GridCell], columns: list[int]) -> Grid:
     """Return one cell per column for each row; a column in which no cell starts does not exist.
 
     A cell is repeated where it spans, but one across the whole row is not.
@@ -108,9 +108,9 @@ def _expanded(rows: list[Row], placed: Iterable[Placed], columns: list[int]) -> 
     grid: Grid = [[None] * len(columns) for _ in rows]
     starts = {(each.row, bisect_left(columns, each.column)): each.cell for each in placed}
     for each in placed:
-        first, last = reach(each, columns)
+        first, last = column_range(each, columns)
         if last - first < len(columns) and len(each.cell.text) <= LONGEST_REPEAT:
-            for number in rows_reached(rows, each):
+            for number in spanned_rows(rows, each):
                 for column in range(first, last):
                     if grid[number][column] is None:
                         grid[number][column] = each.cell

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from webdata_nb.service.content.parser import Element
-from webdata_nb.service.content.table_grid import children, rows_of
+from webdata_nb.service.content.table_grid import child_elements, table_rows
 from webdata_nb.service.content.tags import HEADINGS, LISTS
 from webdata_nb.service.markdown.code_blocks import write_code_block
 from webdata_nb.service.markdown.emphasis import Delimiter
@@ -16,7 +16,7 @@ from webdata_nb.service.markdown.inline import PREFORMATTED, InlineWriter, skip
 from webdata_nb.service.markdown.tables import CellWriter, grid_of, line_number_cells, write_table
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.links import Anchors, Links
+    from webdata_nb.service.content.links import AnchorTable, LinkResolver
     from webdata_nb.service.markdown.inline import End, Handler
     from webdata_nb.service.markdown.tables import Grid
 
@@ -70,7 +70,7 @@ class MarkdownWriter(InlineWriter):
         The links of the element, with the texts they had before it was cleaned.
     """
 
-    def __init__(self, links: Links, anchors: Anchors) -> None:
+    def __init__(self, links: LinkResolver, anchors: AnchorTable) -> None:
         super().__init__(links, anchors)
         self._line = InlineWriter(links)
         self._cell = CellWriter(links, anchors)
@@ -195,7 +195,7 @@ class MarkdownWriter(InlineWriter):
         number = None
         delimiters = "-*"
         if node.tag == "ol":
-            first = next(iter(children(node, {"li"})), None)
+            first = next(iter(child_elements(node, {"li"})), None)
             number = _number(first, "value") if first is not None else None
             number = _number(node, "start", 1) if number is None else number
             delimiters = ".)"
@@ -269,12 +269,12 @@ class MarkdownWriter(InlineWriter):
         self._end_block()
         if self._link is not None:
             return MarkdownWriter._end_block
-        rows = rows_of(table)
+        rows = table_rows(table)
         grid = grid_of(table, rows)
         if grid is None:
             self._skipped_cells |= line_number_cells(rows)
             return MarkdownWriter._end_block
-        if not children(table, {"caption"}):
+        if not child_elements(table, {"caption"}):
             self._write_table(grid)
             return skip
         # A caption may hold any blocks; they are written first.

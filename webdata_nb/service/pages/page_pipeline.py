@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
-from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.documents.sitemap import SITEMAP, Listing, listing_of
+from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.observability.logs import Repeats
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
@@ -40,7 +40,7 @@ class PageScraper(Protocol):
     """Extracts the data of fetched pages, in this process or in a pool of workers."""
 
     async def scrape(
-        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+        self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:
         """Return the page's data; raises `ScrapeError`."""
 
@@ -53,7 +53,7 @@ class PageRequest:
     """
 
     url: str
-    options: ScrapeOptions
+    options: ConversionOptions
     timeout_s: float = 30.0
     delay_s: float = 0.0
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class FetchedPage:
     """
 
     url: str
-    source: Source
+    source: PageSource
     elapsed_s: float
     rendered: bool = False
     screenshot: bytes | None = None
@@ -212,15 +212,15 @@ class PagePipeline:
             hops=len(source.redirects),
         )
 
-    async def read_sitemap(self, fetched: FetchedResponse) -> Listing:
+    async def read_sitemap(self, fetched: FetchedResponse) -> ParsedSitemap:
         """Return the URLs of a sitemap, or its problem."""
         source = _source(fetched, datetime.now(UTC))
-        options = ScrapeOptions(formats=(SITEMAP,), facts=frozenset())
+        options = ConversionOptions(formats=(SITEMAP_FORMAT,), facts=frozenset())
         try:
             scraped = await self._scraper.scrape(source, options, outlinks=False)
         except ScrapeError as error:
-            return Listing(problem=str(error))
-        return listing_of(scraped.formats[SITEMAP])
+            return ParsedSitemap(problem=str(error))
+        return sitemap_from_fields(scraped.formats[SITEMAP_FORMAT])
 
     async def _as_device(self, request: PageRequest) -> PageRequest:
         """Add the User-Agent of the mobile device, since many servers have mobile pages."""
@@ -350,8 +350,8 @@ def _as_text(fetched: FetchedResponse) -> FetchedResponse:
     return replace(fetched, headers=(*others, ("content-type", kind)))
 
 
-def _source(fetched: FetchedResponse, at: datetime) -> Source:
-    return Source(
+def _source(fetched: FetchedResponse, at: datetime) -> PageSource:
+    return PageSource(
         url=fetched.url,
         final_url=fetched.final_url,
         status=fetched.status,

@@ -10,33 +10,35 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.content.content import Content, find_content
-from webdata_nb.service.content.head import canonical_url, robots
-from webdata_nb.service.content.links import Anchors, Outlink, anchors_of
-from webdata_nb.service.content.links import outlinks as collect_outlinks
-from webdata_nb.service.content.metadata import declared_language, metadata, title_of
-from webdata_nb.service.content.minhash import sampled, shape, sketch
-from webdata_nb.service.content.parsed_page import read
+from webdata_nb.service.content.content import PageContent, find_content
+from webdata_nb.service.content.head import canonical_url, robots_directives
+from webdata_nb.service.content.links import AnchorTable, Outlink, collect_outlinks, read_anchors
+from webdata_nb.service.content.metadata import declared_language, page_metadata, page_title
+from webdata_nb.service.content.minhash import masked_sketch, sample_text, text_sketch
+from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.content.parser import to_text
-from webdata_nb.service.content.quality import quality, visible_length
-from webdata_nb.service.content.source import ScrapeOptions, Source
-from webdata_nb.service.documents.documents import Kind, kind_of, read_document
-from webdata_nb.service.documents.sitemap import SITEMAP
-from webdata_nb.service.documents.sitemap import read as read_sitemap
+from webdata_nb.service.content.quality import content_quality, visible_text_length
+from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.documents.documents import (
+    DocumentType,
+    detect_document_type,
+    parse_document,
+)
+from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, parse_sitemap
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.formats import CONTENT, WHOLE
 from webdata_nb.service.scrape.scraped import Scraped
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
 MOST_OUTLINKS = 20_000
 """Links of a page that a crawl hears of, in document order; metadata counts the others."""
 
-__all__ = ["Outlink", "ScrapeOptions", "Scraped", "Source", "scrape"]
+__all__ = ["ConversionOptions", "Outlink", "PageSource", "Scraped", "scrape"]
 
 
-def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> Scraped:
+def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = True) -> Scraped:
     """Turn one fetched page into data.
 
     Parameters
@@ -54,45 +56,47 @@ def scrape(source: Source, options: ScrapeOptions, *, outlinks: bool = True) -> 
         `kind` is ``unsupported_type`` (not a document this service reads) or ``parse`` (it is
         broken beyond reading, or a format is not made from text, as a screenshot).
     """
-    if options.formats == (SITEMAP,):
-        return _listed(source.loaded())
+    if options.formats == (SITEMAP_FORMAT,):
+        return _listed(source.load_body())
     _check_formats(options)
-    source = source.loaded()
-    kind = kind_of(source)
+    source = source.load_body()
+    kind = detect_document_type(source)
     if kind == "html":
-        scraped = _scrape_html(read(source), options, outlinks=outlinks)
+        scraped = _scrape_html(parse_page(source), options, outlinks=outlinks)
     else:
         scraped = _scrape_document(source, options, kind, outlinks=outlinks)
     return scraped.encoded() if options.encoded else scraped
 
 
-def _listed(source: Source) -> Scraped:
+def _listed(source: PageSource) -> Scraped:
     """Return what a sitemap lists, as the only format."""
-    listing = asdict(read_sitemap(source.body))
-    return Scraped(None, {SITEMAP: listing}, {}, {}, (), None, frozenset(), "", "")
+    listing = asdict(parse_sitemap(source.body))
+    return Scraped(None, {SITEMAP_FORMAT: listing}, {}, {}, (), None, frozenset(), "", "")
 
 
-def _check_formats(options: ScrapeOptions) -> None:
+def _check_formats(options: ConversionOptions) -> None:
     for name in options.formats:
         if name not in WHOLE and name not in CONTENT:
             raise ScrapeError("parse", f"no such format: {name}")
 
 
-def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) -> Scraped:
+def _scrape_html(reading: ParsedPage, options: ConversionOptions, *, outlinks: bool) -> Scraped:
     head, facts = reading.head, options.facts
     leads = collect_outlinks(_leading(reading)) if outlinks else ()
     omitted, leads = max(0, len(leads) - MOST_OUTLINKS), leads[:MOST_OUTLINKS]
     searched = options.only_main_content or options.markdown_mode == "article"
-    visible = visible_length(reading) if searched and "quality" in facts else None
+    visible = visible_text_length(reading) if searched and "quality" in facts else None
     made = {name: WHOLE[name](reading) for name in options.formats if name in WHOLE}
     content, text = _make_content(reading, options, made)
-    title, language = title_of(head), declared_language(head, reading.source)
-    sample = sampled(title, text) if facts & {"sketch", "shape"} else ""
-    described = metadata(reading, content.rung) if "metadata" in facts else {}
+    title, language = page_title(head), declared_language(head, reading.source)
+    sample = sample_text(title, text) if facts & {"sketch", "shape"} else ""
+    described = page_metadata(reading, content.rung) if "metadata" in facts else {}
     if omitted and described:
         described["links_omitted"] = omitted
     judged = (
-        quality(content, text, visible=visible, language=language) if "quality" in facts else {}
+        content_quality(content, text, visible=visible, language=language)
+        if "quality" in facts
+        else {}
     )
     return Scraped(
         title=title,
@@ -101,19 +105,19 @@ def _scrape_html(reading: Reading, options: ScrapeOptions, *, outlinks: bool) ->
         quality=judged,
         outlinks=leads,
         canonical=canonical_url(head, reading.links),
-        robots=robots(head, reading.source),
+        robots=robots_directives(head, reading.source),
         content_hash=described.get("content_hash", ""),
         text=text,
-        sketch=sketch(sample) if "sketch" in facts else b"",
-        shape=shape(sample) if "shape" in facts else b"",
+        sketch=text_sketch(sample) if "sketch" in facts else b"",
+        shape=masked_sketch(sample) if "shape" in facts else b"",
     )
 
 
 def _scrape_document(
-    source: Source, options: ScrapeOptions, kind: Kind, *, outlinks: bool
+    source: PageSource, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
 ) -> Scraped:
     """Scrape what is not HTML by way of a page made of it; plain text stays as it is."""
-    reading, text = read_document(source, kind)
+    reading, text = parse_document(source, kind)
     whole = replace(options, only_main_content=False, markdown_mode=None)
     scraped = _scrape_html(reading, whole, outlinks=outlinks)
     formats = scraped.formats
@@ -124,16 +128,16 @@ def _scrape_document(
     return replace(scraped, formats=formats, metadata=described, text=keep)
 
 
-def _leading(reading: Reading) -> Anchors:
+def _leading(reading: ParsedPage) -> AnchorTable:
     """Return the links of the page, those of image maps in their place among them."""
     if "area" not in reading.parts:
         return reading.anchors
-    return anchors_of(reading.document.iter_elements(("a", "area")), reading.links)
+    return read_anchors(reading.document.iter_elements(("a", "area")), reading.links)
 
 
 def _make_content(
-    reading: Reading, options: ScrapeOptions, made: dict[str, Any]
-) -> tuple[Content, str]:
+    reading: ParsedPage, options: ConversionOptions, made: dict[str, Any]
+) -> tuple[PageContent, str]:
     """Add the formats of the content to `made`; return the content and its text.
 
     Markdown may be asked for of another part of the page than the rest: then it comes from its

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions
 from webdata_nb.service.credits.tariff import result_operations
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.extract.extraction import Extractor
@@ -71,7 +71,7 @@ class _SearchRun:
             mobile=request.mobile,
             mobile_device=request.mobile_device,
         )
-        options = ScrapeOptions(
+        options = ConversionOptions(
             formats=page_formats(request.formats),
             only_main_content=request.only_main_content,
             markdown_mode=markdown_mode(request.format_options),

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import BinaryIO, Final, cast
 
-from webdata_nb.service.content.source import Slice, Source
+from webdata_nb.service.content.source import FileSlice, PageSource
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.awake_timeout import awake_timeout
 
@@ -27,14 +27,14 @@ WRITE_S: Final = 60.0
 
 
 @asynccontextmanager
-async def body_in_file(source: Source) -> AsyncIterator[Source]:
+async def body_in_file(source: PageSource) -> AsyncIterator[PageSource]:
     """Provide the page with its body in a file that exists until the block ends.
 
     A page stays as it is if it is small or in a file already, if the disk does not take it, and on
     systems other than Linux.
     """
     small = len(source.body) <= MAX_PIPE_BODY_BYTES
-    if small or source.lies_in is not None or sys.platform != "linux":
+    if small or source.body_slice is not None or sys.platform != "linux":
         yield source
         return
     writing = asyncio.create_task(asyncio.to_thread(_write_file, source.body))
@@ -44,7 +44,7 @@ async def body_in_file(source: Source) -> AsyncIterator[Source]:
             yield source
         else:
             path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
-            yield source.lying(Slice(path, 0, len(source.body)))
+            yield source.with_body_in(FileSlice(path, 0, len(source.body)))
     finally:
         # A thread cannot be cancelled, so the file may have to be closed later.
         writing.add_done_callback(_close_file)

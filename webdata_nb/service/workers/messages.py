@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.content.links import outlinks_of
-from webdata_nb.service.content.source import ScrapeOptions, Slice, Source
+from webdata_nb.service.content.links import outlinks_from_columns
+from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
@@ -40,7 +40,7 @@ _DIRECTIVES: Final = frozenset({"noindex", "nofollow", "none"})
 _COLUMNS: Final = (str, str, bool)
 _FIXED_PART_COUNT: Final = 3  # text, sketch, shape
 
-PageJob = tuple[Source, ScrapeOptions, bool]
+PageJob = tuple[PageSource, ConversionOptions, bool]
 # A page's data, or the kind and the message of its failure.
 PageReply = Scraped | tuple[str, str]
 Buffer = bytes | memoryview
@@ -53,7 +53,7 @@ class BadMessage(Exception):
 def encode_job(job: PageJob) -> bytes:
     """Encode a page and what is wanted of it."""
     source, options, outlinks = job
-    lies_in = source.lies_in
+    body_slice = source.body_slice
     head = {
         "url": source.url,
         "final_url": source.final_url,
@@ -62,7 +62,7 @@ def encode_job(job: PageJob) -> bytes:
         "redirects": source.redirects,
         "fetched_at": source.fetched_at.isoformat(),
         "headers": source.headers,
-        "lies_in": lies_in and (lies_in.path, lies_in.start, lies_in.size),
+        "body_slice": body_slice and (body_slice.path, body_slice.start, body_slice.size),
         "formats": options.formats,
         "only_main_content": options.only_main_content,
         "markdown_mode": options.markdown_mode,
@@ -79,8 +79,8 @@ def encode_job(job: PageJob) -> bytes:
 def decode_job(head: bytes, body: bytes) -> PageJob:
     """Decode a job of the service, which is trusted."""
     job = orjson.loads(head)
-    lies_in = job["lies_in"]
-    source = Source(
+    body_slice = job["body_slice"]
+    source = PageSource(
         url=job["url"],
         final_url=job["final_url"],
         status=job["status"],
@@ -89,9 +89,9 @@ def decode_job(head: bytes, body: bytes) -> PageJob:
         redirects=tuple((url, status) for url, status in job["redirects"]),
         fetched_at=datetime.fromisoformat(job["fetched_at"]),
         headers=tuple((name, value) for name, value in job["headers"]),
-        lies_in=lies_in and Slice(*lies_in),
+        body_slice=body_slice and FileSlice(*body_slice),
     )
-    options = ScrapeOptions(
+    options = ConversionOptions(
         formats=tuple(job["formats"]),
         only_main_content=job["only_main_content"],
         markdown_mode=job["markdown_mode"],
@@ -144,7 +144,7 @@ def check_sizes(prefix: bytes) -> tuple[int, int]:
     return head, parts
 
 
-def decode_reply(head: Buffer, parts: Buffer, options: ScrapeOptions) -> PageReply:
+def decode_reply(head: Buffer, parts: Buffer, options: ConversionOptions) -> PageReply:
     """Decode and check a worker's reply.
 
     Parameters
@@ -162,7 +162,9 @@ def decode_reply(head: Buffer, parts: Buffer, options: ScrapeOptions) -> PageRep
     return run_to_completion(decode_reply_in_steps(head, parts, options))
 
 
-def decode_reply_in_steps(head: Buffer, parts: Buffer, options: ScrapeOptions) -> Steps[PageReply]:
+def decode_reply_in_steps(
+    head: Buffer, parts: Buffer, options: ConversionOptions
+) -> Steps[PageReply]:
     """Decode a reply as `decode_reply` does; each part of a large page takes milliseconds."""
     fields = _object(_loads(head))
     yield
@@ -175,7 +177,7 @@ def decode_reply_in_steps(head: Buffer, parts: Buffer, options: ScrapeOptions) -
         raise BadMessage(f"a reply without {error.args[0]!r}") from None
 
 
-def _page(fields: dict[str, Any], parts: list[bytes], options: ScrapeOptions) -> Steps[Scraped]:
+def _page(fields: dict[str, Any], parts: list[bytes], options: ConversionOptions) -> Steps[Scraped]:
     names = fields["formats"]
     if names != list(options.formats) or len(parts) != _FIXED_PART_COUNT + len(names):
         raise BadMessage("a reply with other formats than requested")
@@ -188,7 +190,7 @@ def _page(fields: dict[str, Any], parts: list[bytes], options: ScrapeOptions) ->
         # Encoded formats are passed on unchanged, so they must be known to be JSON.
         values.append(each if options.encoded else value)
         yield
-    outlinks = outlinks_of(_columns(fields["outlinks"]))
+    outlinks = outlinks_from_columns(_columns(fields["outlinks"]))
     yield
     return Scraped(
         title=_text(fields["title"], MAX_TITLE_CHARS),

@@ -18,7 +18,7 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.awake_timeout import awake_timeout
@@ -71,9 +71,9 @@ class PagePool:
 
     Examples
     --------
-    >>> async def title(source: Source) -> str | None:
+    >>> async def title(source: PageSource) -> str | None:
     ...     async with PagePool(1) as pages:
-    ...         return (await pages.scrape(source, ScrapeOptions())).title
+    ...         return (await pages.scrape(source, ConversionOptions())).title
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class PagePool:
         await asyncio.gather(*(worker.close() for worker in self._workers), *self._closing)
 
     async def scrape(
-        self, source: Source, options: ScrapeOptions, *, outlinks: bool = True
+        self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:
         """Return a page's data.
 
@@ -131,7 +131,7 @@ class PagePool:
             message = f"no page worker was free within {PLACE_S:g} s"
             raise ScrapeError("worker_timeout", message) from None
 
-    async def _read(self, message: bytes, options: ScrapeOptions) -> PageReply:
+    async def _read(self, message: bytes, options: ConversionOptions) -> PageReply:
         try:
             with waiting_for("a page worker", READ_S):
                 async with awake_timeout(READ_S):
@@ -139,7 +139,7 @@ class PagePool:
         except TimeoutError:
             return "worker_timeout", f"page workers did not read the page within {READ_S:g} s"
 
-    async def _read_with_retries(self, message: bytes, options: ScrapeOptions) -> PageReply:
+    async def _read_with_retries(self, message: bytes, options: ConversionOptions) -> PageReply:
         failures = WorkerFailures()
         while True:
             try:
@@ -157,7 +157,7 @@ class PagePool:
                     "a page worker ended (exit code %d); its page is read again", end.exit_code
                 )
 
-    async def _read_once(self, message: bytes, options: ScrapeOptions) -> PageReply:
+    async def _read_once(self, message: bytes, options: ConversionOptions) -> PageReply:
         worker = await self._choose_worker()
         reply = worker.send(message, options)
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from webdata_nb.service.content.source import ScrapeOptions
+from webdata_nb.service.content.source import ConversionOptions
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.fair_scheduler import current_account
@@ -59,7 +59,7 @@ class PageNotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _PendingPage:
-    options: ScrapeOptions
+    options: ConversionOptions
     reply: asyncio.Future[PageReply]
     account: str
 
@@ -92,7 +92,7 @@ class WorkerProcess:
         """The number of pages without a reply."""
         return len(self._pending)
 
-    def send(self, message: bytes, options: ScrapeOptions) -> asyncio.Future[PageReply]:
+    def send(self, message: bytes, options: ConversionOptions) -> asyncio.Future[PageReply]:
         """Send an encoded page; return its reply, which may raise WorkerEnded or PageNotStarted."""
         reply: asyncio.Future[PageReply] = asyncio.get_running_loop().create_future()
         self._pending.append(_PendingPage(options, reply, current_account()))

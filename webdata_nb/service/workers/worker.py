@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime import gc_tuning
@@ -63,7 +63,7 @@ def _read_page(job: PageJob) -> PageReply:
 
 
 def _scrape_and_extract(
-    source: Source, options: ScrapeOptions, schema: str, *, outlinks: bool
+    source: PageSource, options: ConversionOptions, schema: str, *, outlinks: bool
 ) -> Scraped:
     asked = [name for name in options.formats if name != structured.EXTRACTION]
     formats = tuple(dict.fromkeys((*asked, *structured.SOURCES)))

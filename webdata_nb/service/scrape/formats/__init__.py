@@ -16,17 +16,17 @@ from webdata_nb.service.scrape.formats.tables import TABLES, tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.content.content import Content
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
-WHOLE: dict[str, Callable[[Reading], Any]] = {
+WHOLE: dict[str, Callable[[ParsedPage], Any]] = {
     "raw_html": raw_html,
     "structured_data": structured_data,
     TABLES: tables,
 }
 """Formats of the page itself, made before its tree is pruned; tables are for extraction alone."""
 
-CONTENT: dict[str, Callable[[Reading, Content], Any]] = {
+CONTENT: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
     "links": links,
     "images": images,
     "headings": headings,

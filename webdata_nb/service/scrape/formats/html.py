@@ -9,12 +9,12 @@ from webdata_nb.service.content.parser import (
     elements_of,
     rewrite_links,
     serialize,
-    unwrap,
+    unwrap_all,
 )
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import Content
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.parsed_page import ParsedPage
     from webdata_nb.service.content.parser import Element
 
 # fmt: off
@@ -30,7 +30,7 @@ taking off attributes one by one costs the square of their number."""
 _RUNNING = ("javascript:", "vbscript:", "data:text/", "data:application/", "data:image/svg")
 
 
-def html(reading: Reading, content: Content) -> str:
+def html(reading: ParsedPage, content: PageContent) -> str:
     """Return the content as HTML: no scripts, styles, handlers or comments; links absolute."""
     rewrite_links(content.element, reading.links.__getitem__)
     for comment in comments_of(content.element):
@@ -42,7 +42,7 @@ def html(reading: Reading, content: Content) -> str:
             overloaded.append(each)
         else:
             _take_off(each, active)
-    unwrap(overloaded)
+    unwrap_all(overloaded)
     return serialize(content.element)
 
 

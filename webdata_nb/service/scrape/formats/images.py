@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.image_sources import best_source
-from webdata_nb.service.content.parser import collapse, text_of
+from webdata_nb.service.content.parser import collapse_whitespace, text_of
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import Content
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.parsed_page import ParsedPage
     from webdata_nb.service.content.parser import Element
 
 CAPTION_LIMIT = 1000
 """Characters of a caption that are kept."""
 
 
-def images(reading: Reading, content: Content) -> list[dict[str, Any]]:
+def images(reading: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
     """List the pictures of the content in order, each file once.
 
     Each row has `url` (absolute, the largest file offered), `alt`, `width` and `height` (CSS
@@ -30,7 +30,7 @@ def images(reading: Reading, content: Content) -> list[dict[str, Any]]:
         if url is not None and url not in rows:
             rows[url] = {
                 "url": url,
-                "alt": collapse(image.attr("alt") or "") or None,
+                "alt": collapse_whitespace(image.attr("alt") or "") or None,
                 "width": _pixels(image.attr("width")),
                 "height": _pixels(image.attr("height")),
                 "caption": _caption(image),

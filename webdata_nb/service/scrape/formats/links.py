@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import Content
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
 
-def links(reading: Reading, content: Content) -> list[str]:
+def links(reading: ParsedPage, content: PageContent) -> list[str]:
     """List the http and https links of the content, absolute, unique, in order.
 
     A link to a place in another page keeps its fragment; one to a place in this page is left out.

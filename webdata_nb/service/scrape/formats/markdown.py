@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from webdata_nb.service.markdown.writer import MarkdownWriter
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import Content
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
 
-def markdown(reading: Reading, content: Content) -> str:
+def markdown(reading: ParsedPage, content: PageContent) -> str:
     """Write the content as Markdown."""
     return MarkdownWriter(reading.links, content.anchors).write(content.element)

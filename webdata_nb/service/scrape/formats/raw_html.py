@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from webdata_nb.service.web.charset import decode_text
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.parsed_page import Reading
+    from webdata_nb.service.content.parsed_page import ParsedPage
 
 
-def raw_html(reading: Reading) -> str:
+def raw_html(reading: ParsedPage) -> str:
     """Return the body as received, decoded to text; a body that is no text gives ''."""
     return decode_text(reading.source.body, reading.charset) if reading.charset is not None else ""

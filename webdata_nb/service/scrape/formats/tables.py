@@ -9,23 +9,29 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb.service.content.parser import Element, Text, above, collapse, text_of
+from webdata_nb.service.content.parser import (
+    Element,
+    Text,
+    collapse_whitespace,
+    nearest_ancestor,
+    text_of,
+)
 from webdata_nb.service.content.table_grid import (
-    LARGEST_GRID,
-    children,
-    is_huge,
-    place,
-    reach,
-    rows_of,
-    rows_reached,
-    span,
+    MAX_GRID_CELLS,
+    child_elements,
+    column_range,
+    is_too_large,
+    place_cells,
+    read_span,
+    spanned_rows,
+    table_rows,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.service.content.parsed_page import Reading
-    from webdata_nb.service.content.table_grid import Row
+    from webdata_nb.service.content.parsed_page import ParsedPage
+    from webdata_nb.service.content.table_grid import TableRow
 
 TABLES: Final = "tables"
 """The name under which `scrape` gives them; no request may ask for it."""
@@ -43,7 +49,7 @@ _PAIR = 2
 _NAMES = 5  # that share one value
 
 
-def tables(reading: Reading) -> list[dict[str, Any]]:
+def tables(reading: ParsedPage) -> list[dict[str, Any]]:
     """Read the tables of the whole page, in document order.
 
     Each has `header` (the texts of the last row of its head, empty where it has none) and `rows`
@@ -62,13 +68,13 @@ def tables(reading: Reading) -> list[dict[str, Any]]:
     return found
 
 
-def _innermost(reading: Reading) -> list[Element]:
+def _innermost(reading: ParsedPage) -> list[Element]:
     """Return the first tables and lists that hold no others: each text is read once."""
     every: list[Element] = []
     outer: set[Element] = set()
     for each in reading.document.iter_elements(_LISTS):
         every.append(each)
-        around = above(each, _LISTS, levels=_LEVELS)
+        around = nearest_ancestor(each, _LISTS, levels=_LEVELS)
         if around is not None:
             outer.add(around)
         if len(every) == 2 * MOST_TABLES:
@@ -94,30 +100,30 @@ def _pairs(listed: Element, most: int) -> dict[str, Any]:
 
 
 def _terms(listed: Element) -> Iterator[Element]:
-    for each in children(listed, {"dt", "dd", "div"}):
+    for each in child_elements(listed, {"dt", "dd", "div"}):
         if each.tag == "div":
-            yield from children(each, {"dt", "dd"})
+            yield from child_elements(each, {"dt", "dd"})
         else:
             yield each
 
 
 def _table(table: Element, most: int) -> dict[str, Any]:
-    rows = [] if is_huge(table) else _first(rows_of(table), most)
-    spanning = sum(span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
-    if (table.attr("role") or "").lower() in _LAYOUT or spanning * len(rows) > LARGEST_GRID:
+    rows = [] if is_too_large(table) else _first(table_rows(table), most)
+    spanning = sum(read_span(cell, "rowspan") != 1 for row in rows for cell in row.cells)
+    if (table.attr("role") or "").lower() in _LAYOUT or spanning * len(rows) > MAX_GRID_CELLS:
         return {"header": [], "rows": []}
     heads = _heads(rows)
     texts = _texts(rows, most)
     return {"header": texts[heads - 1] if heads else [], "rows": texts[heads:]}
 
 
-def _first(rows: list[Row], most: int) -> list[Row]:
+def _first(rows: list[TableRow], most: int) -> list[TableRow]:
     """Return the first rows, as many as have at most so many cells."""
     cells = accumulate(len(row.cells) for row in rows)
     return [row for row, so_far in zip(rows, cells, strict=True) if so_far <= most]
 
 
-def _heads(rows: list[Row]) -> int:
+def _heads(rows: list[TableRow]) -> int:
     """Return how many rows at the top name the columns."""
     heads = 0
     for row in rows:
@@ -127,16 +133,16 @@ def _heads(rows: list[Row]) -> int:
     return heads if heads < len(rows) else 0
 
 
-def _texts(rows: list[Row], most: int) -> list[list[str]]:
+def _texts(rows: list[TableRow], most: int) -> list[list[str]]:
     """Return the text of every cell on the grid; as many rows as `most` cells allow."""
-    placed = place(rows)
+    placed = place_cells(rows)
     columns = sorted({each.column for each in placed})
     whole = most // max(1, len(columns))
     grid: list[list[str]] = [[""] * len(columns) for _ in rows[:whole]]
     for each in placed:
         text = _text(each.cell) if each.row < whole else ""
-        first, last = reach(each, columns)
-        for number in rows_reached(rows, each) if text else ():
+        first, last = column_range(each, columns)
+        for number in spanned_rows(rows, each) if text else ():
             if number < whole:
                 grid[number][first:last] = [text] * (last - first)
     return grid
@@ -147,7 +153,7 @@ def _text(cell: Element) -> str:
     text = text_of(cell) if next(iter(cell.iter_elements(_CODE)), None) is None else _prose(cell)
     if not text:
         image = cell.select_one("img[alt]")
-        text = collapse((image.attr("alt") or "") if image is not None else "")
+        text = collapse_whitespace((image.attr("alt") or "") if image is not None else "")
     return text[:LONGEST_CELL]
 
 
@@ -158,4 +164,4 @@ def _prose(cell: Element) -> str:
         if isinstance(node, Text)
         and not (isinstance(node.parent, Element) and node.parent.tag in _CODE)
     ]
-    return collapse("".join(pieces))
+    return collapse_whitespace("".join(pieces))
