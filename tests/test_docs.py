@@ -48,8 +48,21 @@ def test_guide_names_commands() -> None:
 
 def crawl_of_the_readme(service: WireService) -> Any:
     """Return the frame that the README's session is about, from a service that is told its rows."""
-    rows = [{"url": f"https://example.com/docs/{n}", "success": True} for n in range(86)]
-    missing = {"url": "https://example.com/docs/old", "success": False, "error": "HTTP 404"}
+    rows = [
+        {
+            "url": f"https://example.com/docs/{n}",
+            "title": f"Chapter {n}",
+            "status_code": 200,
+            "success": True,
+        }
+        for n in range(86)
+    ]
+    missing = {
+        "url": "https://example.com/docs/old",
+        "status_code": 404,
+        "success": False,
+        "error": "HTTP 404 Not Found",
+    }
     service.crawl.rows = [*rows, missing]
     service.crawl.reply_fields = {"receipt": {"counts": COUNTS, "examples": {}}}
     with connect(base_url=service.url, api_key=KEY) as session:
