@@ -50,7 +50,7 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 
 @pytest.fixture
 async def browser(chromium: None, fetcher: Fetcher) -> AsyncIterator[Browser]:  # noqa: ARG001 - it must be there
-    async with Browser(POLICY, fetcher, lookup=look_up, pages_a_life=2) as opened:
+    async with Browser(POLICY, fetcher, lookup=look_up, pages_per_process=2) as opened:
         yield opened
 
 

@@ -1,4 +1,4 @@
-"""Screens to render for: Playwright's device presets, by name."""
+"""Provides the screens of Playwright's device presets by name."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from webdata_nb.service.errors import BadInput
 DESKTOP_WIDTH: Final = 1280
 DESKTOP_HEIGHT: Final = 720
 _PHONES: Final = ("Pixel 10", "Pixel 9", "Pixel 8", "Pixel 7")
-"""What `mobile` alone means: the newest that the installed Playwright knows, of one family."""
+"""The devices for `mobile` without a name; the newest that the installed Playwright has."""
 _SUGGESTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceScreen:
-    """The screen that a page is laid out for.
+    """The screen for which a page is laid out.
 
     Attributes
     ----------
     width, height : int
         The viewport, in CSS pixels.
     scale : float
-        Device pixels a CSS pixel.
+        Device pixels per CSS pixel.
     mobile, touch : bool
-        Whether the viewport follows ``<meta name=viewport>``, and whether it feels touches.
+        Whether the viewport follows ``<meta name=viewport>``, and whether it supports touch.
     user_agent : str, optional
-        The device's own; that of the browser when not given.
+        The device's user agent; by default the browser's.
     """
 
     width: int = DESKTOP_WIDTH
@@ -48,19 +48,19 @@ def check_name(
     Raises
     ------
     BadInput
-        When there is no such device; names those that are spelt most like it.
+        The device is unknown; the message lists similar names.
     """
     if name not in presets:
         raise BadInput(_unknown(name, presets), loc=loc)
 
 
 def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> DeviceScreen:
-    """Give the screen of a device: a desktop's without a name, unless `mobile` asks for a phone's.
+    """Return the screen of a device; without a name a phone's if `mobile`, else a desktop's.
 
     Raises
     ------
     BadInput
-        When there is no such device.
+        The device is unknown.
     """
     if name is None and not mobile:
         return DeviceScreen()

@@ -1,4 +1,4 @@
-"""When a page has come to rest: no request under way for a moment."""
+"""Detects when a page in the browser has no requests under way."""
 
 from __future__ import annotations
 
@@ -8,50 +8,49 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request
 
-QUIET_S: Final = 0.15
-"""Longer than a script needs from one answer to its next request, on a busy machine too."""
+IDLE_S: Final = 0.15
+"""Longer than a script needs between a response and its next request, even on a busy machine."""
 
 
 class NetworkIdle:
-    """Counts the requests under way in a page, those of its frames included.
+    """Tracks the requests of a page and its frames.
 
-    Playwright's own "networkidle" waits half a second every time, three times as long as most
-    pages need here.
+    Playwright's "networkidle" always waits half a second, three times as long as most pages need.
     """
 
     def __init__(self, page: Page) -> None:
-        self._open: set[Request] = set()
+        self._requests: set[Request] = set()
         self._changed = asyncio.Event()
-        page.on("request", self._begun)
-        page.on("requestfinished", self._ended)
-        page.on("requestfailed", self._ended)
+        page.on("request", self._on_request)
+        page.on("requestfinished", self._on_request_end)
+        page.on("requestfailed", self._on_request_end)
 
-    async def wait(self, most_s: float) -> None:
-        """Return once nothing has been under way for a moment, or after `most_s` seconds."""
+    async def wait(self, limit_s: float) -> None:
+        """Wait until no request was under way for `IDLE_S`, at most `limit_s` seconds."""
         try:
-            async with asyncio.timeout(most_s):
-                while not await self._quiet():
+            async with asyncio.timeout(limit_s):
+                while not await self._is_idle():
                     pass
         except TimeoutError:
-            # A page that polls never rests; it is taken as it is.
+            # A page that polls is never idle.
             return
 
-    async def _quiet(self) -> bool:
+    async def _is_idle(self) -> bool:
         self._changed.clear()
-        if self._open:
+        if self._requests:
             await self._changed.wait()
             return False
         try:
-            async with asyncio.timeout(QUIET_S):
+            async with asyncio.timeout(IDLE_S):
                 await self._changed.wait()
         except TimeoutError:
             return True
         return False
 
-    def _begun(self, request: Request) -> None:
-        self._open.add(request)
+    def _on_request(self, request: Request) -> None:
+        self._requests.add(request)
         self._changed.set()
 
-    def _ended(self, request: Request) -> None:
-        self._open.discard(request)
+    def _on_request_end(self, request: Request) -> None:
+        self._requests.discard(request)
         self._changed.set()

@@ -1,4 +1,4 @@
-"""What is asked of the browser and what it gives back: plain values."""
+"""Defines the request to render a page and the rendered page. Pure values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from webdata_nb.service.browser.devices import DeviceScreen
 from webdata_nb.service.web.fetch import FetchedResponse
 
 MOST_PIXELS_HIGH: Final = 16_384
-"""The most of a page's height that a screenshot shows; longer images fail to open in places."""
+"""The maximum height of a screenshot; some programs cannot open higher images."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenshotRequest:
-    """A screenshot to take, in CSS pixels.
+    """The screenshot to take; sizes are in CSS pixels.
 
     Attributes
     ----------
     full_page : bool
-        The page to its end (16,384 pixels at most) and not the viewport alone.
+        Whether to show the whole page, up to 16,384 pixels, and not only the viewport.
     width, height : int, optional
-        The viewport; that of the device when not given.
+        The viewport; by default the one of the device.
     """
 
     full_page: bool = False
@@ -51,8 +51,8 @@ class RenderRequest:
     screenshot : ScreenshotRequest, optional
         The screenshot to take.
     document : Fetched, optional
-        The page's document where it was fetched already, and is not to be requested again. A
-        mobile device's own user agent is then the caller's to have sent.
+        The page's document, if it was fetched already; it is not requested again. The caller
+        must have fetched it with the user agent of the device.
     delay_s : float
         The seconds that the page's host wants between requests.
     """
@@ -69,7 +69,7 @@ class RenderRequest:
     delay_s: float = 0.0
 
     def context_options(self, screen: DeviceScreen) -> dict[str, Any]:
-        """Give the options of the browser's context for a screen, the screenshot's size first."""
+        """Return the options of the browser context; a size of the screenshot has precedence."""
         shot = self.screenshot or ScreenshotRequest()
         size = {"width": shot.width or screen.width, "height": shot.height or screen.height}
         named = {name.lower(): value for name, value in self.headers.items()}
@@ -88,28 +88,28 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True)
 class RenderedPage:
-    """A page as the browser left it.
+    """A page after its scripts ran.
 
     Attributes
     ----------
     url : str
-        The canonical form of what was asked for.
+        The requested URL, canonical.
     final_url : str
-        Where redirects and scripts led, canonical.
+        The URL after redirects and scripts, canonical.
     status : int
         The HTTP status of the document at `final_url`.
     headers : tuple of (str, str)
         Its header lines, names in lower case, without those that describe its body.
     content_type : str
-        What `html` is.
+        The media type of `html`.
     html : bytes
         The document's tree after its scripts ran, serialised in UTF-8.
     screenshot : bytes, optional
-        A PNG, one pixel a CSS pixel.
+        A PNG with one pixel per CSS pixel.
     redirects : tuple of (str, int)
         The URL and status of each HTTP redirect on the way.
     page_height : int, optional
-        The page's whole height in CSS pixels, where the screenshot is of the full page.
+        The height of the whole page in CSS pixels, for a screenshot of the full page.
     """
 
     url: str

@@ -1,8 +1,8 @@
-"""Pages as a browser shows them: what their scripts make of them, and what they look like.
+"""Renders pages in a shared Chromium under the egress policy of the service.
 
-One Chromium serves all pages, each in a context of its own, through a loopback proxy under the
-service's egress policy. It starts with the first page, is replaced after some hundred pages or
-when it crashed, and ends with the service, however that ends.
+Each page has its own browser context. All connections go through a loopback proxy. Chromium starts
+with the first page, is replaced after some hundred pages or a crash, and ends with the service,
+even if that is killed.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Browser", "RenderRequest", "RenderedPage", "ScreenshotRequest"]
 
-PAGES_A_LIFE: Final = 200
-# How long a browser, with its driver, may take to start.
+PAGES_PER_PROCESS: Final = 200
+# How long a browser and its driver may take to start.
 START_S: Final = 60.0
-# What a page's end, and its browser's, may take beyond the page's time.
+# How long closing a page and its browser may take after the page's deadline.
 END_S: Final = 6 * CLOSE_S
 _MAX_WAIT_S: Final = 5.0
-# A page whose browser ended is opened in the next one: the end may be another page's doing.
-_BROWSERS_A_PAGE: Final = 3
+# A page whose browser ended is opened in the next one: another page may have caused the end.
+_MAX_BROWSERS_PER_PAGE: Final = 3
 
 
 class Browser:
-    """Renders pages; one for a process, used by `async with`.
+    """Renders pages; one per process, opened with `async with`.
 
-    Nothing is started before the first page.
+    The browser starts with the first page.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Browser:
         The browser to use; by default the system's.
     max_concurrent : int, optional
         The most pages rendered at one time; by default one a processor.
-    pages_a_life : int
+    pages_per_process : int
         After how many pages the browser is replaced.
     traffic_limits : TrafficLimits
         Limits of the traffic of one page.
@@ -113,7 +113,7 @@ class Browser:
         *,
         program: Path | None = None,
         max_concurrent: int | None = None,
-        pages_a_life: int = PAGES_A_LIFE,
+        pages_per_process: int = PAGES_PER_PROCESS,
         traffic_limits: TrafficLimits = TrafficLimits(),  # noqa: B008 - frozen, so one default serves all
         lookup: Lookup | None = None,
         upstream: str | None = None,
@@ -125,14 +125,14 @@ class Browser:
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
         self._slots = FairSemaphore(max_concurrent or os.cpu_count() or 1)
-        self._pages_a_life = pages_a_life
+        self._pages_per_process = pages_per_process
         self._traffic_limits = traffic_limits
         self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(
             policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
         )
         self._current: asyncio.Task[_BrowserProcess] | None = None
-        self._lives: set[_BrowserProcess] = set()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._processes: set[_BrowserProcess] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._presets: Mapping[str, Any] | None = None
         self._own_program: Path | None = None  # where Playwright would have installed one
         self._reading = asyncio.Lock()
@@ -148,14 +148,14 @@ class Browser:
     ) -> None:
         current, self._current = self._current, None
         if current is not None:
-            # A browser that is just starting is waited for: half started, it could not be ended.
+            # A browser cannot be closed before it has started.
             await asyncio.gather(current, return_exceptions=True)
-        for life in tuple(self._lives):
-            await self._end(life)
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        for process in tuple(self._processes):
+            await self._close(process)
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def check_device(self, name: str) -> None:
-        """Check the name of a device preset, without a browser; for requests before they start.
+        """Check the name of a device preset before a job starts, without a browser.
 
         Without Playwright no name is known to be wrong, and each page reports what is missing.
 
@@ -168,12 +168,12 @@ class Browser:
             check_name(name, await self._known_presets())
 
     async def check_installed(self) -> None:
-        """Look for the browser without starting it; for requests before they start.
+        """Check that a browser is installed before a job starts, without starting it.
 
         Raises
         ------
         ScrapeError
-            Of kind ``browser_missing``, when Playwright or a Chromium is not there.
+            Of kind ``browser_missing``, if Playwright or Chromium is not installed.
         """
         try:
             import playwright.async_api  # noqa: F401, PLC0415 - an optional extra
@@ -203,7 +203,7 @@ class Browser:
         return find_screen(mobile_device, presets, mobile=mobile)
 
     async def render(self, request: RenderRequest) -> RenderedPage:
-        """Open one page and return what became of it.
+        """Render one page.
 
         Raises
         ------
@@ -231,38 +231,38 @@ class Browser:
     async def _render(self, request: RenderRequest, progress: _Progress) -> RenderedPage:
         screen = await self.screen(request.mobile_device, mobile=request.mobile)
         document = request.document or await self._fetch(request, screen)
-        for left in reversed(range(_BROWSERS_A_PAGE)):
+        for left in reversed(range(_MAX_BROWSERS_PER_PAGE)):
             progress.what = "waiting for a free browser"
-            async with self._slots, self._living() as life:
+            async with self._slots, self._borrow_process() as process:
                 try:
-                    return await self._render_in(life, request, document, screen, progress)
+                    return await self._render_in(process, request, document, screen, progress)
                 except ScrapeError as error:
-                    # A browser that was killed, or that another page brought down.
-                    if error.kind != "render" or await is_responsive(life.chromium):
+                    # The browser may have been killed, or another page may have crashed it.
+                    if error.kind != "render" or await is_responsive(process.chromium):
                         raise
-                    life.worn = True
+                    process.needs_replacement = True
                     if not left:
                         raise ScrapeError("render", "the browser crashed over this page") from error
         raise AssertionError("unreachable")
 
     async def _render_in(
         self,
-        life: _BrowserProcess,
+        process: _BrowserProcess,
         request: RenderRequest,
         document: FetchedResponse,
         screen: DeviceScreen,
         progress: _Progress,
     ) -> RenderedPage:
-        with life.proxy.open_session(
+        with process.proxy.open_session(
             self._traffic_limits, self._subresource_throttle(request, document)
         ) as session:
             options = {**self._defaults, **request.context_options(screen)}
             proxy = {
-                "server": life.proxy.url,
+                "server": process.proxy.url,
                 "username": session.username,
                 "password": session.password,
             }
-            async with self._context(life, {**options, "proxy": proxy}) as context:
+            async with self._context(process, {**options, "proxy": proxy}) as context:
                 tab = Tab(context, request, document, session, progress.say)
                 return await tab.render(self._fetcher)
 
@@ -292,7 +292,7 @@ class Browser:
         )
 
     async def _known_presets(self) -> Mapping[str, Any]:
-        """Read the presets once; Playwright's driver knows them, and needs no browser for it."""
+        """Read the presets once from Playwright's driver; this needs no browser."""
         async with self._reading:
             if self._presets is None:
                 try:
@@ -304,21 +304,21 @@ class Browser:
                         self._presets = dict(playwright.devices)
                         self._own_program = Path(playwright.chromium.executable_path)
                 except TimeoutError:
-                    raise _no_start("the browser's driver") from None
+                    raise _start_timeout("the browser's driver") from None
             return self._presets
 
     @contextlib.asynccontextmanager
     async def _context(
-        self, life: _BrowserProcess, options: Mapping[str, Any]
+        self, process: _BrowserProcess, options: Mapping[str, Any]
     ) -> AsyncIterator[BrowserContext]:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
         context: BrowserContext | None = None
         try:
-            context = await life.chromium.new_context(**options)
+            context = await process.chromium.new_context(**options)
             yield context
         except Error as error:
-            raise render_error(error, life.chromium) from error
+            raise render_error(error, process.chromium) from error
         finally:
             # A browser that does not open or close a context in time is replaced. So is one in
             # which a cancellation interrupts the closing: the page may still be running there.
@@ -326,38 +326,40 @@ class Browser:
             try:
                 closed = context is not None and await finishes_in_time(context.close())
             finally:
-                life.worn = life.worn or not closed
+                process.needs_replacement = process.needs_replacement or not closed
 
     @contextlib.asynccontextmanager
-    async def _living(self) -> AsyncIterator[_BrowserProcess]:
-        """Count a page in the present browser's life; whoever leaves a worn one last ends it."""
-        life = await self._present()
-        life.pages += 1
-        life.active += 1
-        life.worn = life.worn or life.pages >= self._pages_a_life
+    async def _borrow_process(self) -> AsyncIterator[_BrowserProcess]:
+        """Use the current browser for a page; close a worn browser after its last page."""
+        process = await self._current_process()
+        process.pages += 1
+        process.active += 1
+        process.needs_replacement = (
+            process.needs_replacement or process.pages >= self._pages_per_process
+        )
         try:
-            yield life
+            yield process
         finally:
-            life.active -= 1
-            if not life.active and not life.usable:
-                await self._end(life)
+            process.active -= 1
+            if not process.active and not process.usable:
+                await self._close(process)
 
-    async def _present(self) -> _BrowserProcess:
-        if self._current is None or not _serves(self._current):
+    async def _current_process(self) -> _BrowserProcess:
+        if self._current is None or not _is_usable(self._current):
             # Outside the context of the job that needs the browser first: the proxy's callbacks
             # inherit this context, and serve pages of all jobs.
             self._current = asyncio.create_task(self._start(), context=contextvars.Context())
-        # The next page needs the browser, also when this one's time is up while it starts.
+        # The next page needs the browser even if this page's deadline expires during the start.
         return await asyncio.shield(self._current)
 
     async def _start(self) -> _BrowserProcess:
         try:
             async with asyncio.timeout(START_S):
-                return await self._started()
+                return await self._start_process()
         except TimeoutError:
-            raise _no_start("the browser") from None
+            raise _start_timeout("the browser") from None
 
-    async def _started(self) -> _BrowserProcess:
+    async def _start_process(self) -> _BrowserProcess:
         try:
             from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
         except ImportError:
@@ -381,38 +383,38 @@ class Browser:
             if profile is not None:
                 profile_folders.record_profile(artifacts, profile)
                 after.push_async_callback(remove_profile, profile)
-            life = _BrowserProcess(chromium, proxy, stack.pop_all())
-        self._lives.add(life)
-        return life
+            process = _BrowserProcess(chromium, proxy, stack.pop_all())
+        self._processes.add(process)
+        return process
 
-    async def _end(self, life: _BrowserProcess) -> None:
-        if life in self._lives:
-            self._lives.discard(life)
-            # Ended to the last step also when the page that ends it is given up meanwhile.
-            task = asyncio.create_task(life.end.aclose())
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+    async def _close(self, process: _BrowserProcess) -> None:
+        if process in self._processes:
+            self._processes.discard(process)
+            # A cancellation of the page must not interrupt the closing.
+            task = asyncio.create_task(process.exit_stack.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
             await asyncio.shield(task)
 
 
 class _BrowserProcess:
-    """One Chromium with its driver and its proxy, from start to end."""
+    """One Chromium process with its driver and its proxy."""
 
     def __init__(
-        self, chromium: Chromium, proxy: ForwardProxy, end: contextlib.AsyncExitStack
+        self, chromium: Chromium, proxy: ForwardProxy, exit_stack: contextlib.AsyncExitStack
     ) -> None:
-        self.chromium, self.proxy, self.end = chromium, proxy, end
+        self.chromium, self.proxy, self.exit_stack = chromium, proxy, exit_stack
         self.pages = self.active = 0
-        self.worn = False
+        self.needs_replacement = False
 
     @property
     def usable(self) -> bool:
-        return not self.worn and self.chromium.is_connected()
+        return not self.needs_replacement and self.chromium.is_connected()
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What a page is waiting for, for the message when its time is up."""
+    """What a page waits for; part of the message if its deadline expires."""
 
     what: str = "fetching the page"
 
@@ -420,11 +422,11 @@ class _Progress:
         self.what = what
 
 
-def _serves(task: asyncio.Task[_BrowserProcess]) -> bool:
+def _is_usable(task: asyncio.Task[_BrowserProcess]) -> bool:
     if not task.done():
         return True
     return not task.cancelled() and task.exception() is None and task.result().usable
 
 
-def _no_start(what: str) -> ScrapeError:
+def _start_timeout(what: str) -> ScrapeError:
     return ScrapeError("render", f"{what} did not start within {START_S:.0f} s")
