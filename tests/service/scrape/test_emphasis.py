@@ -76,6 +76,20 @@ def test_titles_and_code_stay_as_they_are(html: str, written: str) -> None:
     assert markdown(html) == written
 
 
+@pytest.mark.parametrize(
+    "inline",
+    [
+        "<code>`</code><b><code>:</code></b>a",
+        "<code>\\`</code><b><code>:</code></b>a",
+        "<code>a</code><i></i><code>b</code>",
+        "<b><code>a</code></b><i><code>b</code></i>c",
+    ],
+)
+def test_adjacent_code_spans_stay_readable(inline: str) -> None:
+    html = f"<p>Qé {inline} Z</p>"
+    assert _letters(READER.render(markdown(html))) == _letters(html)
+
+
 @given(st.lists(INLINE, min_size=1, max_size=4))
 def test_no_text_is_lost_and_no_tag_is_left(parts: list[str]) -> None:
     html = f"<p>Qé {''.join(parts)} Z</p>"

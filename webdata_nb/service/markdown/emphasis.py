@@ -19,6 +19,7 @@ SIGNS: Final = {
 }
 """What is written before and after each element of emphasis."""
 SIGN_CHARACTERS: Final = frozenset("*~")
+CODE_SEPARATOR: Final = "<!-- -->"
 
 
 class Delimiter(NamedTuple):
@@ -122,7 +123,7 @@ class _EmphasisLine:
 
     def finish(self, after: str) -> str:
         self._settle(self._space[:1] or after)
-        return "".join(self._written) + self._space
+        return _join(self._written) + self._space
 
     def _open_waiting(self, following: str, closed: list[str]) -> None:
         """Write the signs that waited for text, where they are read as such."""
@@ -153,6 +154,16 @@ class _EmphasisLine:
             else:
                 self._written[place] = self._written[end] = ""
         return kept
+
+
+def _join(pieces: Sequence[str]) -> str:
+    """Join pieces; an empty comment separates code spans, which would be read as one."""
+    joined: list[str] = []
+    for piece in filter(None, pieces):
+        if piece[0] == "`" and joined and joined[-1][-1] == "`":
+            joined.append(CODE_SEPARATOR)
+        joined.append(piece)
+    return "".join(joined)
 
 
 def _next_unlike(signs: list[str], following: str) -> str:

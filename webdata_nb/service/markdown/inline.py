@@ -9,6 +9,7 @@ from webdata_nb.service.content.parser import Element, Text, collapse_whitespace
 from webdata_nb.service.content.tags import HEADINGS, NOT_TEXT
 from webdata_nb.service.markdown.code_blocks import text_of_lines
 from webdata_nb.service.markdown.emphasis import (
+    CODE_SEPARATOR,
     SIGN_CHARACTERS,
     SIGNS,
     Delimiter,
@@ -197,7 +198,12 @@ class InlineWriter:
             before = self._pieces[-1][-1:] if self._pieces else ""
             if not (flanks(text[0], before) and flanks(text[-1], after.data[:1])):
                 sign = ""
-        self._pieces.append(f"{sign}{text}{sign}")
+        if sign:
+            self._pieces.append(f"{sign}{text}{sign}")
+        elif text[0] == "`":
+            self._append_code(text)
+        else:
+            self._pieces.append(text)
         return True
 
     def _close_emphasis(self) -> None:
@@ -228,17 +234,23 @@ class InlineWriter:
         if text[0].isspace():
             pieces.append(" ")
         place, joined = self._joined_code
-        if place == len(pieces) and not self._is_delimited():
-            if len(joined) < _LONGEST_JOINED_CODE:
-                code = joined + code  # two spans in a row would be read as one
-                pieces.pop()
-            else:
-                pieces.append(" ")
-        pieces.append(f"`{code}`" if "`" not in code else code_span(code))
+        is_adjacent = place == len(pieces) and not self._is_delimited()
+        if is_adjacent and joined and len(joined) < _LONGEST_JOINED_CODE:
+            code = joined + code
+            pieces.pop()
+            self._joined_code = (-1, "")
+        self._append_code(f"`{code}`" if "`" not in code else code_span(code))
         self._joined_code = (len(pieces), code)
         if text[-1].isspace():
             pieces.append(" ")
         return skip
+
+    def _append_code(self, span: str) -> None:
+        """Append a code span, apart from one before it: both would be read as one."""
+        if self._joined_code[0] == len(self._pieces):
+            self._pieces.append(CODE_SEPARATOR)
+        self._pieces.append(span)
+        self._joined_code = (len(self._pieces), "")
 
     def _write_image(self, image: Element) -> None:
         source = plain_source(image)
@@ -264,6 +276,7 @@ class InlineWriter:
         self._link = link
         self._href = href
         self._link_start = len(self._pieces)
+        self._joined_code = (-1, "")
         self._link_delimiters = len(self._delimiters)
 
     def _close_link(self) -> None:
