@@ -1,4 +1,4 @@
-"""Values of a page in the types that a schema asks for; what does not fit is None."""
+"""Converts values of a page to the types of a schema; a value that does not fit becomes None."""
 
 from __future__ import annotations
 

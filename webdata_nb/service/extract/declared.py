@@ -1,4 +1,4 @@
-"""What a page says outside its nodes: meta tags, metadata, tables and definition lists."""
+"""Reads the declarations of a page outside of nodes: meta tags, metadata, tables and lists."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _LABELLED: Final = (
     ("name", "label", "key", "term", "property", "attribute", "feature", "field"),
     ("value", "definition"),
 )
-"""What the columns of a table of labels and values are called, which has no header to say it."""
+"""The names of the two columns of a table of labels and values, which has no header."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredValues:
-    """Values that the page gives under one name.
+    """The values that a page declares under one name.
 
     Attributes
     ----------
     origin
-        Where they stand, as provenance tells it.
+        Their source, for the provenance.
     name
-        The property they are of.
+        Their property.
     values
         Scalars and nodes.
     prose
-        Whether people wrote them for people.
+        Whether the text was written for people, not for machines.
     """
 
     origin: str
@@ -53,14 +53,14 @@ class DeclaredValues:
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """A table whose columns have names: one thing a row.
+    """A table with column names; each row describes one object.
 
     Attributes
     ----------
     origin
-        Where it stands, as provenance tells it.
+        Its source, for the provenance.
     columns
-        For each column the names that it goes by, the one that provenance tells first.
+        The names of each column; the first one is used in the provenance.
     rows
         The texts of the cells.
     pairs
@@ -74,7 +74,7 @@ class DataTable:
 
 
 class DeclaredFields:
-    """The statements of a page about itself, by the names they can be found under."""
+    """The declarations of a page outside of nodes, by name."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class DeclaredFields:
                 self.grids.append(DataTable(f"table:{number}", _LABELLED, rows, pairs=True))
 
     def about(self, name: str) -> Iterator[DeclaredValues]:
-        """Return what the page says of a field outside tables, best first."""
+        """Return the values of a field outside of tables, best first."""
         ways = [each for each in name_readings(name) if _of_page(each)]
         for found in (self._metas, self._metadata):
             for reading in ways:
                 yield from found.get(reading.chain[0], ())
 
     def labelled(self, name: str) -> Iterator[DeclaredValues]:
-        """Return what tables and definition lists say under the name of a field.
+        """Return the values of a field in tables and definition lists.
 
         A label must be the name itself or a synonym that is not as common as "name".
         """
@@ -137,7 +137,7 @@ def _of_page(reading: NameReading) -> bool:
 
 
 def _by_rank(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
-    """Return the meta tags by the property they stand for, the best tag of each first."""
+    """Return the meta tags by their property, the best tag of each first."""
     ranked: dict[str, list[tuple[int, DeclaredValues]]] = {}
     seen: set[str] = set()
     for key, origin in (("opengraph", "opengraph"), ("meta", "meta")):

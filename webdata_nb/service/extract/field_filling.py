@@ -1,4 +1,4 @@
-"""Fields of a schema filled from the sources of a page, each value with where it came from."""
+"""Fills the fields of a schema from the sources of a page, and records the source of each value."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from webdata_nb.service.extract.schema import Shape
 
 MAX_FIELDS_PER_PAGE: Final = 20_000
-"""Fields, those of array items included, that are looked for on one page."""
+"""Fields that are looked for on one page, including those of array items."""
 MAX_LOOKUPS_PER_PAGE: Final = 300_000
-"""Properties and values that are tried for all fields of one page together."""
+"""Properties and values that are tried on one page, for all fields together."""
 _CHARACTERS_PER_LOOKUP: Final = 1000
 _MAX_SIBLINGS: Final = 100
 _MAX_PAGE_NODES: Final = 5
 _LISTS: Final = frozenset({"keywords"})
-"""Properties whose text schema.org defines as a list delimited by commas."""
+"""Properties that schema.org defines as text with a comma-separated list."""
 _LINKS: Final = ("http://", "https://")
 _SPACE: Final = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
 class FilledValue:
-    """A filled value, with the provenance and the gaps below it; None where nothing was found."""
+    """A value with its provenance and its missing fields; the value is None if there is none."""
 
     value: Any = None
     provenance: dict[str, str] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class SchemaFiller:
     graph
         The page's nodes.
     declared
-        What it says outside of them.
+        The page's declarations outside of nodes.
     coercion
-        Turns values into what is asked for.
+        Converts values to the types of the schema.
     root
-        The node that the schema is about, None when there is none.
+        The node that the schema describes; None if there is none.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class SchemaFiller:
     def object(
         self, shape: Shape, node: DataNode | None, pointer: str, origin: str, *, page: bool
     ) -> FilledValue:
-        """Fill an object from a node and, where it stands for the page, from all else."""
+        """Fill an object from a node and, if `page`, from all other sources of the page."""
         values: dict[str, Any] = {}
         provenance: dict[str, str] = {}
         missing: list[str] = []
@@ -167,7 +167,7 @@ class SchemaFiller:
     def _of_node(
         self, name: str, node: DataNode, origin: str, *, whole: bool
     ) -> Iterator[DeclaredValues]:
-        """Return what a node says of a field; `whole` when its name may mean the node itself."""
+        """Return a node's values for a field; `whole` if the name may mean the node itself."""
         for reading in name_readings_from(name, self._findable(node)):
             if not reading.kind or (is_of_kind(node, reading.kind) and not whole):
                 yield from self._follow(node, reading.chain, origin)
@@ -178,7 +178,7 @@ class SchemaFiller:
         return self._names[node]
 
     def _of_kind(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
-        """Return what nodes say that the name of a field itself asks for: `website_name`."""
+        """Return values of the nodes whose kind the field's name contains, as in `website_name`."""
         for reading in name_readings(name):
             if reading.kind:
                 nodes = self._main_of(reading.kind)[:2]
@@ -189,7 +189,7 @@ class SchemaFiller:
     def _follow(
         self, node: DataNode, chain: tuple[str, ...], origin: str
     ) -> Iterator[DeclaredValues]:
-        """Return what a chain of properties leads to, values at one path together."""
+        """Return the values at the end of a chain of properties, grouped by path."""
         together: dict[str, DeclaredValues] = {}
         self._lookups_left -= 1
         for found in find_values(node, chain):
@@ -272,7 +272,7 @@ class SchemaFiller:
         *,
         page: bool,
     ) -> FilledValue:
-        """Fill what no property gives: groups of fields, and lists of all nodes of a kind."""
+        """Fill groups of fields, and lists of all nodes of a kind, which no property contains."""
         if not page or self._exhausted:
             return FilledValue()
         if shape.kind == "object":
@@ -298,7 +298,7 @@ class SchemaFiller:
         return self.object(shape, other, pointer, other.label, page=False)
 
     def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> FilledValue:
-        """Fill a list of things from all nodes of a kind, else from a table."""
+        """Fill a list of objects from all nodes of a kind, or from a table."""
         unnamed = normalize_short_name(name) in NEUTRAL
         if not unnamed:
             best = self._items(shape, inner, self._nodes_of(name), pointer)
@@ -320,9 +320,9 @@ class SchemaFiller:
     def _table(
         self, shape: Shape, inner: Shape, pointer: str, *, above: int = 0, kind: bool = False
     ) -> FilledValue:
-        """Fill a list from the table that tells most fields, where those are more than `above`."""
+        """Fill a list from the table with the most fields, if these are more than `above`."""
         for count, grid in rank_tables(self._declared.grids, inner):
-            # Labels with values are what a thing has, never things of a kind.
+            # Labels with values describe one object, and are no list of objects.
             if count > above and not (grid.pairs and kind):
                 part = self._rows(shape, inner, grid, pointer)
                 if part.value is not None:
@@ -387,7 +387,7 @@ def _add(together: dict[str, DeclaredValues], at: str, name: str, values: list[A
 
 
 def _expand_values(stated: DeclaredValues, *, split: bool = False) -> list[Any]:
-    """Return values with lists that are nodes opened and lists that are text taken apart."""
+    """Return values with the entries of list nodes and of comma-separated text."""
     if not split or stated.name not in _LISTS:
         return open_lists(stated.values)
     texts = (each.split(",") if isinstance(each, str) else [each] for each in stated.values)
@@ -396,13 +396,13 @@ def _expand_values(stated: DeclaredValues, *, split: bool = False) -> list[Any]:
 
 
 def _to_node(value: Any) -> DataNode | None:
-    """Return a node for a text that stands in the place of one: its name, or its URL."""
+    """Return a value as a node; a text becomes a node with this name or URL."""
     if isinstance(value, DataNode):
         return value
     if not isinstance(value, str):
         return None
     names = ("url",) if value.startswith(_LINKS) else ("name", "text")
-    # It stands where the node would, so its fields have no step of their own in provenance.
+    # The text is in the place of the node, so its fields add no step to the provenance.
     return DataNode("", properties={name: ("", [value]) for name in names})
 
 
@@ -411,7 +411,7 @@ def _is_link(name: str) -> bool:
 
 
 def _is_plausible(name: str, stated: str, value: Any, shape: Shape) -> bool:
-    """Tell whether a text can be what the name says: a link is no name, and no name a link."""
+    """Return whether a text can be a value of this name: a link is no name, and vice versa."""
     if not isinstance(value, str) or shape.kind not in {"string", "any"}:
         return True
     if _is_link(name):

@@ -1,7 +1,8 @@
-"""Whether nodes and tables are what the items of a list ask for. Pure.
+"""Decides which nodes and tables match the items of a list field. Pure.
 
-A list called ``items`` or ``specs`` says nothing of what its items are, so their fields have to:
-what shares only a name or an image with them, as nearly everything does, is something else.
+The name of a list such as ``items`` or ``specs`` does not say what its items are, so their fields
+decide. Nodes that share only a name or an image with the items, as nearly all nodes do, do not
+match.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ def count_matching_fields(
     provenance: Mapping[str, str],
     item: Shape,
 ) -> int:
-    """Count the fields of items that nodes of one type tell; 0 where those are something else.
+    """Count the fields of items that nodes of one type provide; 0 if the nodes do not match.
 
     Parameters
     ----------
     nodes
         The nodes.
     items, provenance
-        What was filled from them, and where each value stands.
+        The items that were filled from them, and the source of each value.
     item
         The schema of an item.
     """
@@ -86,13 +87,13 @@ def count_matching_fields(
 
 
 def rank_tables(grids: Sequence[DataTable], item: Shape) -> list[tuple[int, DataTable]]:
-    """Return the tables whose columns name enough of an item's fields, and how many, most first."""
+    """Return the tables with enough of an item's fields and their number, most fields first."""
     matches = [(_matches(grid, item), grid) for grid in grids]
     return sorted((each for each in matches if each[0]), key=lambda pair: -pair[0])
 
 
 def _matches(grid: DataTable, item: Shape) -> int:
-    """Count the fields that a table has columns for; 0 where those are not enough."""
+    """Count the fields that a table has columns for; 0 if they are too few."""
     if grid.pairs:
         # Its columns have no names, so both are asked for in plain words or it is not meant.
         asked = {normalize_name(name) for name in item.properties}
@@ -106,7 +107,7 @@ def _matches(grid: DataTable, item: Shape) -> int:
 
 
 def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
-    """Return the cells of a row as the properties of a node; columns of one name together."""
+    """Return the cells of a row as the properties of a node, grouped by column name."""
     found: dict[str, tuple[str, list[Any]]] = {}
     for column, cell in zip(grid.columns, row, strict=False):
         for name in column if cell else ():
@@ -116,7 +117,7 @@ def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def _listed(value: Any) -> Any:
-    """Return what stands in a list: the thing itself where its place has no name of its own."""
+    """Return the object of a list entry, unless the entry itself has a name."""
     if not isinstance(value, DataNode) or value.values("name"):
         return value
     inner = (each for each in value.values("item") if isinstance(each, DataNode))
@@ -131,6 +132,6 @@ def _properties(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _is_common(name: str) -> bool:
-    """Tell whether nearly every thing has what a field asks for."""
+    """Return whether a field is one that nearly every object has."""
     ways = (way for way in name_readings(name) if len(way.chain) == 1 and not way.kind)
     return not kind_of_name(name) and any(way.chain[0] in COMMON for way in ways)

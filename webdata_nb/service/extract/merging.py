@@ -1,4 +1,4 @@
-"""What the pieces of a page said, put together; and what it declares, before what a model read."""
+"""Merges the answers about the chunks of a page, and overlays them with declared data."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ _LONGEST_OTHER: Final = 1000
 
 @dataclass(slots=True)
 class MergedAnswers:
-    """Values put together, and by JSON pointer the other values that pieces gave."""
+    """Merged values, and by JSON pointer the values of other chunks that differ."""
 
     value: dict[str, Any]
     conflicts: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def merge_answers(answers: Sequence[dict[str, Any]], shape: Shape | None) -> MergedAnswers:
-    """Put the answers of a page's pieces together, in their order.
+    """Merge the answers about the chunks of a page in their order.
 
-    Lists are joined, each item once; of other values the first that is there stays, and those
-    that differ from it are told as conflicts.
+    Lists are joined without duplicates. Of other values the first one wins, and those that differ
+    from it become conflicts.
 
     Examples
     --------
     >>> merge_answers([{"a": None, "b": [1, 2]}, {"a": 3, "b": [2]}, {"a": 4, "b": []}], None)
     MergedAnswers(value={'a': 3, 'b': [1, 2]}, conflicts={'/a': [4]})
     """
-    told = MergedAnswers({})
-    told.value = _object(answers, shape, "", told.conflicts)
-    return told
+    conflicts: dict[str, list[Any]] = {}
+    return MergedAnswers(_object(answers, shape, "", conflicts), conflicts)
 
 
 def overlay(first: Any, second: Any) -> Any:
-    """Return `first` with its gaps filled from `second`; a list that is there stays as it is."""
+    """Return `first` with its missing values from `second`; existing lists are not changed."""
     if isinstance(first, dict) and isinstance(second, dict):
         return {name: overlay(first.get(name), second.get(name)) for name in {**first, **second}}
     return second if first is None else first

@@ -1,7 +1,7 @@
-"""The nodes of a page's JSON-LD, microdata and RDFa, in one form.
+"""Reads JSON-LD, microdata and RDFa of a page into one graph of nodes.
 
-Reading goes breadth first without recursion and stops at fixed bounds, so that neither depth
-nor number nor cycles of references can make it long.
+The reader works breadth first without recursion and stops at fixed limits, so neither depth nor
+size nor reference cycles can make it slow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT_KEYS: Final = ("@value", "@list", "@set")
 
 @dataclass(eq=False, slots=True)
 class DataNode:
-    """One thing that a page describes.
+    """One object that a page describes.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class DataNode:
     types
         Local names of its types, as written.
     id
-        Its identifier, None when it has none.
+        Its identifier, or None.
     main
-        Whether it stands by itself rather than inside the description of another.
+        Whether it is not part of the description of another node.
     properties
-        By name without separators in lower case: the name as written, and its values.
+        By normalized name: the name as written, and the values.
     number
-        Which one of its syntax and type it is on the page, from 1.
+        Its position among the nodes of its syntax and type, from 1.
     reached
         What can be read from it by name; None until that is asked. It is kept here, so that it
         ends with its node.
@@ -56,18 +56,18 @@ class DataNode:
     reached: dict[str, list[ReachableValues]] | None = field(default=None, repr=False)
 
     def is_a(self, *endings: str) -> bool:
-        """Tell whether the name of one of its types ends so."""
+        """Return whether the name of one of its types has one of these endings."""
         return any(each.lower().endswith(endings) for each in self.types)
 
     @property
     def address(self) -> str | None:
-        """Its identifier where that is the URL of a page, not a mere name in the form of one."""
+        """Its identifier, if that is the URL of a page and not a mere name in the form of a URL."""
         given = self.id or ""
         return given if given.startswith(("http://", "https://")) and "#" not in given else None
 
     @property
     def label(self) -> str:
-        """Its name for provenance: syntax and type, with its number from the second on."""
+        """Its name in the provenance: syntax and type, and its number from the second node on."""
         return self.kind + (f"[{self.number}]" if self.number > 1 else "")
 
     @property
@@ -88,14 +88,14 @@ class DataNode:
 
 @dataclass(frozen=True, slots=True)
 class ReachableValues:
-    """Values and where they stand: steps from a node, as written on the page."""
+    """Values and their path from a node, as written on the page."""
 
     path: tuple[str, ...]
     values: list[Any]
 
 
 class NodeGraph:
-    """All nodes of a page: those that stand by themselves first, in document order."""
+    """All nodes of a page in document order, main nodes first."""
 
     def __init__(self, structured: Mapping[str, Any]) -> None:
         self.nodes: list[DataNode] = []
@@ -162,7 +162,7 @@ class NodeGraph:
                 yield each
 
     def _join(self) -> None:
-        """Let nodes of one identifier share their properties, so that references resolve."""
+        """Merge the nodes with the same identifier, so that references resolve."""
         kept = []
         for node in self.nodes:
             first = self._ids.setdefault(node.id, node) if node.id else node
@@ -191,7 +191,7 @@ class NodeGraph:
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:
-    """Walk through lists in lists, and what JSON-LD wraps as a value, list or set."""
+    """Yield the values of nested lists and of JSON-LD's value, list and set objects."""
     waiting = list(reversed(values[:MAX_VALUES]))
     while waiting:
         each = waiting.pop()
@@ -213,7 +213,7 @@ def _types(given: Any) -> tuple[str, ...]:
 
 
 def _local(name: str) -> str:
-    """Return the last step of a name that may be a URL or have a prefix."""
+    """Return the local part of a name that may be a URL or have a prefix."""
     return name.rstrip("/#").replace("#", "/").replace(":", "/").rpartition("/")[2]
 
 
@@ -247,7 +247,7 @@ def _reach(node: DataNode) -> dict[str, list[ReachableValues]]:
 
 
 def _add_labelled(node: DataNode, found: dict[str, list[ReachableValues]]) -> None:
-    """Add what a node tells as pairs of a name and a value."""
+    """Add the properties that a node declares as pairs of a name and a value."""
     for written, values in (node.properties.get("additionalproperty", ("", [])),):
         for each in values[:MAX_REACHABLE]:
             names = each.values("name") if isinstance(each, DataNode) else []

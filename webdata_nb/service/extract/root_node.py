@@ -1,4 +1,4 @@
-"""Which of a page's nodes a schema is about."""
+"""Finds the node of a page that a schema describes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ MAX_TWINS: Final = 5
 
 
 def is_of_kind(node: DataNode, kind: str) -> bool:
-    """Tell whether a node is of the kind that a word names."""
+    """Return whether a node is of the kind that a word names."""
     return node.is_a(*KINDS[kind])
 
 
 def find_values(node: DataNode, chain: tuple[str, ...]) -> Iterator[ReachableValues]:
-    """Return what stands at the end of a chain of properties, starting from a node."""
+    """Return the values of a chain's first property, starting from a node."""
     reach = node.reach()
     for name in _names(node, chain[0]):
         yield from reach.get(name, ())
 
 
 def findable_names(node: DataNode) -> AbstractSet[str]:
-    """Return the names that `find_values` may find something under, starting from a node."""
+    """Return the names for which `find_values` may have values, starting from a node."""
     reach = node.reach()
     by_type = [names for ending, names in IN_TYPE.items() if node.is_a(ending)]
     if not by_type:
@@ -51,7 +51,7 @@ def _names(node: DataNode, name: str) -> tuple[str, ...]:
 
 
 def find_root(graph: NodeGraph, shape: Shape, title: str) -> DataNode | None:
-    """Choose the node that a schema is about: of the kind that it names, else filling most of it.
+    """Choose the node that a schema describes: of the kind that it names, or with most fields.
 
     Among nodes alike the one that the page's title names wins, then the first. A node of a kind
     that stands on every page, such as its publisher, counts only where it alone can tell what is

@@ -1,8 +1,8 @@
-"""Extraction without a language model: a schema filled from the page's own structured data.
+"""Fills a schema from the structured data of a page, without a language model.
 
-Sources in their order: the node of JSON-LD, microdata or RDFa that the schema is about; other
-nodes of the same thing; the node of the page; meta tags; metadata; tables and definition lists.
-Nothing is computed that the page does not say: a field that no source gives is null.
+The sources in order of precedence: the node of JSON-LD, microdata or RDFa that the schema
+describes; other nodes of the same thing; the node of the page; meta tags; metadata; tables and
+definition lists. Values are never derived: a field without a source is null.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import Shape, read_schema
 
 STRUCTURED_DATA: Final = "structured_data"
-# Tables are no format that a request may ask for.
+# No format of the contract; only extraction uses it.
 TABLES: Final = "tables"
 SOURCES: Final = (STRUCTURED_DATA, TABLES)
 """The formats of a page that `extract_structured` reads."""
 EXTRACTION: Final = "extraction"
-"""Stands among a page's formats for its extraction; no request may ask for it by this name."""
+"""The name of the extraction among a page's formats; no format of the contract."""
 MAX_ERROR_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was extracted from a page.
+    """The data extracted from a page.
 
     Attributes
     ----------
     data
-        Every property of the schema, in its order; None where the page gives no value.
+        Every property of the schema, in its order; None if the page has no value.
     provenance
-        For each filled field, by JSON pointer, where its value stands:
+        The source of each value, by JSON pointer:
         ``"json_ld:Product/offers/price"``, ``"opengraph:og:title"``, ``"table:2/Weight"``.
     missing
-        JSON pointers of the fields that no source gives, required or not.
+        JSON pointers of the fields without a value, required or not.
     """
 
     data: dict[str, Any]
@@ -83,7 +83,7 @@ def extract_from_formats(
 ) -> dict[str, Any]:
     """Extract from the `SOURCES` of a page; the result is for `Extraction.from_json`.
 
-    A page must not fail because something in it makes its extraction fail.
+    Errors become part of the result: a failed extraction must not fail the page.
     """
     try:
         return extract_structured(
@@ -94,7 +94,7 @@ def extract_from_formats(
         ).to_json()
     except MemoryError:
         return {"error": "the page declares more than fits into the memory of a page worker"}
-    except Exception as error:  # noqa: BLE001 - whatever a page provokes is that page's failure
+    except Exception as error:  # noqa: BLE001 - any error is the failure of this extraction
         return {"error": f"the declared data could not be read ({type(error).__name__})"}
 
 
@@ -110,25 +110,25 @@ def extract_structured(
     tables: Sequence[Mapping[str, Any]] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Extraction:
-    """Fill a schema from what a page says for machines. Pure: no I/O, no randomness.
+    """Fill a schema from the structured data of a page. Pure.
 
     Parameters
     ----------
     structured
         The `structured_data` format of the page.
     schema
-        A JSON Schema of an object, or what ``read_schema`` made of it.
+        A JSON Schema of an object, or the result of ``read_schema``.
     tables
-        Tables of the page, each ``{"header": [cell, ...], "rows": [[cell, ...], ...]}``, the
-        header empty where there is none; a definition list is a table of two columns.
+        Tables of the page, each ``{"header": [cell, ...], "rows": [[cell, ...], ...]}``; the
+        header may be empty, and a definition list is a table of two columns.
     metadata
-        The page's `metadata`; `final_url` is the base of URLs where the schema's format asks
-        for absolute ones, and `language` tells a decimal comma in tables.
+        The page's `metadata`; `final_url` is the base of relative URLs if the schema's format
+        requires absolute ones, and `language` decides on decimal commas in tables.
 
     Raises
     ------
     BadInput
-        The schema is missing or not one that is understood.
+        The schema is missing or not supported.
 
     Examples
     --------
