@@ -14,7 +14,7 @@ import orjson
 from starlette.responses import Response
 
 from webdata_nb.contract import limits, paths, webhook_payloads
-from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTested
+from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTestReply
 from webdata_nb.contract.requests import WebhookTest
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.routes.parameters import Cursor, DeliveryId, Listed, OfJob
@@ -100,7 +100,7 @@ async def get_webhook_stats(state: StateDep, account_id: AccountId) -> Response:
 @router.post(
     paths.WEBHOOK_TEST,
     summary="Send one signed test delivery now",
-    response_model=WebhookTested,
+    response_model=WebhookTestReply,
 )
 async def test_webhook(
     state: StateDep, wanted: Annotated[WebhookTest, examples("testWebhook")]
