@@ -20,7 +20,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.requirements import find
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import scrape
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 from tests.requirements import require
 from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, traits_of
 from webdata_nb.service.content.main_content import clean_page, main_content
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.content.parser import collapse_whitespace, parse, text_of, to_text
-from webdata_nb.service.content.source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import scrape
 
 if TYPE_CHECKING:

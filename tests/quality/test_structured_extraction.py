@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.extract.structured import Extraction, extract_structured
 from webdata_nb.service.scrape.page import scrape
 

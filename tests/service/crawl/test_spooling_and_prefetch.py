@@ -16,7 +16,7 @@ from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, new_job
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.crawl import engine as crawl
 from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
 from webdata_nb.service.errors import JobFailure

@@ -23,7 +23,7 @@ from tests.service.extract.stub_model import (
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.source import ConversionOptions
+from webdata_nb.service.content.page_source import ConversionOptions
 from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.model_endpoint import ModelLimits, ModelQueues
 from webdata_nb.service.extract.structured import EXTRACTION, extract_from_formats

@@ -16,7 +16,7 @@ from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.extract.extraction import ExtractorFactory
 from webdata_nb.service.extract.structured import (
     EXTRACTION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.scrape.pages import URL, fetched
-from webdata_nb.service.documents.documents import detect_document_type
+from webdata_nb.service.documents.document_type import detect_document_type
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.page import ConversionOptions, Scraped, scrape
 

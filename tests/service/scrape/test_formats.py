@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.scrape.pages import fetched, made, scraped
 from webdata_nb.service.content.image_sources import parse_srcset
-from webdata_nb.service.content.source import check_selectors
+from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.scrape.test_pool import WHOLE, html, workers
 from tests.wire.waiting import until
-from webdata_nb.service.content.source import PageSource
+from webdata_nb.service.content.page_source import PageSource
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import INHERITED

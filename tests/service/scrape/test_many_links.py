@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.conftest import Api
 from tests.site.server import Site
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import MOST_OUTLINKS, scrape
 
 

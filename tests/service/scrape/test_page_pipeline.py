@@ -9,7 +9,7 @@ import pytest
 
 from tests.site.server import Site
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.content.source import ConversionOptions
+from webdata_nb.service.content.page_source import ConversionOptions
 from webdata_nb.service.pages.page_pipeline import (
     BASE64_BYTES_PER_STEP,
     PagePipeline,

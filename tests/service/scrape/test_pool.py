@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.wire.waiting import until
-from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import recorded

@@ -10,7 +10,7 @@ LONG_PAGES = """
 import io
 from datetime import UTC, datetime
 from webdata_nb.service.workers import worker
-from webdata_nb.service.content.source import ScrapeOptions, Source
+from webdata_nb.service.content.page_source import ScrapeOptions, Source
 from webdata_nb.service.workers.messages import encode_job
 
 given_back = []

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.content.structured_data import MAX_DEPTH
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.scrape.page import scrape

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from webdata_nb.service.content.links import LinkResolver
+    from webdata_nb.service.content.page_source import PageSource
     from webdata_nb.service.content.parser import Element
-    from webdata_nb.service.content.source import PageSource
 
 _NAMES = ("property", "name", "itemprop", "http-equiv")
 _DIRECTIVES = frozenset({"noindex", "nofollow", "none"})

@@ -22,6 +22,7 @@ from webdata_nb.service.content.boilerplate import (
     is_wordless_boilerplate,
 )
 from webdata_nb.service.content.class_names import FURNITURE, HIDDEN, word_set
+from webdata_nb.service.content.content_region import ContentRegion, ContentRung, find_region
 from webdata_nb.service.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.service.content.parser import (
     Document,
@@ -38,7 +39,6 @@ from webdata_nb.service.content.postprocess import (
     trim_pointers,
     trim_repeats,
 )
-from webdata_nb.service.content.region import ContentRegion, ContentRung, find_region
 
 if TYPE_CHECKING:
     from webdata_nb.service.content.block_tree import Block, TextRun

@@ -7,13 +7,15 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.head import canonical_url
-from webdata_nb.service.content.linked_data import JsonLdWorks
+from webdata_nb.service.content.parser import collapse_whitespace
 from webdata_nb.service.content.structured_data import decode_json_ld
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from webdata_nb.service.content.head import PageHead
+    from webdata_nb.service.content.page_source import PageSource
     from webdata_nb.service.content.parsed_page import ParsedPage
-    from webdata_nb.service.content.source import PageSource
 
 MAX_TEXT_LENGTH = 2000
 """Characters of a description, author or title that are kept."""
@@ -34,16 +36,19 @@ _PUBLISHED = (
     "pubdate",
 )
 _DAY = len("2026-01-31")
-_NO_DATA = JsonLdWorks([])
 _LANGUAGE = ("content-language", "dc.language", "og:locale")
+MOST_NODES = 1000
+"""Nodes that are looked at; a page has a handful."""
+
+_WORKS = ("article", "posting", "report", "webpage", "product", "recipe", "videoobject", "book")
 
 
-def page_metadata(reading: ParsedPage, rung: str) -> dict[str, Any]:
+def page_metadata(page: ParsedPage, rung: str) -> dict[str, Any]:
     """Describe an HTML page; what the page does not say is None.
 
     Parameters
     ----------
-    reading
+    page
         The parsed page.
     rung
         Which step of the content ladder gave the content.
@@ -55,20 +60,20 @@ def page_metadata(reading: ParsedPage, rung: str) -> dict[str, Any]:
         `author` (names joined by commas), `published` (ISO 8601 where it can be read so, else as
         written), `site_name`, `charset`, `content_hash`, `rung`, and the fields of `transfer`.
     """
-    head = reading.head
+    head = page.head
     data = JsonLdWorks(decode_json_ld(head.json_ld)) if head.json_ld else _NO_DATA
     return {
         "title": page_title(head),
         "description": _cut(head.meta(*_DESCRIPTION) or data.text("description")),
-        "language": declared_language(head, reading.source),
-        "canonical": canonical_url(head, reading.links),
+        "language": declared_language(head, page.source),
+        "canonical": canonical_url(head, page.link_resolver),
         "author": _cut(_author(head, data)),
         "published": _published(head, data),
         "site_name": _cut(head.meta(*_SITE) or next(iter(data.names("publisher")), None)),
-        "charset": reading.charset.name if reading.charset is not None else None,
-        "content_hash": reading.content_hash,
+        "charset": page.charset.name if page.charset is not None else None,
+        "content_hash": page.content_hash,
         "rung": rung,
-        **transfer_metadata(reading.source),
+        **transfer_metadata(page.source),
     }
 
 
@@ -125,3 +130,73 @@ def _published(head: PageHead, data: JsonLdWorks) -> str | None:
 
 def _cut(text: str | None) -> str | None:
     return text[:MAX_TEXT_LENGTH] if text is not None else None
+
+
+class JsonLdWorks:
+    """The nodes of a page's JSON-LD that describe works, articles first.
+
+    Parameters
+    ----------
+    blocks
+        The decoded JSON-LD blocks of one page.
+    """
+
+    def __init__(self, blocks: list[Any]) -> None:
+        works = [node for node in _nodes(blocks) if _rank(node) < len(_WORKS)]
+        self._works = sorted(works, key=_rank)
+
+    def text(self, *names: str) -> str | None:
+        """Return the first text among the properties `names` of any work."""
+        found = (_text(work.get(name)) for work in self._works for name in names)
+        return next((text for text in found if text), None)
+
+    def names(self, *names: str) -> list[str]:
+        """Return what the first of the properties `names` that is given is called."""
+        for work in self._works:
+            for name in names:
+                if called := list(_called(work.get(name))):
+                    return called
+        return []
+
+
+def _nodes(blocks: list[Any]) -> Iterator[dict[str, Any]]:
+    waiting: list[Any] = list(reversed(blocks))
+    for _ in range(MOST_NODES):
+        if not waiting:
+            return
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += reversed(node)
+        elif isinstance(node, dict):
+            yield node
+            waiting += [node[key] for key in ("mainEntity", "@graph") if key in node]
+
+
+def _rank(node: dict[str, Any]) -> int:
+    """Return how far down the list of works the node's type stands."""
+    types = node.get("@type")
+    words = [
+        each.lower()
+        for each in (types if isinstance(types, list) else [types])
+        if isinstance(each, str)
+    ]
+    ranks = [at for at, work in enumerate(_WORKS) for word in words if word.endswith(work)]
+    return min(ranks, default=len(_WORKS))
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if isinstance(value, dict):
+        value = value.get("@value")
+    return collapse_whitespace(value) or None if isinstance(value, str) else None
+
+
+def _called(value: Any) -> Iterator[str]:
+    for each in value if isinstance(value, list) else [value]:
+        name = _text(each.get("name") if isinstance(each, dict) and "name" in each else each)
+        if name:
+            yield name
+
+
+_NO_DATA = JsonLdWorks([])

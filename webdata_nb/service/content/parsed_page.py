@@ -1,8 +1,9 @@
-"""A page that has been decoded and parsed: what every format is made from."""
+"""Decodes and parses a page into the tree, head and links that every output format reads."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,44 +12,51 @@ from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anc
 from webdata_nb.service.content.parser import group_by_tag, parse
 from webdata_nb.service.content.shadow_dom import flatten_shadow_roots
 from webdata_nb.service.content.tags import INDEXED
-from webdata_nb.service.content.xhtml import close_empty_elements, is_xhtml
 from webdata_nb.service.web.charset import decode_text, sniff_charset
 
 if TYPE_CHECKING:
+    from webdata_nb.service.content.page_source import PageSource
     from webdata_nb.service.content.parser import Document, Element
-    from webdata_nb.service.content.source import PageSource
     from webdata_nb.service.web.charset import Charset
+
+
+_EMPTY_TAG = re.compile(rb"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?")
+_VOID_ELEMENTS = frozenset(
+    b"area base br col embed frame hr img input link meta param source track wbr".split()
+)
+_XHTML_ROOT = re.compile(rb"<html[^<>]*\sxmlns\s*=", re.IGNORECASE)
+_SNIFFED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """One parsed page; its facts are read before its tree is pruned.
+    """A parsed page; head and links are read before the tree is pruned.
 
     Attributes
     ----------
     source
-        What was fetched.
+        The page as fetched.
     charset
-        Its character encoding and how that was found; None when it is no text.
+        Its character encoding and how that was detected; None for binary documents.
     document
         The tree.
-    parts
-        The elements of the whole page with one of ``tags.READ``, by tag.
+    elements_by_tag
+        The elements of the whole page with a tag of ``tags.INDEXED``.
     anchors
         The links of the whole page.
     head
-        What the page declares about itself.
-    links
-        Its links, resolved against its base.
+        Its title, meta tags, canonical URL and JSON-LD.
+    link_resolver
+        Resolves URLs against the base of the page.
     """
 
     source: PageSource
     charset: Charset | None
     document: Document
-    parts: dict[str, list[Element]]
+    elements_by_tag: dict[str, list[Element]]
     anchors: AnchorTable
     head: PageHead
-    links: LinkResolver
+    link_resolver: LinkResolver
 
     @property
     def content_hash(self) -> str:
@@ -59,32 +67,58 @@ class ParsedPage:
 def parse_page(source: PageSource) -> ParsedPage:
     """Decode and parse one HTML page."""
     charset = sniff_charset(source.body, source.content_type)
-    xhtml = is_xhtml(source.body, source.content_type)
-    body = close_empty_elements(source.body) if xhtml else source.body
+    xhtml = _is_xhtml(source.body, source.content_type)
+    body = _close_empty_elements(source.body) if xhtml else source.body
     return _parsed_page(source, parse(decode_text(body, charset)), charset)
 
 
-def parse_converted_page(source: PageSource, page: str, charset: Charset | None) -> ParsedPage:
-    """Parse the HTML page that stands for a body which is not HTML.
+def parse_converted_page(source: PageSource, html: str, charset: Charset | None) -> ParsedPage:
+    """Parse a document that was converted to HTML.
 
     Parameters
     ----------
     source
-        The body as fetched.
-    page
-        The page that was made of it.
+        The document as fetched.
+    html
+        The document as HTML.
     charset
-        The encoding of the body, None when it is no text.
+        The encoding of the document; None when it is binary.
     """
-    return _parsed_page(source, parse(page), charset)
+    return _parsed_page(source, parse(html), charset)
 
 
 def _parsed_page(source: PageSource, document: Document, charset: Charset | None) -> ParsedPage:
-    parts = group_by_tag(document, INDEXED)
-    if "template" in parts and flatten_shadow_roots(document):
-        parts = group_by_tag(document, INDEXED)
-    head = read_head(parts)
-    links = LinkResolver(source.final_url, head.base_href)
-    others = [head.canonical, *(image.attr("src") for image in parts.get("img", ()))]
-    anchors = read_anchors(parts.get("a", ()), links, also=others)
-    return ParsedPage(source, charset, document, parts, anchors, head, links)
+    elements_by_tag = group_by_tag(document, INDEXED)
+    if "template" in elements_by_tag and flatten_shadow_roots(document):
+        elements_by_tag = group_by_tag(document, INDEXED)
+    head = read_head(elements_by_tag)
+    link_resolver = LinkResolver(source.final_url, head.base_href)
+    images = elements_by_tag.get("img", ())
+    other_urls = [head.canonical, *(image.attr("src") for image in images)]
+    anchors = read_anchors(elements_by_tag.get("a", ()), link_resolver, also=other_urls)
+    return ParsedPage(source, charset, document, elements_by_tag, anchors, head, link_resolver)
+
+
+def _is_xhtml(body: bytes, content_type: str | None) -> bool:
+    """Tell whether a page is served as XML or begins as XHTML."""
+    if content_type is not None and "xml" in content_type.lower():
+        return True
+    start = body[:_SNIFFED_BYTES].lstrip()
+    return start.startswith(b"<?xml") and _XHTML_ROOT.search(start) is not None
+
+
+def _close_empty_elements(body: bytes) -> bytes:
+    """Write ``<script/>`` as ``<script></script>``.
+
+    An HTML parser would take the rest of the page for the content of the script.
+    """
+    *parts, last = body.split(b"/>")
+    output: list[bytes] = []
+    for part in parts:
+        start = part.rfind(b"<") + 1
+        tag = _EMPTY_TAG.fullmatch(part, start) if start else None
+        if tag is None or tag[1].lower() in _VOID_ELEMENTS:
+            output += part, b"/>"
+        else:
+            output += part, b"></", tag[1], b">"
+    return b"".join([*output, last])

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from webdata_nb.service.content.parser import detect_language_code, elements_with_tags
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 _START = 0.5
@@ -40,10 +40,10 @@ _FEW_WORDS = 25
 _SAMPLE = 1000  # characters from which the language is told
 
 
-def visible_text_length(reading: ParsedPage) -> int:
+def visible_text_length(page: ParsedPage) -> int:
     """Return the characters of text on a page that are not code."""
-    code = elements_with_tags(reading.parts, {"script", "style", "noscript", "template"})
-    return len(reading.document.text) - sum(len(each.text) for each in code)
+    code = elements_with_tags(page.elements_by_tag, {"script", "style", "noscript", "template"})
+    return len(page.document.text) - sum(len(each.text) for each in code)
 
 
 def content_quality(
@@ -82,7 +82,9 @@ def content_quality(
 
 
 def _score(content: PageContent, text: str, words: int, links: float) -> float:
-    pictures = min(1.0, len(content.parts.get("img", ())) * _WORDS_A_PICTURE / max(1, words))
+    pictures = min(
+        1.0, len(content.elements_by_tag.get("img", ())) * _WORDS_A_PICTURE / max(1, words)
+    )
     score = _START + _LINKS * links + _PICTURES * pictures
     if content.rung in _BY_RUNG:
         score += _BY_RUNG[content.rung] + _PROSE * _prose(text)

@@ -20,7 +20,7 @@ _OPENINGS = ("<!--", "//<![CDATA[", "/*<![CDATA[*/", "<![CDATA[")
 _CLOSINGS = ("-->", "//]]>", "/*]]>*/", "]]>", "//", ";")
 
 
-def structured_data(reading: ParsedPage) -> dict[str, Any]:
+def structured_data(page: ParsedPage) -> dict[str, Any]:
     """Return what the whole page declares, each syntax under its own key.
 
     Keys: `json_ld` (each block that is JSON, as it stands); `microdata` (top-level items with
@@ -29,16 +29,16 @@ def structured_data(reading: ParsedPage) -> dict[str, Any]:
     `properties`); `meta` (every named ``meta``). In `opengraph` and `meta` a name that is given
     several times has a list. What nests deeper than `MAX_DEPTH` levels is null.
     """
-    base, metas = reading.links.base, reading.head.metas
+    base, metas = page.link_resolver.base, page.head.metas
     return {
-        "json_ld": decode_json_ld(reading.head.json_ld),
-        "microdata": [_microdata(each, MAX_DEPTH) for each in microdata_of(reading.document, base)],
+        "json_ld": decode_json_ld(page.head.json_ld),
+        "microdata": [_microdata(each, MAX_DEPTH) for each in microdata_of(page.document, base)],
         "opengraph": {
             name: _one_or_all(values)
             for name, values in metas.items()
             if name.startswith(("og:", "twitter:"))
         },
-        "rdfa": [_rdfa(each, MAX_DEPTH) for each in rdfa_of(reading.document, base)],
+        "rdfa": [_rdfa(each, MAX_DEPTH) for each in rdfa_of(page.document, base)],
         "meta": {name: _one_or_all(values) for name, values in metas.items()},
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.service.content.source import ConversionOptions, PageFact
+from webdata_nb.service.content.page_source import ConversionOptions, PageFact
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.robots import JobRobots

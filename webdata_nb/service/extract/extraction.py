@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
-from webdata_nb.service.content.source import ConversionOptions
+from webdata_nb.service.content.page_source import ConversionOptions
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from webdata_nb.service.browser.render_request import MOST_PIXELS_HIGH
 from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderRequest
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
 from webdata_nb.service.observability.logs import Repeats

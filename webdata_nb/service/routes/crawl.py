@@ -11,7 +11,7 @@ from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.content.source import check_selectors
+from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.routes.job_start import check_extract, check_look, check_url, start
 from webdata_nb.service.routes.parameters import (
     IdempotencyKey,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.requests import CrawlRequest, Extract, ScrapeOptions, SearchRequest
 from webdata_nb.contract.states import JobKind
-from webdata_nb.service.content.source import check_selectors
+from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, PageError, ScrapeError
 from webdata_nb.service.observability.logs import CALLER

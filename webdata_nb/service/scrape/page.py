@@ -10,20 +10,17 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from webdata_nb.service.content.content import PageContent, find_content
 from webdata_nb.service.content.head import canonical_url, robots_directives
 from webdata_nb.service.content.links import AnchorTable, Outlink, collect_outlinks, read_anchors
 from webdata_nb.service.content.metadata import declared_language, page_metadata, page_title
 from webdata_nb.service.content.minhash import masked_sketch, sample_text, text_sketch
+from webdata_nb.service.content.page_content import PageContent, find_content
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.content.parser import to_text
 from webdata_nb.service.content.quality import content_quality, visible_text_length
-from webdata_nb.service.content.source import ConversionOptions, PageSource
-from webdata_nb.service.documents.documents import (
-    DocumentType,
-    detect_document_type,
-    parse_document,
-)
+from webdata_nb.service.documents.conversion import parse_document
+from webdata_nb.service.documents.document_type import DocumentType, detect_document_type
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, parse_sitemap
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.formats import CONTENT, WHOLE
@@ -80,17 +77,17 @@ def _check_formats(options: ConversionOptions) -> None:
             raise ScrapeError("parse", f"no such format: {name}")
 
 
-def _scrape_html(reading: ParsedPage, options: ConversionOptions, *, outlinks: bool) -> Scraped:
-    head, facts = reading.head, options.facts
-    leads = collect_outlinks(_leading(reading)) if outlinks else ()
+def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool) -> Scraped:
+    head, facts = page.head, options.facts
+    leads = collect_outlinks(_leading(page)) if outlinks else ()
     omitted, leads = max(0, len(leads) - MOST_OUTLINKS), leads[:MOST_OUTLINKS]
     searched = options.only_main_content or options.markdown_mode == "article"
-    visible = visible_text_length(reading) if searched and "quality" in facts else None
-    made = {name: WHOLE[name](reading) for name in options.formats if name in WHOLE}
-    content, text = _make_content(reading, options, made)
-    title, language = page_title(head), declared_language(head, reading.source)
+    visible = visible_text_length(page) if searched and "quality" in facts else None
+    made = {name: WHOLE[name](page) for name in options.formats if name in WHOLE}
+    content, text = _make_content(page, options, made)
+    title, language = page_title(head), declared_language(head, page.source)
     sample = sample_text(title, text) if facts & {"sketch", "shape"} else ""
-    described = page_metadata(reading, content.rung) if "metadata" in facts else {}
+    described = page_metadata(page, content.rung) if "metadata" in facts else {}
     if omitted and described:
         described["links_omitted"] = omitted
     judged = (
@@ -104,8 +101,8 @@ def _scrape_html(reading: ParsedPage, options: ConversionOptions, *, outlinks: b
         metadata=described,
         quality=judged,
         outlinks=leads,
-        canonical=canonical_url(head, reading.links),
-        robots=robots_directives(head, reading.source),
+        canonical=canonical_url(head, page.link_resolver),
+        robots=robots_directives(head, page.source),
         content_hash=described.get("content_hash", ""),
         text=text,
         sketch=text_sketch(sample) if "sketch" in facts else b"",
@@ -117,9 +114,9 @@ def _scrape_document(
     source: PageSource, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
 ) -> Scraped:
     """Scrape what is not HTML by way of a page made of it; plain text stays as it is."""
-    reading, text = parse_document(source, kind)
+    page, text = parse_document(source, kind)
     whole = replace(options, only_main_content=False, markdown_mode=None)
-    scraped = _scrape_html(reading, whole, outlinks=outlinks)
+    scraped = _scrape_html(page, whole, outlinks=outlinks)
     formats = scraped.formats
     if kind == "text" and text is not None and "markdown" in formats:
         formats = formats | {"markdown": text}
@@ -128,15 +125,15 @@ def _scrape_document(
     return replace(scraped, formats=formats, metadata=described, text=keep)
 
 
-def _leading(reading: ParsedPage) -> AnchorTable:
+def _leading(page: ParsedPage) -> AnchorTable:
     """Return the links of the page, those of image maps in their place among them."""
-    if "area" not in reading.parts:
-        return reading.anchors
-    return read_anchors(reading.document.iter_elements(("a", "area")), reading.links)
+    if "area" not in page.elements_by_tag:
+        return page.anchors
+    return read_anchors(page.document.iter_elements(("a", "area")), page.link_resolver)
 
 
 def _make_content(
-    reading: ParsedPage, options: ConversionOptions, made: dict[str, Any]
+    page: ParsedPage, options: ConversionOptions, made: dict[str, Any]
 ) -> tuple[PageContent, str]:
     """Add the formats of the content to `made`; return the content and its text.
 
@@ -147,14 +144,14 @@ def _make_content(
     main = options.only_main_content
     markdown_main = {"article": True, "full": False}.get(options.markdown_mode or "", main)
     if "markdown" in wanted and markdown_main is not main:
-        copy = deepcopy(reading.document) if len(wanted) > 1 else reading.document
-        apart = find_content(reading, copy, options, main=markdown_main)
-        made["markdown"] = CONTENT["markdown"](reading, apart)
+        copy = deepcopy(page.document) if len(wanted) > 1 else page.document
+        apart = find_content(page, copy, options, main=markdown_main)
+        made["markdown"] = CONTENT["markdown"](page, apart)
         wanted.remove("markdown")
         if not wanted:
             return apart, made["markdown"]
-    content = find_content(reading, reading.document, options, main=main)
+    content = find_content(page, page.document, options, main=main)
     text = "" if "markdown" in wanted else to_text(content.element)
     for name in wanted:
-        made[name] = CONTENT[name](reading, content)
+        made[name] = CONTENT[name](page, content)
     return content, text or made.get("markdown", "")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.contract.requests import SearchRequest
-from webdata_nb.service.content.source import ConversionOptions
+from webdata_nb.service.content.page_source import ConversionOptions
 from webdata_nb.service.credits.tariff import result_operations
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.extract.extraction import Extractor

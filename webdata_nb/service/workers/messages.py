@@ -20,7 +20,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.content.links import outlinks_from_columns
-from webdata_nb.service.content.source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime.steps import Steps, run_to_completion

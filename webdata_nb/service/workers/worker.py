@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from webdata_nb.service.content.source import ConversionOptions, PageSource
+from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract import structured
 from webdata_nb.service.runtime import gc_tuning

@@ -1,4 +1,4 @@
-"""The contract's formats, one file each: a function from a reading and its content to JSON."""
+"""The output formats, one file each: a function of a page and its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webdata_nb.service.scrape.formats.tables import TABLES, tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 WHOLE: dict[str, Callable[[ParsedPage], Any]] = {

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from webdata_nb.service.content.parser import Element, text_of
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 
-def headings(reading: ParsedPage, content: PageContent) -> list[dict[str, Any]]:  # noqa: ARG001 - every format takes both
+def headings(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:  # noqa: ARG001 - every format takes both
     """List the headings in tree order: `level` 1 to 6, `text`, and `anchor`.
 
     The anchor is the id by which the heading can be linked (its own, that of a link in it, or

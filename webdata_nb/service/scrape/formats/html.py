@@ -13,7 +13,7 @@ from webdata_nb.service.content.parser import (
 )
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
     from webdata_nb.service.content.parser import Element
 
@@ -30,9 +30,9 @@ taking off attributes one by one costs the square of their number."""
 _RUNNING = ("javascript:", "vbscript:", "data:text/", "data:application/", "data:image/svg")
 
 
-def html(reading: ParsedPage, content: PageContent) -> str:
+def html(page: ParsedPage, content: PageContent) -> str:
     """Return the content as HTML: no scripts, styles, handlers or comments; links absolute."""
-    rewrite_links(content.element, reading.links.__getitem__)
+    rewrite_links(content.element, page.link_resolver.__getitem__)
     for comment in comments_of(content.element):
         comment.extract()
     overloaded: list[Element] = []

@@ -8,7 +8,7 @@ from webdata_nb.service.content.image_sources import best_source
 from webdata_nb.service.content.parser import collapse_whitespace, text_of
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
     from webdata_nb.service.content.parser import Element
 
@@ -16,7 +16,7 @@ CAPTION_LIMIT = 1000
 """Characters of a caption that are kept."""
 
 
-def images(reading: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
+def images(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
     """List the pictures of the content in order, each file once.
 
     Each row has `url` (absolute, the largest file offered), `alt`, `width` and `height` (CSS
@@ -26,7 +26,7 @@ def images(reading: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for image in content.element.select("img"):
         source = best_source(image)
-        url = reading.links[source] if source is not None else None
+        url = page.link_resolver[source] if source is not None else None
         if url is not None and url not in rows:
             rows[url] = {
                 "url": url,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webdata_nb.service.content.content import PageContent
+    from webdata_nb.service.content.page_content import PageContent
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 
-def links(reading: ParsedPage, content: PageContent) -> list[str]:
+def links(page: ParsedPage, content: PageContent) -> list[str]:
     """List the http and https links of the content, absolute, unique, in order.
 
     A link to a place in another page keeps its fragment; one to a place in this page is left out.
     """
-    here = reading.source.final_url.partition("#")[0] + "#"
+    here = page.source.final_url.partition("#")[0] + "#"
     targets = dict(zip(content.anchors.elements, content.anchors.targets, strict=True))
-    for area in content.parts.get("area", ()):
-        targets[area] = reading.links[area.attr("href")]
+    for area in content.elements_by_tag.get("area", ()):
+        targets[area] = page.link_resolver[area.attr("href")]
     shown = map(targets.get, content.element.select("a[href],area[href]"))
     return [url for url in dict.fromkeys(shown) if url is not None and not url.startswith(here)]

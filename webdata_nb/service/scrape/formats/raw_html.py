@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 
-def raw_html(reading: ParsedPage) -> str:
+def raw_html(page: ParsedPage) -> str:
     """Return the body as received, decoded to text; a body that is no text gives ''."""
-    return decode_text(reading.source.body, reading.charset) if reading.charset is not None else ""
+    return decode_text(page.source.body, page.charset) if page.charset is not None else ""

@@ -49,7 +49,7 @@ _PAIR = 2
 _NAMES = 5  # that share one value
 
 
-def tables(reading: ParsedPage) -> list[dict[str, Any]]:
+def tables(page: ParsedPage) -> list[dict[str, Any]]:
     """Read the tables of the whole page, in document order.
 
     Each has `header` (the texts of the last row of its head, empty where it has none) and `rows`
@@ -58,7 +58,7 @@ def tables(reading: ParsedPage) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     left = MOST_CELLS
-    for each in _innermost(reading):
+    for each in _innermost(page):
         table = _pairs(each, left) if each.tag == "dl" else _table(each, left)
         if table["rows"]:
             found.append(table)
@@ -68,11 +68,11 @@ def tables(reading: ParsedPage) -> list[dict[str, Any]]:
     return found
 
 
-def _innermost(reading: ParsedPage) -> list[Element]:
+def _innermost(page: ParsedPage) -> list[Element]:
     """Return the first tables and lists that hold no others: each text is read once."""
     every: list[Element] = []
     outer: set[Element] = set()
-    for each in reading.document.iter_elements(_LISTS):
+    for each in page.document.iter_elements(_LISTS):
         every.append(each)
         around = nearest_ancestor(each, _LISTS, levels=_LEVELS)
         if around is not None:

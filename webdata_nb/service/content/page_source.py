@@ -1,4 +1,4 @@
-"""What was fetched, and what is wanted of it: the two values that travel to a page worker."""
+"""A fetched page and its conversion options: the input of a page worker."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ if TYPE_CHECKING:
 
 
 PageFact: TypeAlias = Literal["metadata", "quality", "sketch", "shape"]
-"""What is told of a page beside its title, formats and outlinks; each is described in `Scraped`."""
+"""An optional part of the result, described in `Scraped`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """The `size` bytes of a file from `start` on."""
+    """A byte range of a file: `size` bytes from `start` on."""
 
     path: str
     start: int
     size: int
 
     def read(self) -> bytes:
-        """Return them.
+        """Return the bytes.
 
         Raises
         ------
         ScrapeError
-            Of kind ``parse``, when they are not there any more.
+            Of kind ``parse``, when the file is missing or too short.
         """
         try:
             with Path(self.path).open("rb", buffering=0) as file:
                 file.seek(self.start)
-                found = file.read(self.size)
+                content = file.read(self.size)
         except OSError as error:
             raise ScrapeError("parse", f"the page's own file is gone ({error.strerror})") from None
-        if len(found) != self.size:
+        if len(content) != self.size:
             raise ScrapeError("parse", "the page's own file was cut short")
-        return found
+        return content
 
 
 @dataclass(frozen=True, slots=True)
 class PageSource:
-    """A page as it came from the network.
+    """A fetched page.
 
     Attributes
     ----------
     url
-        The URL that was asked for.
+        The requested URL.
     final_url
-        The URL that answered, after redirects; links are relative to it.
+        The URL after redirects, the base of relative links.
     status
-        The HTTP status of the answer.
+        The HTTP status of the response.
     content_type
-        The ``Content-Type`` header as received, None when there was none.
+        The ``Content-Type`` header as received, None without one.
     body
-        The body with transfer and content codings undone.
+        The decoded body; empty while it is in `body_slice`.
     redirects
-        Each hop on the way: its URL and the status that sent us on.
+        The URL and status of each redirect response.
     fetched_at
-        When the answer came, in UTC.
+        When the response arrived, in UTC.
     headers
         Other response headers, in the order received.
     body_slice
-        Where the body lies, which `body` then leaves out.
+        The part of a file that holds the body, when it is not in memory.
     """
 
     url: str
@@ -81,13 +81,13 @@ class PageSource:
     body_slice: FileSlice | None = None
 
     def load_body(self) -> PageSource:
-        """Return the page with its body."""
+        """Return the page with its body in memory."""
         if self.body_slice is None:
             return self
         return replace(self, body=self.body_slice.read(), body_slice=None)
 
-    def with_body_in(self, where: FileSlice) -> PageSource:
-        """Return the page with its body left where it lies."""
+    def with_body_in(self, body_slice: FileSlice) -> PageSource:
+        """Return the page with its body in a file instead of memory."""
         return PageSource(
             self.url,
             self.final_url,
@@ -97,38 +97,38 @@ class PageSource:
             self.redirects,
             self.fetched_at,
             self.headers,
-            where,
+            body_slice,
         )
 
     def header(self, name: str) -> list[str]:
-        """Return the values of one header, its name in any case."""
-        wanted = name.lower()
-        return [value for key, value in self.headers if key.lower() == wanted]
+        """Return the values of one header; names are case-insensitive."""
+        lower_name = name.lower()
+        return [value for key, value in self.headers if key.lower() == lower_name]
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
-    """What to make of a page.
+    """How a page is converted.
 
     Attributes
     ----------
     formats
-        Names of the contract's formats; only these appear in the result.
+        The output formats, by their names in the contract.
     only_main_content
-        Take formats from the main content; False takes the whole page.
+        Convert the main content; False converts the whole page.
     markdown_mode
-        ``"article"`` or ``"full"`` decides for Markdown alone; None follows `only_main_content`.
+        Overrides `only_main_content` for Markdown: ``"article"`` or ``"full"``.
     include_tags
-        CSS selectors: when given, only what matches is content.
+        CSS selectors; when given, only matching elements are content.
     exclude_tags
-        CSS selectors: what matches is never content.
+        CSS selectors of elements that are never content.
     facts
-        What else is wanted of the page; what is not is left out and costs nothing.
+        Optional parts of the result; the others are not computed.
     encoded
-        Give the formats as JSON bytes, for those who only pass them on.
+        Return the formats as JSON bytes, for callers that forward them unread.
     schema
-        A JSON Schema, as JSON text, to fill from what the page declares; see
-        `extract.structured.EXTRACTION`. None extracts nothing.
+        A JSON Schema, as JSON text, to fill from the structured data of the page; None
+        extracts nothing.
     """
 
     formats: tuple[str, ...] = ("markdown",)
@@ -142,12 +142,12 @@ class ConversionOptions:
 
 
 def check_selectors(selectors: tuple[str, ...], *, loc: tuple[str | int, ...]) -> None:
-    """Check CSS selectors of a request before a job starts.
+    """Check the CSS selectors of a request.
 
     Raises
     ------
     BadInput
-        Names the first selector that is not valid and why; its `loc` ends with the position.
+        For the first invalid selector; its `loc` ends with the index of the selector.
     """
     for index, selector in enumerate(selectors):
         try:
