@@ -123,7 +123,10 @@ def test_help_lists_the_commands_and_is_fast_to_load(shell: Shell) -> None:
     assert done.returncode == 0
     for command in ("demo", "crawl", "search", "jobs", "cache", "serve", "stop"):
         assert f"\n  {command}" in done.stdout or f" {command} " in done.stdout
-    code = "import sys; from webdata_nb.cli.main import _parser; _parser(); print(*sys.modules)"
+    code = (
+        "import sys; from webdata_nb.cli.main import build_parser; build_parser(); "
+        "print(*sys.modules)"
+    )
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, check=True
     ).stdout.split()

@@ -79,7 +79,7 @@ def test_an_engine_that_can_ask_nobody_fails(
     service: WireService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.engines = [each for each in service.engines if not each["usable"]]
-    assert findings(capsys, 1)["engine_one"] == ("failed", "no provider can be asked")
+    assert findings(capsys, 1)["engine_one"] == ("failed", "no provider is usable")
 
 
 def test_a_service_that_lists_no_engines_is_fine(

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.cli.option_flags import add_flags, passed_options
 from webdata_nb.requests import options
+from webdata_nb.requests.flags import add_flags, passed_options
 
 GROUPS = (
     options.SingleSearchInputOptions,
     options.ResultPageOptions,
+    options.CommandPageOptions,
     options.CrawlOptions,
     options.CreativesOptions,
     options.CommandOptions,
@@ -24,10 +25,10 @@ WITHOUT = {"scrape_options"}
 @pytest.fixture(scope="module")
 def parser() -> argparse.ArgumentParser:
     """Return a parser with the flags of every group."""
-    made = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser()
     for group in GROUPS:
-        add_flags(made.add_argument, group, without=WITHOUT)
-    return made
+        add_flags(parser, group, without=WITHOUT)
+    return parser
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
         ("--cookie a=b", {"cookies": {"a": "b"}}),
         ("--extract {}", {"extract": {}}),
         ("--out x.parquet", {"out": Path("x.parquet")}),
+        ("--wait-for 500", {"wait_for": 500}),
+        ("--wait-for #main", {"wait_for": "#main"}),
+        ("--include-tag main --page-timeout 9", {"include_tags": ["main"], "page_timeout": 9}),
     ],
 )
 def test_flags_become_options(
@@ -54,6 +58,15 @@ def test_flags_become_options(
 ) -> None:
     args = parser.parse_args(words.split())
     assert passed_options(args, *GROUPS, without=WITHOUT) == passed
+
+
+def test_selected_options_with_other_flags() -> None:
+    parser = argparse.ArgumentParser()
+    group = options.SingleSearchInputOptions
+    add_flags(parser, group, only={"num_results", "country"}, flags={"num_results": "--num"})
+    args = parser.parse_args(["--num", "3", "--country", "de"])
+    assert passed_options(args, group) == {"num_results": 3, "country": "de"}
+    assert "--language" not in parser.format_help()
 
 
 def test_every_flag_has_help(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The command `webdata doctor`: what is installed and usable here, and what the rest lacks."""
+"""The command `webdata doctor`: reports which parts of the toolkit work, and what is missing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import importlib.util
 import json
 import platform
 import shutil
-import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from webdata_nb import __version__
+from webdata_nb.cli.commands import Commands, add_command
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, WebdataError
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
-State = Literal["ok", "missing", "failed"]
-_MARKS: Final = {"ok": "ok  ", "missing": "-   ", "failed": "FAIL"}
+FindingState = Literal["ok", "missing", "failed"]
+_STATE_LABELS: Final = {"ok": "ok  ", "missing": "-   ", "failed": "FAIL"}
+# The module of each extra, and what the extra is for.
 _EXTRAS: Final = {
     "search": ("ddgs", "public search pages as providers"),
     "postgres": ("psycopg", "jobs in PostgreSQL"),
@@ -34,179 +35,187 @@ _EXTRAS: Final = {
     "polars": ("polars", "frames of polars"),
     "plot": ("matplotlib", "figures"),
 }
-_SERVICE_S: Final = 60.0
-_DATABASE: Final = "jobs.sqlite"
+_SERVICE_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: `missing` is what works without, `failed` what does not."""
+    """The state of one part: `missing` limits what works, `failed` breaks every call."""
 
     name: str
-    state: State
+    state: FindingState
     text: str
 
 
-def add(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `doctor`."""
-    text = "Say what is installed and usable here, and what the rest lacks."
-    parser: argparse.ArgumentParser = commands.add_parser("doctor", help=text, description=text)
-    parser.add_argument("--json", action="store_true", help="the findings as JSON")
-    parser.set_defaults(run=run)
+    text = "Report what is installed and usable here, and what is missing."
+    parser = add_command(commands, "doctor", run, text)
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings; 1 where something that every call needs has failed."""
-    found = list(findings())
+    """Print the findings; return 1 if a part that every call needs has failed."""
+    findings = list(check_all())
     if args.json:
-        print(json.dumps({"version": __version__, "findings": [asdict(each) for each in found]}))
+        entries = [asdict(finding) for finding in findings]
+        print(json.dumps({"version": __version__, "findings": entries}))
     else:
-        width = max(len(each.name) for each in found)
-        for each in found:
-            text = "".join(mark if mark.isprintable() else " " for mark in each.text)
-            print(f"{_MARKS[each.state]} {each.name:{width}}  {text}")
-    sys.stdout.flush()
-    return int(any(each.state == "failed" for each in found))
+        _print_findings(findings)
+    return int(any(finding.state == "failed" for finding in findings))
 
 
-def findings() -> Iterator[Finding]:
-    """Look at everything, one thing after the other; what has failed hides nothing else."""
+def _print_findings(findings: list[Finding]) -> None:
+    from webdata_nb.display.terminal_text import printable_line
+
+    name_width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        label = _STATE_LABELS[finding.state]
+        print(f"{label} {finding.name:{name_width}}  {printable_line(finding.text)}")
+
+
+def check_all() -> Iterator[Finding]:
+    """Check all parts; a failure does not hide the findings that follow it."""
     yield Finding("version", "ok", f"webdata_nb {__version__}, Python {platform.python_version()}")
     from webdata_nb.session import default_connection
 
     try:
         connection = default_connection()
-        chosen = connection.settings()
+        settings = connection.settings()
     except InvalidArgument as error:
         yield Finding("settings", "failed", str(error))
         return
-    yield _folder("cache", chosen.cache_dir)
-    yield from _service(connection, chosen)
-    if chosen.base_url is None:
-        yield from _data(chosen)
-        yield _browser()
-        yield _ocr()
-        yield _models(chosen)
-    yield from _extras()
+    yield _check_folder("cache", settings.cache_dir)
+    yield from _check_service(connection, settings)
+    if settings.base_url is None:
+        yield _check_folder("data", settings.data_dir)
+        yield _check_store(settings)
+        yield _check_browser()
+        yield _check_ocr()
+        yield _check_models(settings)
+    yield from _check_extras()
 
 
-def _folder(name: str, path: Path) -> Finding:
-    """Say whether a folder can be written; where not, another one stands in or none."""
+def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
+    """Check that a folder can be written, and that the data folder is not on a network drive."""
     from webdata_nb.local.data_dir import network_type, unwritable
 
     problem = unwritable(path)
     if problem is not None:
-        without = "a temporary folder stands in" if name == "data" else "results are not kept"
-        return Finding(name, "missing", f"{path} cannot be written ({problem}): {without}")
+        effect = "a temporary folder stands in" if name == "data" else "results are not kept"
+        return Finding(name, "missing", f"{path} cannot be written ({problem}): {effect}")
     mounts = Path("/proc/self/mounts")
-    kind = network_type(path, mounts.read_text("utf-8", "replace")) if mounts.exists() else None
-    if kind is not None and name == "data":
-        return Finding(name, "missing", f"{path} is on {kind}: a local folder stands in for it")
+    if name == "data" and mounts.exists():
+        file_system = network_type(path, mounts.read_text("utf-8", "replace"))
+        if file_system is not None:
+            text = f"{path} is on {file_system}: a local folder stands in for it"
+            return Finding(name, "missing", text)
     return Finding(name, "ok", str(path))
 
 
-def _data(chosen: Settings) -> Iterator[Finding]:
-    """Look at the local service's folder, and at the jobs in it."""
+def _check_store(settings: Settings) -> Finding:
     from webdata_nb.local import place
+    from webdata_nb.service.store.backends import DATABASE_FILE
 
-    yield _folder("data", chosen.data_dir)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the finding above has said it
-            database = place(chosen).data_dir / _DATABASE
+            warnings.simplefilter("ignore")  # the finding of the folder reports the same
+            database = place(settings).data_dir / DATABASE_FILE
     except WebdataError as error:
-        yield Finding("store", "failed", str(error))
-        return
-    if database.exists():
-        yield Finding("store", "ok", f"SQLite, {database.stat().st_size // 1024} KB: {database}")
-    else:
-        yield Finding("store", "ok", f"SQLite, nothing in it yet: {database}")
+        return Finding("store", "failed", str(error))
+    if not database.exists():
+        return Finding("store", "ok", f"SQLite, nothing in it yet: {database}")
+    return Finding("store", "ok", f"SQLite, {database.stat().st_size // 1024} KB: {database}")
 
 
-def _service(connection: Connection, chosen: Settings) -> Iterator[Finding]:
-    """Reach the service as any call does, and ask it whom it can ask."""
+def _check_service(connection: Connection, settings: Settings) -> Iterator[Finding]:
+    """Connect to the service as every call does, and list its engines."""
     from webdata_nb.bridge import synced
 
-    where = chosen.base_url or "the local service"
-    if chosen.offline:
-        yield Finding("service", "missing", "offline mode is on: nothing is asked")
+    if settings.offline:
+        yield Finding("service", "missing", "offline mode is on: no request is sent")
         return
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("always")
-            about, entries = synced(_asked)(connection, chosen)
+            description, engines = synced(_fetch_engines)(connection, settings)
     except (WebdataError, OSError, TimeoutError) as error:
-        yield Finding("service", "failed", f"{where}: {str(error) or 'no answer in time'}")
+        address = settings.base_url or "the local service"
+        yield Finding("service", "failed", f"{address}: {str(error) or 'no reply in time'}")
         return
-    yield Finding("service", "ok", about)
-    yield from (Finding("service", "missing", str(each.message)) for each in told)
-    yield from _engines(entries)
+    yield Finding("service", "ok", description)
+    for warning in caught_warnings:
+        yield Finding("service", "missing", str(warning.message))
+    yield from _check_engines(engines)
 
 
-async def _asked(connection: Connection, chosen: Settings) -> tuple[str, list[EngineEntry] | None]:
-    """Return what the service is, and its engines where it lists them."""
-    async with asyncio.timeout(_SERVICE_S), connection.client(chosen) as client:
+async def _fetch_engines(
+    connection: Connection, settings: Settings
+) -> tuple[str, list[EngineEntry] | None]:
+    """Return a description of the service, and its engines if it lists them."""
+    async with asyncio.timeout(_SERVICE_TIMEOUT_S), connection.client(settings) as client:
         try:
-            entries: list[EngineEntry] | None = await client.engines()
+            engines: list[EngineEntry] | None = await client.engines()
         except (NotFound, NotSupported):
-            await client.weights()  # it may be another service: this, each one has
-            entries = None
-        place = "local" if chosen.base_url is None else "accepts the key"
-        return f"{client.base_url}, {place}", entries
+            await client.weights()  # every service has weights, so this checks the key
+            engines = None
+        kind = "local" if settings.base_url is None else "accepts the key"
+        return f"{client.base_url}, {kind}", engines
 
 
-def _engines(entries: list[EngineEntry] | None) -> Iterator[Finding]:
+def _check_engines(entries: list[EngineEntry] | None) -> Iterator[Finding]:
     if entries is None:
         yield Finding("engines", "missing", "this service does not list its engines")
         return
     for engine in dict.fromkeys(entry.engine for entry in entries):
-        own = [entry for entry in entries if entry.engine == engine]
-        usable = [entry.provider for entry in own if entry.usable]
-        text = ", ".join(usable) or "no provider can be asked"
-        yield Finding(engine, "ok" if usable else "failed", text)
-    whys = {entry.provider: entry.why for entry in entries if entry.why}
-    for provider, why in whys.items():
-        yield Finding(f"  {provider}", "missing", str(why))
+        usable = [entry.provider for entry in entries if entry.engine == engine and entry.usable]
+        if usable:
+            yield Finding(engine, "ok", ", ".join(usable))
+        else:
+            yield Finding(engine, "failed", "no provider is usable")
+    problems = {entry.provider: entry.why for entry in entries if entry.why}
+    for provider, problem in problems.items():
+        yield Finding(f"  {provider}", "missing", str(problem))
 
 
-def _browser() -> Finding:
+def _check_browser() -> Finding:
     from webdata_nb.service.browser.chromium import INSTALL, find_program
 
-    if not _installed("playwright"):
+    if not _is_installed("playwright"):
         return Finding("browser", "missing", INSTALL)
     program = find_program()
-    if program is not None:
-        return Finding("browser", "ok", str(program))
-    return Finding("browser", "missing", f"no Chromium in the path; {INSTALL}")
+    if program is None:
+        return Finding("browser", "missing", f"no Chromium in the path; {INSTALL}")
+    return Finding("browser", "ok", str(program))
 
 
-def _ocr() -> Finding:
+def _check_ocr() -> Finding:
     program = shutil.which("tesseract")
     if program is not None:
         return Finding("ocr", "ok", program)
-    if _installed("rapidocr") and _installed("onnxruntime"):
+    if _is_installed("rapidocr") and _is_installed("onnxruntime"):
         return Finding("ocr", "ok", "rapidocr")
     return Finding("ocr", "missing", "install tesseract-ocr, or pip install 'webdata_nb[ocr]'")
 
 
-def _models(chosen: Settings) -> Finding:
+def _check_models(settings: Settings) -> Finding:
     from webdata_nb.local.heartbeat import handed_over
     from webdata_nb.service.extract.model_providers import standing
 
-    if chosen.llm:
-        usable, told = standing(handed_over(chosen).llm)
-        return Finding("models", "ok" if usable else "missing", told)
-    why = "none set up: extraction fills schemas from what pages declare"
-    return Finding("models", "missing", why)
+    if settings.llm:
+        usable, text = standing(handed_over(settings).llm)
+        return Finding("models", "ok" if usable else "missing", text)
+    text = "none set up: extraction fills schemas from what pages declare"
+    return Finding("models", "missing", text)
 
 
-def _extras() -> Iterable[Finding]:
-    for name, (module, use) in _EXTRAS.items():
-        if _installed(module):
-            yield Finding(name, "ok", use)
+def _check_extras() -> Iterator[Finding]:
+    for extra, (module, purpose) in _EXTRAS.items():
+        if _is_installed(module):
+            yield Finding(extra, "ok", purpose)
         else:
-            yield Finding(name, "missing", f"{use}: pip install 'webdata_nb[{name}]'")
+            yield Finding(extra, "missing", f"{purpose}: pip install 'webdata_nb[{extra}]'")
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None

@@ -405,6 +405,28 @@ class ListingOptions(ConnectionOptions, total=False):
     dtype_backend: DtypeBackend
 
 
+class CommandPageOptions(TypedDict, total=False):
+    """The entries of `scrape_options` that commands offer and a search does not have.
+
+    wait_for
+        Milliseconds to wait in a browser before the page is read, or a CSS selector to wait for.
+    page_timeout
+        Milliseconds per page (default 30000); `timeout` in `scrape_options`.
+    include_tags
+        CSS selector of elements to read; all others are left out.
+    exclude_tags
+        CSS selector of elements to leave out.
+    render
+        Load pages in a browser.
+    """
+
+    wait_for: int | str | None
+    page_timeout: int | None
+    include_tags: Sequence[str] | None
+    exclude_tags: Sequence[str] | None
+    render: bool | None
+
+
 class CommandOptions(TypedDict, total=False):
     """The options of a call that commands offer.
 

@@ -1,0 +1,88 @@
+"""Commands for the encryption keys and the database of a service."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from webdata_nb.cli.commands import Commands, add_command, add_group, report
+from webdata_nb.cli.data_dir import add_data_dir_command
+from webdata_nb.errors import WebdataError
+
+# ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands `secrets` and `store`."""
+    _add_secrets(add_group(commands, "secrets", "Manage the keys that encrypt jobs' secrets."))
+    _add_store(add_group(commands, "store", "Check or copy the database of a service."))
+
+
+# Secrets
+
+
+def _add_secrets(group: Commands) -> None:
+    text = "Encrypt all secrets with a new key; the service may run meanwhile."
+    add_data_dir_command(group, "rotate", _rotate_secrets, text)
+    text = "Print a new key for WEBDATA_SECRET_KEY."
+    add_command(group, "new-key", _print_new_secret_key, text)
+
+
+def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
+    from webdata_nb.service.encryption import KEY_FILE, KeyFile
+    from webdata_nb.service.settings import secret_keys
+
+    keys = secret_keys()
+    if not keys:
+        KeyFile(directory / KEY_FILE).rotate()
+    encrypted, lost = asyncio.run(_reencrypt(directory, keys))
+    report(f"sealed the secrets of {encrypted} jobs with the first key")
+    if lost:
+        raise WebdataError(f"the secrets of {lost} jobs were sealed with a key that is not here")
+
+
+async def _reencrypt(directory: Path, keys: tuple[str, ...]) -> tuple[int, int]:
+    from webdata_nb.service.settings import secret_cipher_for
+    from webdata_nb.service.store.backends import open_store
+
+    async with open_store(directory, secret_cipher_for(directory, keys)) as store:
+        return await store.secrets.reencrypt()
+
+
+def _print_new_secret_key(_args: argparse.Namespace) -> None:
+    from webdata_nb.service.encryption import new_key
+
+    print(new_key())
+
+
+# Store
+
+
+def _add_store(group: Commands) -> None:
+    text = "Look for damage and contradictions in the database; the service may run meanwhile."
+    add_data_dir_command(group, "check", _check_store, text)
+    text = "Copy the database to a new file; the service may run meanwhile."
+    backup = add_data_dir_command(group, "backup", _back_up_store, text)
+    backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+
+
+def _check_store(directory: Path, _args: argparse.Namespace) -> int:
+    from webdata_nb.service.store.backends import check_store
+
+    results = check_store(directory)
+    for result in results:
+        print(f"{result.check}: {f'{len(result.problems)} wrong' if result.problems else 'ok'}")
+        for problem in result.problems:
+            print(f"  {problem}")
+    return int(any(result.problems for result in results))
+
+
+def _back_up_store(directory: Path, args: argparse.Namespace) -> None:
+    from webdata_nb.service.encryption import KEY_FILE
+    from webdata_nb.service.store.backends import back_up_store
+
+    size = back_up_store(directory, args.file.absolute())
+    report(f"wrote {args.file}, {size} bytes")
+    if (key_file := directory / KEY_FILE).exists():
+        report(f"its encrypted values open with the key in {key_file}; store that file elsewhere")

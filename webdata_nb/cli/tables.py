@@ -1,0 +1,242 @@
+"""Commands that print tables or write them to files."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from webdata_nb.cli.commands import Commands, add_command, add_group, report
+from webdata_nb.cli.data_dir import resolve_settings
+from webdata_nb.requests.flags import add_flags, passed_options
+from webdata_nb.requests.options import (
+    CommandOptions,
+    CommandPageOptions,
+    CrawlOptions,
+    CreativesOptions,
+    ResultPageOptions,
+    SingleSearchInputOptions,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for pandas
+
+_CRAWL_COLUMNS: Final = ("url", "title", "status", "status_code", "depth", "error")
+_SEARCH_COLUMNS: Final = ("rank", "title", "url", "snippet", "error")
+_CREATIVE_COLUMNS: Final = (
+    "position", "creative_id", "format", "last_shown", "headline", "text", "error"
+)  # fmt: skip
+_JOB_COLUMNS: Final = (
+    "job_id", "type", "status", "subject", "created_at", "completed", "total", "error"
+)  # fmt: skip
+_MIN_CELL_WIDTH: Final = 12
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this module."""
+    _add_demo(commands)
+    _add_crawl(commands)
+    _add_search(commands)
+    _add_creatives(commands)
+    _add_jobs(commands)
+    _add_cache(commands)
+
+
+# Demo
+
+
+def _add_demo(commands: Commands) -> None:
+    text = "Crawl and search a sample web that ships with the package, or a real site."
+    parser = add_command(commands, "demo", _run_demo, text)
+    parser.add_argument("url", nargs="?", metavar="URL", help="a real site, instead of the sample")
+
+
+def _run_demo(args: argparse.Namespace) -> None:
+    from webdata_nb.demo.tour import run
+
+    run(args.url)
+
+
+# Requests
+
+
+def _add_crawl(commands: Commands) -> None:
+    parser = add_command(commands, "crawl", _run_crawl, "Crawl a site from one URL.")
+    parser.add_argument("url", metavar="URL", help="where to start")
+    add_flags(parser.add_argument_group("where to go"), CrawlOptions, without={"scrape_options"})
+    page_flags = parser.add_argument_group("what to take from each page")
+    add_flags(page_flags, ResultPageOptions)
+    add_flags(page_flags, CommandPageOptions)
+    page_flags.add_argument(
+        "--render-auto",
+        dest="render",
+        action="store_const",
+        const="auto",
+        help="load pages in a browser that are empty without their scripts",
+    )
+    _add_call_flags(parser)
+
+
+def _run_crawl(args: argparse.Namespace) -> None:
+    from webdata_nb.api import crawl_df
+
+    _set_base_url(args)
+    scrape_options = passed_options(args, ResultPageOptions, CommandPageOptions)
+    if "page_timeout" in scrape_options:
+        scrape_options["timeout"] = scrape_options.pop("page_timeout")
+    options = passed_options(args, CrawlOptions, CommandOptions, without={"scrape_options"})
+    frame = crawl_df(args.url, scrape_options=scrape_options or None, **options)
+    _print_result(frame, args.out, _CRAWL_COLUMNS)
+
+
+def _add_search(commands: Commands) -> None:
+    text = "Search, and read the pages of the results."
+    parser = add_command(commands, "search", _run_search, text)
+    parser.add_argument("query", metavar="QUERY", help="the search terms")
+    add_flags(parser.add_argument_group("what to find"), SingleSearchInputOptions)
+    add_flags(parser.add_argument_group("what to take from each page"), ResultPageOptions)
+    _add_call_flags(parser)
+
+
+def _run_search(args: argparse.Namespace) -> None:
+    from webdata_nb.api import search_df
+
+    _set_base_url(args)
+    options = passed_options(args, SingleSearchInputOptions, ResultPageOptions, CommandOptions)
+    _print_result(search_df(args.query, **options), args.out, _SEARCH_COLUMNS)
+
+
+def _add_creatives(commands: Commands) -> None:
+    text = "List the ads of an advertiser, from the chosen transparency source."
+    parser = add_command(commands, "creatives", _run_creatives, text)
+    parser.add_argument("advertiser", metavar="ADVERTISER", help="an id, or its page's URL")
+    parser.add_argument(
+        "--find", action="store_true", help="list the advertisers with ADVERTISER as name or domain"
+    )
+    add_flags(parser.add_argument_group("which ads"), CreativesOptions)
+    _add_call_flags(parser)
+
+
+def _run_creatives(args: argparse.Namespace) -> None:
+    from webdata_nb.api import advertisers_df, creatives_df
+
+    _set_base_url(args)
+    if args.find:
+        _print_table(advertisers_df(args.advertiser))
+        return
+    frame = creatives_df(args.advertiser, **passed_options(args, CreativesOptions, CommandOptions))
+    columns = [name for name in _CREATIVE_COLUMNS if name in frame.columns]
+    _print_result(frame, args.out, columns)
+
+
+def _add_call_flags(parser: argparse.ArgumentParser) -> None:
+    add_flags(parser.add_argument_group("the call"), CommandOptions)
+    _add_base_url(parser)
+
+
+def _add_base_url(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="a service; its key is read from WEBDATA_API_KEY, which no list of processes shows",
+    )
+
+
+def _set_base_url(args: argparse.Namespace) -> None:
+    from webdata_nb.settings import options
+
+    if args.base_url is not None:
+        options.base_url = args.base_url
+
+
+# Jobs and cached results
+
+
+def _add_jobs(commands: Commands) -> None:
+    text = "List your jobs at the service, newest first."
+    parser = add_command(commands, "jobs", _run_jobs, text)
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N jobs")
+    _add_base_url(parser)
+
+
+def _run_jobs(args: argparse.Namespace) -> None:
+    from webdata_nb.api import jobs_df
+
+    _set_base_url(args)
+    frame = jobs_df() if args.limit is None else jobs_df(limit=args.limit)
+    _print_table(frame, _JOB_COLUMNS)
+
+
+def _add_cache(commands: Commands) -> None:
+    group = add_group(commands, "cache", "List the cached results, or remove them.")
+    add_command(group, "ls", _list_cache, "list the cached results, newest first")
+    add_command(group, "path", _print_cache_path, "print the cache's directory")
+    add_command(group, "size", _print_cache_size, "print the size of the cache in bytes")
+    clear = add_command(group, "clear", _clear_cache, "remove cached results")
+    clear.add_argument("--op", choices=("search", "crawl", "creatives"), help="of this kind only")
+    clear.add_argument("--older-than", type=float, metavar="S", help="older than S seconds")
+
+
+def _list_cache(_args: argparse.Namespace) -> None:
+    from webdata_nb.cache import management
+
+    resolve_settings()
+    _print_table(management.ls())
+
+
+def _print_cache_path(_args: argparse.Namespace) -> None:
+    from webdata_nb.cache import management
+
+    resolve_settings()
+    print(management.path())
+
+
+def _print_cache_size(_args: argparse.Namespace) -> None:
+    from webdata_nb.cache import management
+
+    resolve_settings()
+    print(management.size())
+
+
+def _clear_cache(args: argparse.Namespace) -> None:
+    from webdata_nb.cache import management
+
+    resolve_settings()
+    removed_count = management.clear(args.op, older_than=args.older_than)
+    report(f"removed {removed_count} cached results")
+
+
+# Output
+
+
+def _print_result(frame: pd.DataFrame, out: Path | None, columns: Sequence[str]) -> None:
+    """Print the receipt's line, and the table unless it was written to a file."""
+    from webdata_nb.display.terminal_text import printable_line
+
+    if out is None:
+        _print_table(frame, columns)
+    receipt = frame.attrs.get("webdata", {})
+    print(printable_line(receipt.get("line", "")), file=sys.stderr)
+    if out is not None:
+        report(f"{len(frame)} rows in {out}")
+
+
+def _print_table(frame: pd.DataFrame, columns: Sequence[str] | None = None) -> None:
+    """Print the columns that have values, cut to the width of the terminal if there is one."""
+    from webdata_nb.display.terminal_text import printable_line
+
+    filled = frame[[name for name in columns or frame.columns if frame[name].notna().any()]]
+    if filled.empty:
+        print("no rows")
+        return
+    texts = filled.astype(object).where(filled.notna(), "").map(printable_line)
+    cell_width = None
+    if sys.stdout.isatty():
+        terminal_width = shutil.get_terminal_size().columns
+        cell_width = max(_MIN_CELL_WIDTH, terminal_width // len(filled.columns))
+    print(texts.to_string(index=False, justify="left", max_colwidth=cell_width))
