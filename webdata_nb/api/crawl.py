@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
+from webdata_nb.frames.schemas import CRAWL_COLUMNS
 from webdata_nb.requests import arguments
 from webdata_nb.requests.inputs import crawl_inputs
 from webdata_nb.requests.options import CrawlDfOptions
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from webdata_nb.calls.batches import FrameStream
 
 
-@with_options(CrawlDfOptions)
+@with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)
 async def _acrawl_df(
     url: str | Sequence[str],
     *,
@@ -55,28 +56,7 @@ async def _acrawl_df(
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
         `receipt` counts every URL that was seen.
 
-        ================= ====================== ===================================
-        column            dtype                  meaning
-        ================= ====================== ===================================
-        url, title        str                    the page
-        status            str                    completed or failed
-        error             str                    why it failed
-        status_code       Int16                  of the HTTP answer
-        depth             Int16                  links away from the start
-        time_taken        float64                seconds
-        success           boolean                whether the page was read
-        content_hash      str                    equal for equal content
-        fetched_at        datetime64[us, UTC]    when
-        quality           object                 dict, how good the text is
-        markdown, html    str                    if asked for, as is `raw_html`
-        links             object                 list of str, if asked for
-        images, headings  object                 lists of dicts, if asked for
-        structured_data   object                 dict, if asked for
-        screenshot        object                 PNG bytes, if asked for
-        extract           object                 if asked for
-        metadata          object                 dict about the page
-        extra             object                 dict of fields unknown to this version
-        ================= ====================== ===================================
+        {columns}
 
     Raises
     ------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from webdata_nb.api.frame_functions import frame_or_stream
 from webdata_nb.bridge import blocking
+from webdata_nb.frames.schemas import SEARCH_COLUMNS
 from webdata_nb.requests import arguments
 from webdata_nb.requests.inputs import search_inputs
 from webdata_nb.requests.options import SearchDfOptions
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from webdata_nb.calls.batches import FrameStream
 
 
-@with_options(SearchDfOptions)
+@with_options(SearchDfOptions, columns=SEARCH_COLUMNS)
 async def _asearch_df(
     query: str | Sequence[str],
     *,
@@ -55,24 +56,7 @@ async def _asearch_df(
         columns depend on `formats` and `extract`, never on what was found. The receipt is
         `df.attrs["webdata"]`; its `line` says in one line what happened.
 
-        ================= ========= ==================================================
-        column            dtype     meaning
-        ================= ========= ==================================================
-        rank              Int32     position among the organic results, from 1
-        url, title        str       the result
-        snippet           str       the engine's extract
-        id                str       the service's id of this result
-        error             str       why the page could not be scraped
-        success, scraped  boolean   whether the row is whole; whether a page was read
-        markdown, html    str       if asked for, as is `raw_html`
-        links             object    list of str, if asked for
-        images, headings  object    lists of dicts, if asked for
-        structured_data   object    dict, if asked for
-        screenshot        object    PNG bytes, if asked for
-        extract           object    if asked for
-        metadata          object    dict about the page, unless `formats` is `[]`
-        extra             object    dict of fields that this version does not know
-        ================= ========= ==================================================
+        {columns}
 
     Raises
     ------

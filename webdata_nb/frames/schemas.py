@@ -115,6 +115,52 @@ _ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
     for field in fields
 ]
 
+# The tables of columns in the docstrings of functions that return frames.
+SEARCH_COLUMNS: Final = """\
+================= ========= ==================================================
+column            dtype     meaning
+================= ========= ==================================================
+rank              Int32     position among the organic results, from 1
+url, title        str       the result
+snippet           str       the engine's extract
+id                str       the service's id of this result
+error             str       why the page could not be scraped
+success, scraped  boolean   whether the row is whole; whether a page was read
+markdown, html    str       if asked for, as is `raw_html`
+links             object    list of str, if asked for
+images, headings  object    lists of dicts, if asked for
+structured_data   object    dict, if asked for
+screenshot        object    PNG bytes, if asked for
+extract           object    if asked for
+metadata          object    dict about the page, unless `formats` is `[]`
+extra             object    dict of fields that this version does not know
+================= ========= ==================================================
+"""
+CRAWL_COLUMNS: Final = """\
+================= ====================== ===================================
+column            dtype                  meaning
+================= ====================== ===================================
+url, title        str                    the page
+status            str                    completed or failed
+error             str                    why it failed
+status_code       Int16                  of the HTTP answer
+depth             Int16                  links away from the start
+time_taken        float64                seconds
+success           boolean                whether the page was read
+content_hash      str                    equal for equal content
+fetched_at        datetime64[us, UTC]    when
+quality           object                 dict, how good the text is
+markdown, html    str                    if asked for, as is `raw_html`
+links             object                 list of str, if asked for
+images, headings  object                 lists of dicts, if asked for
+structured_data   object                 dict, if asked for
+screenshot        object                 PNG bytes, if asked for
+extract           object                 if asked for
+metadata          object                 dict about the page
+extra             object                 dict of fields unknown to this version
+================= ====================== ===================================
+"""
+
 
 def _optional_fields(table: TableName) -> list[pa.Field[Any]]:
     if table == "creatives":

@@ -15,6 +15,7 @@ from webdata_nb.requests import options as definitions
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 _PARAMETERS: Final = re.compile(r"(?m)^( *)Parameters\n +-+\n((?:.*\n)*?)(?=\n|\Z)")
+_PLACEHOLDER: Final = re.compile(r"(?m)^( *)\{columns\}\n")
 _NAMES: Final = re.compile(r"\w+(, \w+)*")
 
 
@@ -39,12 +40,13 @@ def option_list(group: type) -> list[Option]:
     ]
 
 
-def with_options(group: type) -> Callable[[F], F]:
+def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
     """Decorate an async function that takes the options of `group` as `**options`.
 
     The result has an explicit signature, in which the options follow the positional arguments, and
     a docstring that describes every option. It refuses unknown options and passes all of them on,
-    defaults included. A leading underscore of the name is dropped.
+    defaults included. A leading underscore of the name is dropped. The table `columns` replaces the
+    line `{columns}` of the docstring.
     """
 
     def decorate(function: F) -> F:
@@ -62,7 +64,10 @@ def with_options(group: type) -> Callable[[F], F]:
 
         del complete.__wrapped__  # inspect would follow it to the shorter signature
         vars(complete)["__signature__"] = signature
-        complete.__doc__ = _docstring(function.__doc__, signature, _descriptions(group))
+        doc = function.__doc__ and _PLACEHOLDER.sub(
+            lambda line: textwrap.indent(columns, line[1]), function.__doc__
+        )
+        complete.__doc__ = _docstring(doc, signature, _descriptions(group))
         return cast("F", complete)
 
     return decorate

@@ -36,8 +36,8 @@ class SearchItem(PageFields):
     """One ranked result."""
 
     id: str = Field(description="Id of the result within the job.")
-    url: str = Field(description="Address of the result.")
     rank: int = Field(description="Rank of the result, from 1.")
+    url: str = Field(description="Address of the result.")
     title: str = Field(default="", description="Title of the result.")
     snippet: str = Field(default="", description="Text that the provider shows of the result.")
     success: bool = Field(

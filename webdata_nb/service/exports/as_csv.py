@@ -16,23 +16,20 @@ import orjson
 
 from webdata_nb.contract.cells import neutralised
 from webdata_nb.contract.choices import FORMATS
+from webdata_nb.contract.replies.crawl import CrawlPage
+from webdata_nb.contract.replies.pages import PageFields
+from webdata_nb.contract.replies.search import SearchItem
 from webdata_nb.service.exports.source import PARTIAL, Rows, is_partial
 from webdata_nb.service.store.records import JobRecord
 
-_SEARCH: Final = ("id", "rank", "url", "title", "snippet", "success", "scraped", "error")
-_CRAWL: Final = (
-    "url",
-    "title",
-    "status",
-    "status_code",
-    "success",
-    "error",
-    "depth",
-    "time_taken",
-    "quality",
-    "content_hash",
-    "fetched_at",
-)
+
+def _own_fields(model: type[PageFields]) -> tuple[str, ...]:
+    """Return the fields of a row that do not depend on the requested formats."""
+    return tuple(name for name in model.model_fields if name not in PageFields.model_fields)
+
+
+_SEARCH: Final = _own_fields(SearchItem)
+_CRAWL: Final = _own_fields(CrawlPage)
 
 
 def columns(job: JobRecord) -> tuple[str, ...]:
