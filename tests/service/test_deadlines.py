@@ -23,32 +23,32 @@ BREAKER = host_pacing.BREAKER
 @pytest.mark.parametrize(
     "said",
     [
-        f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s unless given",
+        f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s by default",
         f"| {polite_fetcher.ATTEMPTS}, within its `timeout`",
         f"| {polite_fetcher.ATTEMPTS_WITH_RETRY_AFTER}, within its `timeout`",
-        f"| {host_pacing.QUEUE_LIMIT_S:g} s (the page's `timeout` where that is longer)",
-        f"a line of {host_pacing.MAX_QUEUE_S:,.0f} s",
+        f"| {host_pacing.QUEUE_LIMIT_S:g} s (the page's `timeout` if that is longer)",
+        f"a queue of {host_pacing.MAX_QUEUE_S:,.0f} s",
         f"failed {BREAKER.threshold} times in a row | {BREAKER.open_period.first_delay_s:g} s;",
         f"robots.txt, with its retries | {robots.TIMEOUT_S:g} s",
         f"sitemaps of a site | {sitemaps.TOTAL_TIMEOUT_S:g} s in all",
         f"the name of a host | {resolver.LOOKUP_TIMEOUT_S:g} s",
         (
             f"| {http_provider.REQUEST_TIMEOUT_S:g} s, "
-            f"and {http_provider.QUEUE_TIMEOUT_S:g} s in its line"
+            f"and {http_provider.QUEUE_TIMEOUT_S:g} s in its queue"
         ),
         f"a place at a page worker | {pool.PLACE_S:g} s",
         f"replaced workers included | {pool.READ_S:g} s",
         f"to be written to the disk | {body_files.WRITE_S:g} s",
         f"extraction by a language model, of one page | {ModelLimits().page_timeout_s:g} s",
         f"| {pool.CPU_SECONDS:g} s of processor time",
-        f"| {process.HANG_S:g} s; {process.STEP_S:g} s where a signal stopped it",
+        f"| {process.HANG_S:g} s; {process.STEP_S:g} s if a signal stopped it",
         f"the browser, to start | {renderer.START_S:g} s",
         f"to close | {shutdown.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and what the operations under way may take",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {host_pacing.SLOWDOWN.max_delay_s:g} s)",
         f"for more than {suspension.SUSPENDED_AFTER_S:g} seconds",
-        f"over which {retries.CRASHES} workers crash, or {retries.KILLS} are killed",
+        f"that crashes {retries.CRASHES} workers, or over which {retries.KILLS} are killed",
     ],
 )
 def test_the_guide_says_what_holds(said: str) -> None:
