@@ -18,6 +18,14 @@ CHECKOUT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.md"))]
 BLOCK: Final = re.compile(r"^```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND: Final = re.compile(r"(?:^|`)(?:\.venv/bin/)?(webdata [a-z-][^`\n#]*)", re.MULTILINE)
+# Pages that name modules, below one of `ROOTS`. The dependencies name files of libraries too.
+MODULE_PAGES: Final = [
+    *sorted((CHECKOUT / "docs").glob("*.md")),
+    *sorted((CHECKOUT / "docs" / "decisions").glob("*.md")),
+]
+MODULE: Final = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`")
+ROOTS: Final = [CHECKOUT, CHECKOUT / "webdata_nb", CHECKOUT / "webdata_nb" / "service"]
+LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 # A documented crawl of 86 pages and one that is missing; the receipt counts what became no row.
 COUNTS: Final = {"duplicate": 2, "failed:http_404": 1, "fetched": 86, "filtered": 12}
@@ -40,6 +48,30 @@ def test_documented_command_and_options_exist(
     assert ended.value.code == 0
     named = set(OPTION.findall(command))
     assert named <= set(OPTION.findall(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("page", MODULE_PAGES, ids=lambda page: page.stem)
+def test_named_modules_exist(page: Path) -> None:
+    names = set(MODULE.findall(page.read_text("utf-8")))
+    assert [n for n in sorted(names) if not any((root / n).exists() for root in ROOTS)] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *MODULE_PAGES], ids=lambda page: page.stem)
+def test_linked_files_exist(page: Path) -> None:
+    links = set(LINK.findall(page.read_text("utf-8")))
+    assert [link for link in sorted(links) if not (page.parent / link).exists()] == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = CHECKOUT / "docs" / "decisions"
+    index = set(LINK.findall((folder / "README.md").read_text("utf-8")))
+    assert {page.name for page in folder.glob("0*.md")} <= index
+
+
+def test_glossary_names_modules() -> None:
+    terms = re.findall(r"(?m)^\| (?!term|-).*$", (CHECKOUT / "docs/glossary.md").read_text("utf-8"))
+    assert len(terms) >= 50
+    assert all(MODULE.search(term) or "`bridge.py`" in term for term in terms)
 
 
 def test_guide_names_commands() -> None:
