@@ -41,7 +41,7 @@ from starlette.routing import Route
 
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.app import service
-from webdata_nb.service.http.connections import Connections
+from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.server import Server, listen, tune_malloc
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
@@ -114,7 +114,7 @@ async def serve(data_dir: Path, pipe: Connection) -> None:
     async with service(ServiceSettings(data_dir), 1, lifetime, lambda: None) as running:
         apps: list[Any] = [running.app, Starlette(routes=[Route("/bare", bare)])]
         sockets = [listen("127.0.0.1", 0) for _ in apps]
-        servers = [Server(app, Connections()) for app in apps]
+        servers = [Server(app, ConnectionLimiter()) for app in apps]
         pipe.send([[sock.getsockname()[1] for sock in sockets], lifetime.token, os.getpid()])
         tasks = [
             asyncio.create_task(server.serve(sockets=[sock]))

@@ -200,7 +200,7 @@ def _engines(engines: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...
         raise ValueError(f"engines must be named {', '.join(ENGINES)}; not {', '.join(unknown)}")
     # tuple() would split a text into letters.
     return {
-        name: variables.names(providers) if isinstance(providers, str) else tuple(providers)
+        name: variables.split_names(providers) if isinstance(providers, str) else tuple(providers)
         for name, providers in engines.items()
     }
 
@@ -411,7 +411,7 @@ def _from_environment(environ: Mapping[str, str]) -> Options:
             text = texts.pop(variable)
             setattr(read, each.name, source.parse(variable, text) if source.parse else text)
     if texts:  # the variables of engines, providers and language models
-        read.engines = dict(variables.engines(texts).items())
+        read.engines = dict(variables.engine_providers(texts).items())
         read.providers, read.llm = _providers(texts)
     return read
 

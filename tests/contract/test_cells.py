@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import require
-from webdata_nb.contract.cells import neutralised, restored
+from webdata_nb.contract.cells import escape_formula, unescape_formula
 
 
 @given(st.text())
 def test_the_way_back_gives_every_text(text: str) -> None:
-    assert restored(neutralised(text)) == text
+    assert unescape_formula(escape_formula(text)) == text
 
 
 @given(
@@ -23,18 +23,18 @@ def test_the_way_back_gives_every_text(text: str) -> None:
     st.text(),
 )
 def test_no_cell_begins_with_an_operator(operator: str, unseen: str, rest: str) -> None:
-    assert neutralised(unseen + operator + rest).startswith("'")
+    assert escape_formula(unseen + operator + rest).startswith("'")
 
 
 def test_the_corpus_of_formula_cells() -> None:
     cells = json.loads((require("corpora") / "own" / "csv_formula_cells.json").read_text("utf-8"))
     for each in cells:
-        cell = neutralised(each["cell"])
+        cell = escape_formula(each["cell"])
         assert cell.startswith("'") == each["must_neutralise"], each
-        assert restored(cell) == each["cell"]
+        assert unescape_formula(cell) == each["cell"]
     assert len(cells) == 45
 
 
 @pytest.mark.parametrize("text", ["", "plain", "a=b", "1", "{}", "é", "DDE (1)"])
 def test_a_harmless_cell_stays_as_it_is(text: str) -> None:
-    assert neutralised(text) == text
+    assert escape_formula(text) == text

@@ -24,7 +24,7 @@ from webdata_nb.service.routes.error_responses import STATUS
 
 # The local service's control calls are between it and the toolkit, and no part of the contract.
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-FACTS = webhook_payloads.Facts("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
+JOB = webhook_payloads.WebhookJob("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
 OURS_ALONE = re.compile(r"^(/local/|/docs$)")
 
 
@@ -211,8 +211,8 @@ def test_every_operation_and_parameter_is_described() -> None:
 def test_the_webhooks_are_those_that_are_sent() -> None:
     assert set(DOCUMENT["webhooks"]) == {"jobEnded", "pageDone"}
     sent = {
-        "jobEnded": [webhook_payloads.ended(profile, FACTS, NOW) for profile in Profile],
-        "pageDone": [webhook_payloads.page(FACTS, NOW, url="https://a.example/", success=True)],
+        "jobEnded": [webhook_payloads.job_ended(profile, JOB, NOW) for profile in Profile],
+        "pageDone": [webhook_payloads.page_done(JOB, NOW, url="https://a.example/", success=True)],
     }
     for name, told in sent.items():
         schema = DOCUMENT["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]

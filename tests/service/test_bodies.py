@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api
-from webdata_nb.service.http.json_bodies import DEPTH, VALUES, BadJson, strict
+from webdata_nb.service.http.json_bodies import DEPTH, VALUES, InvalidJson, parse_strict_json
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -26,14 +26,14 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 @given(values, st.booleans())
 def test_what_json_says_is_read(value: Any, ascii_only: bool) -> None:
-    assert strict(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+    assert parse_strict_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
 
 @given(st.binary(max_size=40) | st.text('{}[]",:\\ 1e.-untfa', max_size=40).map(str.encode))
 def test_anything_else_is_refused_and_nothing_else_is_raised(raw: bytes) -> None:
     try:
-        value = strict(raw)
-    except BadJson:
+        value = parse_strict_json(raw)
+    except InvalidJson:
         return
     assert json.dumps(value)
 
@@ -43,15 +43,15 @@ def test_anything_else_is_refused_and_nothing_else_is_raised(raw: bytes) -> None
 def test_depth_is_bounded(start: str, end: str, depth: int, fine: bool) -> None:
     raw = (start * depth + "1" + end * depth).encode()
     if fine:
-        strict(raw)
+        parse_strict_json(raw)
     else:
-        with pytest.raises(BadJson, match=r"deeper|not valid JSON"):
-            strict(raw)
+        with pytest.raises(InvalidJson, match=r"deeper|not valid JSON"):
+            parse_strict_json(raw)
 
 
 def test_brackets_in_strings_do_not_count() -> None:
     text = '[{"' * 50 + '\\"['
-    assert strict(json.dumps([text]).encode()) == [text]
+    assert parse_strict_json(json.dumps([text]).encode()) == [text]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ async def test_every_error_has_the_documented_shape(
 
 
 def test_the_number_of_values_is_bounded() -> None:
-    strict(b"[" + b"1," * (VALUES - 2) + b"1]")
-    strict(json.dumps(["," * 100_000]).encode())
-    with pytest.raises(BadJson, match=f"{VALUES} list entries"):
-        strict(b"[" + b"1," * VALUES + b"1]")
-    with pytest.raises(BadJson, match=f"{VALUES} list entries"):
-        strict(b"[" + b"[]," * VALUES + b"[]]")
+    parse_strict_json(b"[" + b"1," * (VALUES - 2) + b"1]")
+    parse_strict_json(json.dumps(["," * 100_000]).encode())
+    with pytest.raises(InvalidJson, match=f"{VALUES} list entries"):
+        parse_strict_json(b"[" + b"1," * VALUES + b"1]")
+    with pytest.raises(InvalidJson, match=f"{VALUES} list entries"):
+        parse_strict_json(b"[" + b"[]," * VALUES + b"[]]")

@@ -22,7 +22,7 @@ from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, check_keys, new_key
 from webdata_nb.service.errors import UnreadableSecrets
-from webdata_nb.service.settings import BadSetting, secret_keys
+from webdata_nb.service.settings import InvalidSetting, secret_keys
 from webdata_nb.service.store.sql.sealed_fields import merge_secrets, split_secrets
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
@@ -101,7 +101,7 @@ def test_invalid_key_setting_is_reported_without_its_value(monkeypatch: pytest.M
     good = new_key()
     assert check_keys(f" {good} , ") == (good,)
     monkeypatch.setenv("WEBDATA_SECRET_KEY", f"{good},swordfish")
-    with pytest.raises(BadSetting, match="webdata secrets new-key") as raised:
+    with pytest.raises(InvalidSetting, match="webdata secrets new-key") as raised:
         secret_keys()
     assert "swordfish" not in str(raised.value)
 

@@ -18,7 +18,7 @@ from webdata_nb.service.observability.logs import (
     JOB_ID,
     REPEAT_S,
     REQUEST_ID,
-    Repeats,
+    EventThrottle,
     event,
     reason,
 )
@@ -37,8 +37,10 @@ def restored() -> Iterator[None]:
     requests.setLevel(quiet)
 
 
-def written(shape: logs.Shape, name: logs.Event, level: int = logging.INFO, **fields: Any) -> str:
-    logs.set_up(shape)
+def written(
+    log_format: logs.LogFormat, name: logs.Event, level: int = logging.INFO, **fields: Any
+) -> str:
+    logs.configure_logging(log_format)
     [handler] = logging.getLogger().handlers
     assert isinstance(handler, logging.StreamHandler)
     out = io.StringIO()
@@ -72,9 +74,11 @@ def test_an_event_is_an_object() -> None:
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize("shape", ["text", "json"])
-def test_a_value_cannot_begin_another_line_or_field(shape: logs.Shape) -> None:
-    line = written(shape, "job_ended", reason='x\n2026 INFO forged: y="1 account=other\x1b[31m')
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_value_cannot_begin_another_line_or_field(log_format: logs.LogFormat) -> None:
+    line = written(
+        log_format, "job_ended", reason='x\n2026 INFO forged: y="1 account=other\x1b[31m'
+    )
     assert line.count("\n") == 1
     assert "\x1b" not in line
     assert ' account=other"' not in line.replace("\\", "").partition("reason=")[0]
@@ -118,7 +122,7 @@ def test_any_text_has_a_reason(text: str) -> None:
 def test_what_repeats_is_written_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     now = 0.0
-    repeats = Repeats(lambda: now)
+    repeats = EventThrottle(lambda: now)
     for number in range(1000):
         now = number / 100
         repeats.event("request_refused", status=429, account="a")
@@ -133,7 +137,7 @@ def test_what_repeats_is_written_once_a_minute(caplog: pytest.LogCaptureFixture)
 
 
 def test_what_repeats_is_remembered_within_bounds() -> None:
-    repeats = Repeats()
+    repeats = EventThrottle()
     for number in range(5000):
         repeats.event("page_retried", host=f"h{number}")
     assert len(repeats._written) <= 1000

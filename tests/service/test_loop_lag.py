@@ -8,14 +8,14 @@ import time
 from prometheus_client import generate_latest
 
 from webdata_nb.service.observability import loop_lag
-from webdata_nb.service.observability.metrics import Longest, Metrics
+from webdata_nb.service.observability.metrics import Metrics, RollingMaximum
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 
 
 async def test_a_blocked_loop_is_seen() -> None:
     metrics = Metrics()
-    watching = asyncio.create_task(loop_lag.watch(metrics.lagged, every_s=0.01))
+    watching = asyncio.create_task(loop_lag.measure(metrics.observe_loop_lag, every_s=0.01))
     await asyncio.sleep(0.05)
     time.sleep(0.4)  # noqa: ASYNC251 - what the metric is for
     await asyncio.sleep(0.05)
@@ -30,7 +30,7 @@ async def test_a_blocked_loop_is_seen() -> None:
 
 def test_the_longest_is_forgotten_after_two_spans() -> None:
     now = 0.0
-    longest = Longest(60.0, clock=lambda: now)
+    longest = RollingMaximum(60.0, clock=lambda: now)
     longest.add(3.0)
     longest.add(1.0)
     now = 59.0

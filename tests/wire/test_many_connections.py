@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from tests.test_cli import PATIENCE_S, Shell
 from webdata_nb.service.http import connections as connections_module
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, ClientLimits, address_of
-from webdata_nb.service.http.connections import MOST, Connections
+from webdata_nb.service.http.connections import MAX_CONNECTIONS, ConnectionLimiter
 from webdata_nb.service.observability.logs import EVENTS
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.server import Server, listen
@@ -95,7 +95,7 @@ class Waiting:
 
 
 @asynccontextmanager
-async def serving(connections: Connections) -> AsyncIterator[tuple[int, Waiting]]:
+async def serving(connections: ConnectionLimiter) -> AsyncIterator[tuple[int, Waiting]]:
     app = Waiting()
     with listen("127.0.0.1", 0) as sock:
         server = Server(app, connections)
@@ -118,7 +118,7 @@ async def wait_there(held: AsyncExitStack, port: int, app: Waiting, **headers: s
 
 
 async def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
-    connections = Connections(most=3, reserved=0)
+    connections = ConnectionLimiter(most=3, reserved=0)
     async with serving(connections) as (port, _), AsyncExitStack() as held:
         three = [await held.enter_async_context(connected(port)) for _ in range(3)]
         for pair in (three[1], three[0]):
@@ -130,7 +130,7 @@ async def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
 
 
 async def test_where_all_are_busy_health_checks_alone_are_answered() -> None:
-    connections = Connections(most=2, reserved=1)
+    connections = ConnectionLimiter(most=2, reserved=1)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         for _ in range(2):
             await wait_there(held, port, app)
@@ -149,7 +149,7 @@ async def test_where_all_are_busy_health_checks_alone_are_answered() -> None:
 
 
 async def test_without_any_place_the_answer_comes_at_once() -> None:
-    connections = Connections(most=1, reserved=0)
+    connections = ConnectionLimiter(most=1, reserved=0)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         await wait_there(held, port, app)
         async with connected(port) as (reader, _):
@@ -159,7 +159,7 @@ async def test_without_any_place_the_answer_comes_at_once() -> None:
 
 
 async def test_one_address_has_its_share_and_a_trusted_proxy_any_number() -> None:
-    connections = Connections(ClientLimits(per_address=2), most=50, reserved=1)
+    connections = ConnectionLimiter(ClientLimits(per_address=2), most=50, reserved=1)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         for _ in range(2):
             await wait_there(held, port, app, address=STRANGER)
@@ -174,7 +174,7 @@ async def test_one_address_has_its_share_and_a_trusted_proxy_any_number() -> Non
 
 
 async def test_idle_connections_of_an_address_make_room_for_its_own() -> None:
-    connections = Connections(ClientLimits(per_address=2), most=50, reserved=0)
+    connections = ConnectionLimiter(ClientLimits(per_address=2), most=50, reserved=0)
     async with serving(connections) as (port, _), AsyncExitStack() as held:
         for _ in range(9):
             await held.enter_async_context(connected(port, STRANGER))
@@ -182,7 +182,7 @@ async def test_idle_connections_of_an_address_make_room_for_its_own() -> None:
 
 
 async def test_behind_a_trusted_proxy_the_named_client_has_the_limit() -> None:
-    connections = Connections(ClientLimits(per_address=2), most=50, reserved=0)
+    connections = ConnectionLimiter(ClientLimits(per_address=2), most=50, reserved=0)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         client = {"X_Forwarded_For": "198.51.100.9, 203.0.113.5"}
         for _ in range(2):
@@ -225,7 +225,10 @@ async def test_clients_that_read_nothing_do_not_keep_their_connections(
 ) -> None:
     monkeypatch.setattr(connections_module, "UNREAD_S", 0.5)
     monkeypatch.setattr(connections_module, "_CHECK_S", 0.05)
-    async with serving(Connections(most=5, reserved=0)) as (port, _), AsyncExitStack() as held:
+    async with (
+        serving(ConnectionLimiter(most=5, reserved=0)) as (port, _),
+        AsyncExitStack() as held,
+    ):
         for _ in range(5):
             await request_unread(held, port, path)
         while await status_or_none(port) != 200:  # noqa: ASYNC110 - the server's own clock
@@ -235,7 +238,10 @@ async def test_clients_that_read_nothing_do_not_keep_their_connections(
 
 
 async def test_an_evicted_connection_with_an_unread_reply_is_closed_at_once() -> None:
-    async with serving(Connections(most=3, reserved=0)) as (port, _), AsyncExitStack() as held:
+    async with (
+        serving(ConnectionLimiter(most=3, reserved=0)) as (port, _),
+        AsyncExitStack() as held,
+    ):
         for _ in range(12):
             await request_unread(held, port, "/large")
             assert server_sockets(port) <= 4
@@ -244,7 +250,10 @@ async def test_an_evicted_connection_with_an_unread_reply_is_closed_at_once() ->
 async def test_a_slow_reader_gets_its_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections_module, "UNREAD_S", 2.0)
     monkeypatch.setattr(connections_module, "_CHECK_S", 0.05)
-    async with serving(Connections(most=2, reserved=0)) as (port, _), AsyncExitStack() as held:
+    async with (
+        serving(ConnectionLimiter(most=2, reserved=0)) as (port, _),
+        AsyncExitStack() as held,
+    ):
         for path in ("/large", "/pieces"):
             reader, _ = await request_unread(held, port, path)
             await reader.readuntil(b"\r\n\r\n")
@@ -262,7 +271,7 @@ async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFi
         counted[limit] += 1
 
     limits = ClientLimits(per_address=1)
-    connections = Connections(limits, most=3, reserved=1, refused=count)
+    connections = ConnectionLimiter(limits, most=3, reserved=1, refused=count)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         for _ in range(2):
             await wait_there(held, port, app)
@@ -272,7 +281,7 @@ async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFi
         assert counted == {"total": 3}
         assert (await asked(port, "/healthz")).status == 200
         assert counted == {"total": 3}
-    connections = Connections(limits, most=9, reserved=0, refused=count)
+    connections = ConnectionLimiter(limits, most=9, reserved=0, refused=count)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         await wait_there(held, port, app, address=STRANGER)
         for _ in range(2):
@@ -287,7 +296,7 @@ async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFi
 
 def test_the_metric_of_refusals() -> None:
     metrics = Metrics()
-    metrics.refused("address")
+    metrics.count_refused_connection("address")
     text = generate_latest(metrics.registry).decode()
     assert 'webdata_connections_refused_total{limit="address"} 1.0' in text
 
@@ -333,7 +342,7 @@ async def test_idle_connections_without_a_key_keep_nobody_out(
 ) -> None:
     bob = {"Authorization": f"Bearer {keys['bob']}"}
     async with AsyncExitStack() as held, asyncio.timeout(PATIENCE_S):
-        for _ in range(MOST + 100):
+        for _ in range(MAX_CONNECTIONS + 100):
             await held.enter_async_context(connected(team, address))
         for path in ("/healthz", "/readyz", "/v1/jobs", "/v1/usage"):
             assert (await asked(team, path, **bob)).status == 200, path

@@ -14,25 +14,25 @@ _RISKY: Final = re.compile(
 )
 
 
-def neutralised(text: str) -> str:
-    """Return a cell that shows `text` and computes nothing; `restored` gives `text` back.
+def escape_formula(text: str) -> str:
+    """Return a cell that shows `text` and computes nothing; `unescape_formula` gives `text` back.
 
     Source: OWASP, "CSV Injection", and the cells of spreadsheets seen in practice.
 
     Examples
     --------
-    >>> neutralised("=1+1"), neutralised("plain"), neutralised("'quoted")
+    >>> escape_formula("=1+1"), escape_formula("plain"), escape_formula("'quoted")
     ("'=1+1", 'plain', "''quoted")
     """
     return MARK + text if _RISKY.match(text) else text
 
 
-def restored(cell: str) -> str:
-    """Undo `neutralised`: a cell that begins with an apostrophe loses that one.
+def unescape_formula(cell: str) -> str:
+    """Undo `escape_formula`: a cell that begins with an apostrophe loses that one.
 
     Examples
     --------
-    >>> restored("'=1+1"), restored("plain"), restored("''quoted")
+    >>> unescape_formula("'=1+1"), unescape_formula("plain"), unescape_formula("''quoted")
     ('=1+1', 'plain', "'quoted")
     """
     return cell.removeprefix(MARK)

@@ -45,7 +45,7 @@ def start_lock_name(host: str) -> str:
     return f"start-{_slug(host)}.lock"
 
 
-class _Told(BaseModel):
+class _ServiceIdentity(BaseModel):
     """What a service says of itself; fields of a newer one are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
@@ -57,14 +57,14 @@ class _Told(BaseModel):
     started_at: datetime
 
 
-class Runtime(_Told):
+class Runtime(_ServiceIdentity):
     """The runtime file: where the service listens, and the token that opens it."""
 
     url: Annotated[str, Field(pattern=r"^http://(127\.0\.0\.1|\[::1\]):\d{1,5}$")]
     token: Annotated[str, Field(min_length=32, repr=False)]
 
 
-class Hello(_Told):
+class Hello(_ServiceIdentity):
     """Answer of `LOCAL_HELLO`. `pids` are the service's process and all its descendants."""
 
     service: str

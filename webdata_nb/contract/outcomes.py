@@ -37,7 +37,7 @@ def is_row(outcome: str) -> bool:
 _UNWANTED: Final = frozenset({"scope", "filtered", "sitemap"})
 
 
-def shortcoming(counts: Mapping[str, int]) -> str:
+def completion_warning(counts: Mapping[str, int]) -> str:
     """Return why a finished crawl may not be what was wanted; "" where nothing hints at that.
 
     Parameters
@@ -47,11 +47,11 @@ def shortcoming(counts: Mapping[str, int]) -> str:
 
     Examples
     --------
-    >>> shortcoming({"failed:http_404": 1})
+    >>> completion_warning({"failed:http_404": 1})
     'no page could be read (1 http_404)'
-    >>> shortcoming({"fetched": 1, "filtered": 7})
+    >>> completion_warning({"fetched": 1, "filtered": 7})
     'include_paths and exclude_paths leave nothing but the start page (7 URLs filtered)'
-    >>> shortcoming({"fetched": 3, "failed:timeout": 1})
+    >>> completion_warning({"fetched": 3, "failed:timeout": 1})
     ''
     """
     seen = {name: count for name, count in counts.items() if count}

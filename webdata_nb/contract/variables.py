@@ -49,12 +49,12 @@ def provider_value(name: str, found: Variable, text: str) -> str | int | float |
         raise ValueError(f"{name} must be {unit}; it is {text!r}") from None
 
 
-def names(text: str) -> tuple[str, ...]:
+def split_names(text: str) -> tuple[str, ...]:
     """Return the provider names of a comma-separated list."""
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
 
 
-def engines(given: Mapping[str, str]) -> dict[Engine, tuple[str, ...]]:
+def engine_providers(given: Mapping[str, str]) -> dict[Engine, tuple[str, ...]]:
     """Return the lists that `WEBDATA_ENGINE_ONE`, `_TWO` and `_THREE` set."""
     set_ = {engine: given.get(f"WEBDATA_{engine.upper()}", "") for engine in ENGINES}
-    return {engine: names(text) for engine, text in set_.items() if text.strip()}
+    return {engine: split_names(text) for engine, text in set_.items() if text.strip()}

@@ -21,7 +21,7 @@ TEST: Final = "webhook.test"
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class WebhookPayload:
     """An event's name, and the body that is sent and signed as it is."""
 
     event: str
@@ -29,7 +29,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WebhookJob:
     """What a notice tells of a job; `subject` is the crawl's start URL or the search's query."""
 
     job_id: str
@@ -40,7 +40,7 @@ class Facts:
     completed: int
 
 
-def ended(profile: Profile, job: Facts, at: datetime) -> Notice:
+def job_ended(profile: Profile, job: WebhookJob, at: datetime) -> WebhookPayload:
     """Return the one notice of a job's end, at `at` (UTC)."""
     if profile is Profile.A:
         event = terminal_event_a(job.status)
@@ -54,29 +54,29 @@ def ended(profile: Profile, job: Facts, at: datetime) -> Notice:
                 "completed_pages": job.completed,
             }
         )
-        return Notice(event, payload.model_dump_json().encode())
+        return WebhookPayload(event, payload.model_dump_json().encode())
     if job.kind == "search":
         data = {"total_results": job.total, "completed_results": job.completed}
         return _b(terminal_event_b("search"), job, at, data)
     return _b(terminal_event_b("crawl"), job, at, {**_pages(job), "url": job.subject})
 
 
-def page(job: Facts, at: datetime, *, url: str, success: bool) -> Notice:
+def page_done(job: WebhookJob, at: datetime, *, url: str, success: bool) -> WebhookPayload:
     """Return the notice of one page of a crawl that became visible; profile B alone has it."""
     return _b(PAGE, job, at, {**_pages(job), "url": url, "success": success})
 
 
-def trial(at: datetime) -> Notice:
+def test_payload(at: datetime) -> WebhookPayload:
     """Return the notice that a test of an endpoint sends."""
     body = f'{{"event":"{TEST}","timestamp":"{at.isoformat().replace("+00:00", "Z")}"}}'
-    return Notice(TEST, body.encode())
+    return WebhookPayload(TEST, body.encode())
 
 
-def _pages(job: Facts) -> dict[str, object]:
+def _pages(job: WebhookJob) -> dict[str, object]:
     return {"total_pages": job.total, "completed_pages": job.completed}
 
 
-def _b(event: str, job: Facts, at: datetime, data: Mapping[str, object]) -> Notice:
+def _b(event: str, job: WebhookJob, at: datetime, data: Mapping[str, object]) -> WebhookPayload:
     payload = WebhookB.model_validate(
         {
             "event": event,
@@ -86,4 +86,4 @@ def _b(event: str, job: Facts, at: datetime, data: Mapping[str, object]) -> Noti
             "data": data,
         }
     )
-    return Notice(event, payload.model_dump_json().encode())
+    return WebhookPayload(event, payload.model_dump_json().encode())

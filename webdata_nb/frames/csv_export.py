@@ -7,7 +7,7 @@ from os import PathLike, fspath
 
 import pandas as pd
 
-from webdata_nb.contract.cells import restored
+from webdata_nb.contract.cells import unescape_formula
 from webdata_nb.frames import exports
 
 
@@ -51,4 +51,4 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     frame = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8")
     if exports.PARTIAL in frame:
         warnings.warn(exports.PARTIAL_WARNING.format(path=fspath(path)), stacklevel=2)
-    return frame.map(restored).astype("str").where(frame != "")
+    return frame.map(unescape_formula).astype("str").where(frame != "")

@@ -386,7 +386,7 @@ def warning_text(outcome: JobOutcome) -> str:
     if outcome.kind != "crawl" or outcome.status != "completed" or not outcome.rows:
         return ""
     if outcome.counts:
-        return outcomes.shortcoming(outcome.counts)
+        return outcomes.completion_warning(outcome.counts)
     return "" if outcome.ok else f"no page could be read ({outcome.failed} failed)"
 
 

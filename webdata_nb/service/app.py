@@ -25,14 +25,14 @@ from webdata_nb.service.creatives.listing import Listing
 from webdata_nb.service.creatives.ocr import Readers
 from webdata_nb.service.creatives.sources import Sources
 from webdata_nb.service.errors import ApplicationError
-from webdata_nb.service.http.compression import Compressed
-from webdata_nb.service.http.connections import Connections, room
+from webdata_nb.service.http.compression import CompressionMiddleware
+from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.gate import CallerOf, Gate, local_callers
-from webdata_nb.service.http.request_log import Traced
+from webdata_nb.service.http.request_log import RequestLogMiddleware
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability import loop_lag
-from webdata_nb.service.observability.logs import Caller, Shape, set_up
-from webdata_nb.service.observability.metrics import Metrics, Stored
+from webdata_nb.service.observability.logs import Caller, LogFormat, configure_logging
+from webdata_nb.service.observability.metrics import Metrics, StoreCollector
 from webdata_nb.service.routes import health, local
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
@@ -50,7 +50,7 @@ from webdata_nb.service.server import (
     stop_on_signals,
     tune_malloc,
 )
-from webdata_nb.service.settings import LOCAL_ACCOUNT, BadSetting, Mode, ServiceSettings
+from webdata_nb.service.settings import LOCAL_ACCOUNT, InvalidSetting, Mode, ServiceSettings
 from webdata_nb.service.store.backends import open_store, open_text_index, schema_version
 from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.interface import AccountStore, Store
@@ -104,7 +104,7 @@ async def service(
         index = await stack.enter_async_context(open_text_index(settings.data_dir))
         spool = SpoolDirectory(settings.data_dir / "spool")
         throttle, events, retry, metrics = HostThrottle(), JobEvents(), StoreRetry(), Metrics()
-        metrics.registry.register(Stored(_state_counts(store, asyncio.get_running_loop())))
+        metrics.registry.register(StoreCollector(_state_counts(store, asyncio.get_running_loop())))
         indexer = Indexer(store, index)
         background_indexer = BackgroundIndexer(store, indexer)
         engines = JobEngines(
@@ -121,7 +121,9 @@ async def service(
                 webhooks.wake()
             _count_job(metrics, ended)
 
-        watchdog = Watchdog(engines.run, fired=metrics.stalled, stall_s=settings.stall_s)
+        watchdog = Watchdog(
+            engines.run, fired=metrics.count_stalled_attempt, stall_s=settings.stall_s
+        )
         state = AppState(
             store=store,
             engines=engines,
@@ -144,7 +146,7 @@ async def service(
         janitor = Janitor(store, index, spool, retention=settings.retention, clock=clock)
         _run_in_background(stack, janitor.run())
         _run_in_background(stack, background_indexer.run())
-        _run_in_background(stack, loop_lag.watch(metrics.lagged))
+        _run_in_background(stack, loop_lag.measure(metrics.observe_loop_lag))
         _run_in_background(stack, _sweep(state))
         await state.runner.start()
         stack.push_async_callback(state.runner.close)
@@ -230,7 +232,10 @@ def _running_service(
         return await state.store.active_jobs() + await state.store.outbox.pending()
 
     return RunningService(
-        Traced(Compressed(gate), templates, metrics), app.routes, metrics, pending_work
+        RequestLogMiddleware(CompressionMiddleware(gate), templates, metrics),
+        app.routes,
+        metrics,
+        pending_work,
     )
 
 
@@ -257,7 +262,7 @@ def _state_counts(
 def _count_job(metrics: Metrics, ended: JobSnapshot) -> None:
     chain = ended.job.outcome.get("fallback_chain", [])
     attempts = [(each["provider"], each["status"]) for each in chain]
-    metrics.ended(ended.job.kind, ended.job.state.value, ended.receipt.counts, attempts)
+    metrics.count_ended_job(ended.job.kind, ended.job.state.value, ended.receipt.counts, attempts)
 
 
 async def _sweep(state: AppState) -> None:
@@ -287,13 +292,15 @@ async def _run(
     """Serve until a signal, a control call or idleness stops the service."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    max_connections = room()
+    connection_limit = max_connections()
     with listen(settings.host, settings.port) as sock, stop_on_signals(loop, stopping):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
             with serve_metrics(settings.metrics, running.metrics.registry):
-                refused = running.metrics.refused
-                connections = Connections(settings.clients, most=max_connections, refused=refused)
+                refused = running.metrics.count_refused_connection
+                connections = ConnectionLimiter(
+                    settings.clients, most=connection_limit, refused=refused
+                )
                 server = Server(running.app, connections)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 watching = asyncio.create_task(lifetime.watch(running.pending_work, stopping.set))
@@ -334,7 +341,7 @@ def serve(
     trusted_proxies: tuple[str, ...] = (),
     connections_per_address: int | None = None,
     requests_per_account: int | None = None,
-    log_format: Shape = "text",
+    log_format: LogFormat = "text",
     proxy: str | None = None,
     ca_bundle: str | None = None,
 ) -> int:
@@ -383,7 +390,7 @@ def serve(
     int
         The exit code: 0 after a regular stop, 1 if the service could not start.
     """
-    set_up(log_format)
+    configure_logging(log_format)
     tune_malloc()
     gc_tuning.configure_gc(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -413,7 +420,7 @@ def serve(
             data_dir, version=__version__, schema=schema_version(), managed=managed
         )
         lifetime.acquire()
-    except (BadSetting, ApplicationError) as error:
+    except (InvalidSetting, ApplicationError) as error:
         log.error("%s", error)  # noqa: TRY400 - the sentence says it all
         return 1
     try:

@@ -18,7 +18,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry, start_http_server
 from starlette.types import ASGIApp
 
-from webdata_nb.service.http.connections import Admission, Connections
+from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -55,10 +55,10 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """A server that leaves signals to `stop_on_signals`: there is more to close than sockets."""
 
-    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+    def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
         super().__init__(
             uvicorn.Config(
-                Admission(app, connections),
+                AdmissionMiddleware(app, connections),
                 # uvicorn calls it like a class.
                 http=cast("type[asyncio.Protocol]", connections.protocol),
                 proxy_headers=False,

@@ -27,7 +27,7 @@ _LOOPBACK: Final = frozenset({None, "127.0.0.1", "localhost", "::1"})
 USER_AGENT: Final = f"webdata_nb/{__version__}"
 
 
-class BadSetting(ValueError):
+class InvalidSetting(ValueError):
     """A start option that is not allowed; the message says what is."""
 
 
@@ -51,14 +51,14 @@ class Retention:
     def checked(
         cls, mode: Mode, *, search: float | None, crawl: float | None, job: float | None
     ) -> Retention:
-        """Fill what was not given by what suits the mode; raises `BadSetting`."""
+        """Fill what was not given by what suits the mode; raises `InvalidSetting`."""
         for option, hours in (
             ("--retention-hours", search),
             ("--crawl-retention-hours", crawl),
             ("--job-retention-hours", job),
         ):
             if hours is not None and not hours > 0:
-                raise BadSetting(f"{option} takes a number of hours above 0, or inf")
+                raise InvalidSetting(f"{option} takes a number of hours above 0, or inf")
         # One person's crawls are also what their local search looks through.
         usual = cls() if mode == "local" else cls(crawl_hours=7 * 24)
         given = {"search_hours": search, "crawl_hours": crawl, "job_hours": job}
@@ -87,11 +87,11 @@ class WebhookSettings:
     def checked(
         cls, mode: Mode, *, profile: str, pages: bool, loopback: bool | None
     ) -> WebhookSettings:
-        """Return settings that agree; raises `BadSetting`."""
+        """Return settings that agree; raises `InvalidSetting`."""
         if profile not in {"A", "B"}:
-            raise BadSetting("--webhook-profile takes A or B")
+            raise InvalidSetting("--webhook-profile takes A or B")
         if pages and profile != "B":
-            raise BadSetting("--webhook-pages needs --webhook-profile B, which has the event")
+            raise InvalidSetting("--webhook-pages needs --webhook-profile B, which has the event")
         # A notebook and its local service are on one machine.
         near = mode == "local" if loopback is None else loopback
         return cls("B" if profile == "B" else "A", pages, near)
@@ -114,15 +114,15 @@ class Upstream:
 
     @classmethod
     def checked(cls, *, proxy: str | None, ca_bundle: str | None) -> Upstream:
-        """Return a way that can be taken; raises `BadSetting`, without the URL or its password."""
+        """Validate the settings; no `InvalidSetting` shows the URL, which may hold a password."""
         try:
             checked = None if proxy is None else fields.proxy_url(proxy)
         except ValueError as error:
-            raise BadSetting(f"--proxy (WEBDATA_PROXY) {error}") from None
+            raise InvalidSetting(f"--proxy (WEBDATA_PROXY) {error}") from None
         if ca_bundle is None:
             return cls(checked)
         if not _has_certificates(Path(ca_bundle)):
-            raise BadSetting(
+            raise InvalidSetting(
                 "--ca-bundle (WEBDATA_CA_BUNDLE) takes a file of certificates in PEM form, which "
                 f"{ca_bundle} is not"
             )
@@ -179,13 +179,13 @@ class ServiceSettings:
         proxy: str | None = None,
         ca_bundle: str | None = None,
     ) -> ServiceSettings:
-        """Return settings from a command's options and variables; raises `BadSetting`."""
+        """Return settings from a command's options and variables; raises `InvalidSetting`."""
         if store not in {None, "sqlite"}:
-            raise BadSetting("--store takes sqlite (the default: jobs in the data directory)")
+            raise InvalidSetting("--store takes sqlite (the default: jobs in the data directory)")
         if not 0 <= port <= LAST_PORT:
-            raise BadSetting(f"--port takes a number from 0 to {LAST_PORT}")
+            raise InvalidSetting(f"--port takes a number from 0 to {LAST_PORT}")
         if mode == "local" and host not in _LOOPBACK:
-            raise BadSetting(
+            raise InvalidSetting(
                 f"local mode listens on loopback only, not on {host}; use --mode team to serve "
                 "others, with keys"
             )
@@ -220,11 +220,11 @@ class ServiceSettings:
 
 
 def secret_keys() -> tuple[str, ...]:
-    """Return the keys of the environment; raises `BadSetting`."""
+    """Return the keys of the environment; raises `InvalidSetting`."""
     try:
         return check_keys(os.environ.get(SECRET_KEY, ""))
     except ValueError as error:
-        raise BadSetting(str(error)) from None
+        raise InvalidSetting(str(error)) from None
 
 
 def secret_cipher_for(data_dir: Path, keys: tuple[str, ...]) -> SecretCipher:
@@ -236,7 +236,7 @@ def _user_agent(text: str | None) -> str:
     try:
         return USER_AGENT if text is None else fields.user_agent(text)
     except ValueError as error:
-        raise BadSetting(f"--user-agent {error}") from None
+        raise InvalidSetting(f"--user-agent {error}") from None
 
 
 def providers(environ: Mapping[str, str]) -> SessionSettings:
@@ -249,9 +249,9 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
                 value = variables.provider_value(name, found, text)
                 groups[found.llm].setdefault(found.provider, {})[found.part] = value
     except ValueError as error:
-        raise BadSetting(str(error)) from None
+        raise InvalidSetting(str(error)) from None
     told = {
-        "engines": variables.engines(given),
+        "engines": variables.engine_providers(given),
         "providers": groups[False],
         "llm": groups[True],
         "creatives": _creatives(given, groups[False]),
@@ -260,7 +260,7 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
         return SessionSettings.model_validate(told)
     except ValidationError as error:
         wrong = ("_".join(map(str, each["loc"])) for each in error.errors(include_input=False))
-        raise BadSetting(f"not allowed in the environment: {', '.join(wrong)}") from None
+        raise InvalidSetting(f"not allowed in the environment: {', '.join(wrong)}") from None
 
 
 def _creatives(
@@ -269,7 +269,7 @@ def _creatives(
     """Return the operator's source of creatives, with its address and key."""
     source = given.get("WEBDATA_CREATIVES_SOURCE")
     if source is not None and source not in SOURCES:
-        raise BadSetting(f"WEBDATA_CREATIVES_SOURCE must be one of {', '.join(SOURCES)}")
+        raise InvalidSetting(f"WEBDATA_CREATIVES_SOURCE must be one of {', '.join(SOURCES)}")
     way = access.get(source or "", {})
     terms = given.get("WEBDATA_CREATIVES_TERMS")
     return {"source": source, "terms": terms, "url": way.get("url"), "key": way.get("key")}
@@ -280,7 +280,7 @@ def _address(text: str | None) -> tuple[str, int] | None:
         return None
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 <= int(port) <= LAST_PORT:
-        raise BadSetting("--metrics takes HOST:PORT, such as 127.0.0.1:9100")
+        raise InvalidSetting("--metrics takes HOST:PORT, such as 127.0.0.1:9100")
     return host.strip("[]"), int(port)
 
 
@@ -292,7 +292,7 @@ def _clients(
         ("--requests-per-account", per_account),
     ):
         if most is not None and most < 1:
-            raise BadSetting(f"{option} takes a whole number from 1, not {most}")
+            raise InvalidSetting(f"{option} takes a whole number from 1, not {most}")
     return ClientLimits(
         PER_ADDRESS if per_address is None else per_address,
         PER_ACCOUNT if per_account is None else per_account,
@@ -308,7 +308,7 @@ def _proxies(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
     try:
         return tuple(ip_network(text) for text in texts)
     except ValueError as error:
-        raise BadSetting(
+        raise InvalidSetting(
             "--trusted-proxy takes an address or a network such as 10.1.0.5 or 10.1.0.0/24, or "
             f"none alone: {error}"
         ) from None
@@ -325,4 +325,6 @@ def _networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
     try:
         return tuple(ip_network(text) for text in texts)
     except ValueError as error:
-        raise BadSetting(f"--allow-network takes a network such as 10.1.0.0/16: {error}") from None
+        raise InvalidSetting(
+            f"--allow-network takes a network such as 10.1.0.0/16: {error}"
+        ) from None

@@ -8,7 +8,7 @@ from tests.service.conftest import Api
 from webdata_nb.contract import paths
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.sample import advertiser_ids
-from webdata_nb.service.routes.creatives import most_charges
+from webdata_nb.service.routes.creatives import max_charges_of
 
 ADVERTISER = advertiser_ids()[0]
 
@@ -39,5 +39,5 @@ async def test_what_failed_costs_nothing(api: Api) -> None:
 
 def test_what_a_call_may_cost() -> None:
     request = CreativesRequest(advertiser_id=ADVERTISER, limit=5, ocr=True, skip_details=False)
-    charges = {charge.operation: charge.units for charge in most_charges(request)}
+    charges = {charge.operation: charge.units for charge in max_charges_of(request)}
     assert charges == {"creatives": 1, "details": 5, "ocr": 5}

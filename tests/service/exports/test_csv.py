@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.requirements import require
 from tests.service.exports.jobs import Given, crawl_row, job_of, search_row, whole
-from webdata_nb.contract.cells import restored
+from webdata_nb.contract.cells import unescape_formula
 from webdata_nb.service.exports import as_csv
 
 # What JSON can carry: the store refuses NUL and halves of surrogate pairs in requests, not pages.
@@ -22,7 +22,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 def read(body: bytes) -> list[dict[str, str]]:
     lines = csv.DictReader(io.StringIO(body.decode("utf-8"), newline=""))
-    return [{name: restored(cell) for name, cell in row.items()} for row in lines]
+    return [{name: unescape_formula(cell) for name, cell in row.items()} for row in lines]
 
 
 async def exported(kind: Any, *rows: dict[str, Any], **request: Any) -> bytes:
@@ -73,6 +73,6 @@ async def test_hostile_cells_come_back_through_pandas_from_every_column() -> Non
     body = await exported("search", *rows, extract={"prompt": "p"})
     frame = pd.read_csv(io.BytesIO(body), dtype=str, keep_default_na=False)
     for name in names:
-        assert [restored(cell) for cell in frame[name]] == cells, name
+        assert [unescape_formula(cell) for cell in frame[name]] == cells, name
         raw = [cell[:1] for cell in frame[name]]
         assert not set(raw) & set("=+-@\uff1d\uff0b\uff0d\uff20\t\r\n")

@@ -17,7 +17,7 @@ from webdata_nb.service.extract.chunking import split, tokens
 from webdata_nb.service.extract.extraction import ExtractorFactory, model_access
 from webdata_nb.service.extract.merging import merge_answers, overlay
 from webdata_nb.service.extract.model_providers import HOSTS, choose, standing
-from webdata_nb.service.settings import BadSetting, providers
+from webdata_nb.service.settings import InvalidSetting, providers
 
 KEY = "canary-key-9a02"
 
@@ -114,7 +114,7 @@ def test_the_environment_of_a_service() -> None:
     }
     assert KEY not in repr(told)
     for name, text in (("CONTEXT", "many"), ("TIMEOUT", "-1"), ("CONTEXT", "3")):
-        with pytest.raises(BadSetting, match=name.lower() if text != "many" else name):
+        with pytest.raises(InvalidSetting, match=name.lower() if text != "many" else name):
             providers({f"WEBDATA_LLM_VLLM_{name}": text})
 
 

@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 from tests.service.conftest import BASE, Api
 from tests.service.routes.test_search import article, magazine
 from tests.site.server import Site
-from webdata_nb.service.http.compression import LEAST_BYTES, Compressed, accepts_gzip
-from webdata_nb.service.http.connections import Connections
+from webdata_nb.service.http.compression import LEAST_BYTES, CompressionMiddleware, accepts_gzip
+from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.server import Server, listen
 
 FAR = ("192.0.2.7", 40_000)
@@ -147,7 +147,7 @@ async def test_a_proxy_names_the_client_whose_replies_are_compressed(api: Api, s
     path = await crawl(api, site)
     bearer = {"Authorization": api.http.headers["Authorization"]}
     with listen("127.0.0.1", 0) as sock:
-        server = Server(api.running.app, Connections())
+        server = Server(api.running.app, ConnectionLimiter())
         task = asyncio.create_task(server.serve(sockets=[sock]))
         base = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=base, headers=bearer) as http:
@@ -183,7 +183,7 @@ async def test_bytes_come_back_whatever_their_number(size: int, *, streamed: boo
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await answer()(scope, receive, send)
 
-    transport = httpx.ASGITransport(Compressed(app), client=FAR)
+    transport = httpx.ASGITransport(CompressionMiddleware(app), client=FAR)
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as http:
         reply = await http.get("/")
         assert reply.content == body

@@ -16,7 +16,7 @@ from tests.service.conftest import Api, opened
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb.contract.replies import SearchStatus
-from webdata_nb.service.settings import BadSetting, Retention, ServiceSettings
+from webdata_nb.service.settings import InvalidSetting, Retention, ServiceSettings
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 MINUTE = 60.0
@@ -121,7 +121,7 @@ async def test_a_running_service_clears_what_is_old(tmp_path: Path, site: Site) 
 @pytest.mark.parametrize("mode", ["local", "team"])
 @pytest.mark.parametrize("hours", [0, -1, float("nan")])
 def test_hours_that_are_none_are_refused(mode: Any, hours: float) -> None:
-    with pytest.raises(BadSetting, match="--crawl-retention-hours takes a number of hours"):
+    with pytest.raises(InvalidSetting, match="--crawl-retention-hours takes a number of hours"):
         Retention.checked(mode, search=None, crawl=hours, job=None)
 
 

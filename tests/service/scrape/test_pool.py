@@ -20,7 +20,7 @@ from tests.wire.waiting import until
 from webdata_nb.service.content.page_source import ConversionOptions, FileSlice, PageSource
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
-from webdata_nb.service.observability.operations import recorded
+from webdata_nb.service.observability.operations import record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.scrape.scraped import Scraped
 from webdata_nb.service.workers import pool
@@ -261,7 +261,7 @@ async def test_watchdog_knows_limit_of_each_wait() -> None:
     async with PagePool(1) as pages:
         titles = [str(number) for number in range(pool.PAGES_AHEAD)]
         worker, waiting = await suspended_with(pages, *titles)
-        with recorded() as operations:
+        with record_operations() as operations:
             late = asyncio.create_task(pages.scrape(html("Late"), WHOLE))
             await until(lambda: operations.changes > 0)
             assert operations.longest_limit_s == pool.PLACE_S <= 300

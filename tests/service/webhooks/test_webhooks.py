@@ -17,7 +17,7 @@ from tests.service.routes.test_search import magazine
 from tests.service.webhooks.endpoint import Endpoint, endless, for_ever
 from tests.site.server import Site
 from webdata_nb.contract.signature import verify_signature
-from webdata_nb.service.settings import BadSetting, WebhookSettings
+from webdata_nb.service.settings import InvalidSetting, WebhookSettings
 
 SECRET = "wh-canary-5c1f"
 PROFILE_B = WebhookSettings("B", pages=False, loopback=True)
@@ -407,5 +407,5 @@ async def test_replies_contain_no_secret_or_token(api: Api, endpoint: Endpoint) 
     [({"profile": "C"}, "takes A or B"), ({"profile": "A", "pages": True}, "needs")],
 )
 def test_contradictory_settings_are_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadSetting, match=words):
+    with pytest.raises(InvalidSetting, match=words):
         WebhookSettings.checked("local", **{"pages": False, "loopback": None, **given})

@@ -92,10 +92,19 @@ async def test_slow_site_does_not_stall_a_job(tmp_path: Path, site: Site) -> Non
 
 
 def test_operations_are_recorded_per_job() -> None:
-    with operations.waiting_for("nothing that counts", 1.0), operations.recorded() as recorded:
-        assert (recorded.oldest, recorded.longest_limit_s) == ("nothing that is known", 0.0)
+    with (
+        operations.waiting_for("nothing that counts", 1.0),
+        operations.record_operations() as current,
+    ):
+        assert (current.oldest, current.longest_limit_s) == (
+            "nothing that is known",
+            0.0,
+        )
         with operations.waiting_for("a turn", 10.0):
             with operations.waiting_for("an answer", 30.0):
-                assert (recorded.oldest, recorded.longest_limit_s) == ("a turn", 30.0)
-            assert recorded.longest_limit_s == 10.0
-        assert recorded.changes == 4
+                assert (current.oldest, current.longest_limit_s) == (
+                    "a turn",
+                    30.0,
+                )
+            assert current.longest_limit_s == 10.0
+        assert current.changes == 4

@@ -1,7 +1,7 @@
 """A job's rows as CSV (RFC 4180, UTF-8): columns by the request, cells that compute nothing.
 
 The columns are documented in the guide. Lists and objects are JSON text, an absent value is an
-empty cell, and `contract.cells` tells how a neutralised cell is read back.
+empty cell, and `contract.cells` tells how a escape_formula cell is read back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.contract.cells import neutralised
+from webdata_nb.contract.cells import escape_formula
 from webdata_nb.contract.choices import FORMATS
 from webdata_nb.contract.replies.crawl import CrawlPage
 from webdata_nb.contract.replies.pages import PageFields
@@ -63,7 +63,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return neutralised(text)
+    return escape_formula(text)
 
 
 def _lines(records: Sequence[Sequence[str]]) -> bytes:

@@ -72,7 +72,7 @@ def address_of(host: str) -> str:
     return str(IPv6Network((address, _IPV6_PREFIX), strict=False))
 
 
-class TooManyOpen(Exception):
+class TooManyRequests(Exception):
     """A client has as many requests under way as it may."""
 
     def __init__(self, most: int) -> None:
@@ -80,7 +80,7 @@ class TooManyOpen(Exception):
         self.most = most
 
 
-class OpenRequests:
+class RequestCounter:
     """Counts requests under way by client; `most` for each."""
 
     def __init__(self, most: int) -> None:
@@ -89,9 +89,9 @@ class OpenRequests:
 
     @contextmanager
     def one(self, client: str) -> Iterator[None]:
-        """Count a request while it is under way. Raises `TooManyOpen`."""
+        """Count a request while it is under way. Raises `TooManyRequests`."""
         if self._open.get(client, 0) >= self._most:
-            raise TooManyOpen(self._most)
+            raise TooManyRequests(self._most)
         self._open[client] += 1
         try:
             yield

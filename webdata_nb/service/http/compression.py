@@ -17,13 +17,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.service.http.client_limits import address_of
-from webdata_nb.service.http.etags import etag_of, still_holds
+from webdata_nb.service.http.etags import etag_matches, etag_of
 
 LEAST_BYTES: Final = 4096
 """Smaller replies are neither compressed nor hashed: they fit into three packets."""
 LEVEL: Final = 2
 _PART: Final = 64 * 1024
-# Compressed in about a millisecond, and so on the loop.
+# CompressionMiddleware in about a millisecond, and so on the loop.
 _INLINE: Final = 16 * 1024
 # Replies compressed at the same time, each on a thread; others wait for their next part.
 _AT_ONCE: Final = 2
@@ -34,7 +34,7 @@ _TYPES: Final = frozenset(
 _READS: Final = frozenset({"GET", "HEAD"})
 
 
-class Compressed:
+class CompressionMiddleware:
     """ASGI middleware: compresses what is large, and tells a client that its copy still holds.
 
     A client on this machine gets its replies as they are: loopback is faster than any compression.
@@ -94,7 +94,7 @@ class _Reply:
         etag = headers.get("etag")
         if "vary" not in headers and (size >= LEAST_BYTES or etag is not None):
             headers.add_vary_header("Accept-Encoding")
-        if etag is not None and still_holds(self._known, etag):
+        if etag is not None and etag_matches(self._known, etag):
             self._unchanged = True
             await _send_unchanged(start, self._send)
         elif size >= LEAST_BYTES and self._may_compress:

@@ -27,11 +27,11 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from webdata_nb.contract.paths import HEALTH, READY
 from webdata_nb.service.http.client_limits import (
     ClientLimits,
-    OpenRequests,
-    TooManyOpen,
+    RequestCounter,
+    TooManyRequests,
     address_of,
 )
-from webdata_nb.service.observability.logs import Repeats
+from webdata_nb.service.observability.logs import EventThrottle
 
 # From the connection's first moment, or the first byte of a further request, to the last header.
 HEADERS_S: Final = 10.0
@@ -40,7 +40,7 @@ HEADER_BYTES: Final = 64 * 1024
 # A client that reads nothing of its reply for this long loses the connection.
 UNREAD_S: Final = 30.0
 _CHECK_S: Final = 5.0
-MOST: Final = 1000
+MAX_CONNECTIONS: Final = 1000
 # Beyond those, for health checks.
 RESERVED: Final = 32
 # Files and sockets that the service needs besides its connections.
@@ -76,7 +76,7 @@ def _count_nothing(_limit: str) -> None:
     """Count nothing."""
 
 
-class Connections:
+class ConnectionLimiter:
     """The open connections of one server.
 
     Parameters
@@ -96,23 +96,23 @@ class Connections:
         self,
         limits: ClientLimits = ClientLimits(),  # noqa: B008 - frozen, so one default serves all
         *,
-        most: int = MOST,
+        most: int = MAX_CONNECTIONS,
         reserved: int = RESERVED,
         refused: Callable[[str], None] = _count_nothing,
     ) -> None:
-        self._refused, self._repeats = refused, Repeats()
+        self._refused, self._repeats = refused, EventThrottle()
         self.limits, self._most, self._reserved_most = limits, most, reserved
         # Least recently used first.
-        self._open: dict[Bounded, None] = {}
-        self._by_address: dict[str, dict[Bounded, None]] = {}
-        self._reserved: dict[tuple[str, int], tuple[Bounded, str]] = {}
+        self._open: dict[LimitedHttpProtocol, None] = {}
+        self._by_address: dict[str, dict[LimitedHttpProtocol, None]] = {}
+        self._reserved: dict[tuple[str, int], tuple[LimitedHttpProtocol, str]] = {}
         self._checks: asyncio.TimerHandle | None = None
 
-    def protocol(self, **told: Any) -> Bounded:
+    def protocol(self, **told: Any) -> LimitedHttpProtocol:
         """Make what uvicorn wants for each connection."""
-        return Bounded(self, **told)
+        return LimitedHttpProtocol(self, **told)
 
-    def admit(self, connection: Bounded) -> str | None:
+    def admit(self, connection: LimitedHttpProtocol) -> str | None:
         """Take a connection; return why there is no place for it."""
         if self._checks is None:
             self._schedule_check()
@@ -155,14 +155,14 @@ class Connections:
         self._refused(limit)
         self._repeats.event("connection_refused", logging.WARNING, limit=limit)
 
-    def touched(self, connection: Bounded) -> None:
+    def touched(self, connection: LimitedHttpProtocol) -> None:
         """Note that a connection was used."""
         for group in (self._open, self._by_address.get(connection.address, {})):
             if connection in group:
                 del group[connection]
                 group[connection] = None
 
-    def forget(self, connection: Bounded) -> None:
+    def forget(self, connection: LimitedHttpProtocol) -> None:
         """Free a connection's place."""
         self._open.pop(connection, None)
         same = self._by_address.get(connection.address, {})
@@ -172,12 +172,12 @@ class Connections:
         if self._reserved.get(connection.peer, (None,))[0] is connection:
             del self._reserved[connection.peer]
 
-    def why_reserved(self, peer: tuple[str, int] | None) -> str | None:
+    def reserved_reason(self, peer: tuple[str, int] | None) -> str | None:
         """Return why a peer's connection is for health checks only; None for an ordinary one."""
         found = None if peer is None else self._reserved.get(peer)
         return None if found is None else found[1]
 
-    def _drop_idle(self, group: Iterable[Bounded]) -> bool:
+    def _drop_idle(self, group: Iterable[LimitedHttpProtocol]) -> bool:
         """Close the connection that has been idle longest; tell whether there was one."""
         idle = next((each for each in group if each.idle), None)
         if idle is None:
@@ -187,16 +187,16 @@ class Connections:
         return True
 
 
-class Admission:
+class AdmissionMiddleware:
     """ASGI middleware, outermost: whom the service is too busy to answer, and who the client is.
 
     Behind a trusted proxy the client is whom `X-Forwarded-For` names; its requests under way are
     counted in place of its connections, which end at the proxy.
     """
 
-    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+    def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
         self._app, self._connections = app, connections
-        self._requests = OpenRequests(connections.limits.per_address)
+        self._requests = RequestCounter(connections.limits.per_address)
         trusted = [str(network) for network in connections.limits.trusted_proxies]
         self._named: Any = ProxyHeadersMiddleware(self._counted, trusted)  # type: ignore[arg-type]
 
@@ -206,7 +206,7 @@ class Admission:
             await self._app(scope, receive, send)
             return
         peer = scope.get("client")
-        reason = self._connections.why_reserved(peer)
+        reason = self._connections.reserved_reason(peer)
         if reason is not None and scope["path"] not in _ALWAYS_ANSWERED:
             self._connections.refuse(reason)
             await _refusal(reason, self._connections.limits.per_address)(scope, receive, send)
@@ -222,7 +222,7 @@ class Admission:
         try:
             with self._requests.one(address_of(client[0])):
                 await self._app(scope, receive, send)
-        except TooManyOpen as refusal:
+        except TooManyRequests as refusal:
             self._connections.refuse(_CROWDED)
             await _refusal(_CROWDED, refusal.most)(scope, receive, send)
 
@@ -258,10 +258,10 @@ def _closing(send: Send) -> Send:
     return closing
 
 
-class Bounded(asyncio.Protocol):
+class LimitedHttpProtocol(asyncio.Protocol):
     """uvicorn's HTTP protocol behind a watch; made by uvicorn for each connection."""
 
-    def __init__(self, connections: Connections, **told: Any) -> None:
+    def __init__(self, connections: ConnectionLimiter, **told: Any) -> None:
         self._connections = connections
         self.peer, self.address = ("", 0), ""
         self._inner: Any = AutoHTTPProtocol(**told)
@@ -384,10 +384,10 @@ def _end(transport: asyncio.Transport, answer: bytes) -> None:
     transport.close()
 
 
-def room() -> int:
+def max_connections() -> int:
     """Return how many connections this process can hold, after asking for more open files."""
     if os.name != "posix":
-        return MOST
+        return MAX_CONNECTIONS
     import resource  # noqa: PLC0415 - there is none on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -395,5 +395,5 @@ def room() -> int:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
-    spare = MOST if soft == resource.RLIM_INFINITY else soft - OTHER_FILES
-    return max(MOST // 10, min(MOST, spare))
+    spare = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - OTHER_FILES
+    return max(MAX_CONNECTIONS // 10, min(MAX_CONNECTIONS, spare))

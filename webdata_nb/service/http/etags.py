@@ -25,12 +25,12 @@ def etag_of(*parts: bytes) -> str:
     return f'W/"{digest.hexdigest()}"'
 
 
-def still_holds(if_none_match: str | None, etag: str) -> bool:
+def etag_matches(if_none_match: str | None, etag: str) -> bool:
     """Whether an If-None-Match header names this tag, strong or weak.
 
     Examples
     --------
-    >>> still_holds('"b", W/"a"', 'W/"a"'), still_holds("*", '"a"'), still_holds("a", '"a"')
+    >>> etag_matches('"b", W/"a"', 'W/"a"'), etag_matches("*", '"a"'), etag_matches("a", '"a"')
     (True, True, False)
     """
     if if_none_match is None:

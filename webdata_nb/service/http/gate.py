@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.paths import DOCS, DOCS_FILES, HEALTH, LOCAL_PREFIX, OPENAPI, READY
-from webdata_nb.service.http.client_limits import PER_ACCOUNT, OpenRequests, TooManyOpen
+from webdata_nb.service.http.client_limits import PER_ACCOUNT, RequestCounter, TooManyRequests
 from webdata_nb.service.observability.logs import CALLER, Caller
 from webdata_nb.service.runtime.fair_scheduler import SERVICE_ACCOUNT, on_behalf_of
 
@@ -76,9 +76,9 @@ class Gate:
         per_account: int = PER_ACCOUNT,
     ) -> None:
         self._app, self._caller_of, self._loopback_only = app, caller_of, loopback_only
-        self._requests = OpenRequests(per_account)
+        self._requests = RequestCounter(per_account)
         # A quarter is left for other requests, such as cancelling what the streams tell of.
-        self._streams = OpenRequests(max(1, per_account * 3 // 4))
+        self._streams = RequestCounter(max(1, per_account * 3 // 4))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then hand it on."""
@@ -106,12 +106,12 @@ class Gate:
         try:
             with self._counted(account, scope["path"]), on_behalf_of(account):
                 await self._pass(scope, receive, send)
-        except TooManyOpen as refusal:
+        except TooManyRequests as refusal:
             await _too_many(refusal.most)(scope, receive, send)
 
     @contextmanager
     def _counted(self, account: str, path: str) -> Iterator[None]:
-        """Count a request of an account; raises `TooManyOpen`."""
+        """Count a request of an account; raises `TooManyRequests`."""
         # Leases of the local service are its life; whatever is open has no account.
         if path in _OPEN or (self._loopback_only and path.startswith(LOCAL_PREFIX)):
             yield

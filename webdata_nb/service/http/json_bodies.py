@@ -15,16 +15,16 @@ VALUES: Final = limits.BODY_VALUES
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
-class BadJson(ValueError):
+class InvalidJson(ValueError):
     """The bytes are not JSON that has one meaning; the text says why, and echoes nothing."""
 
 
-def strict(raw: bytes) -> Any:
+def parse_strict_json(raw: bytes) -> Any:
     """Return what `raw` says.
 
     Raises
     ------
-    BadJson
+    InvalidJson
         Not JSON, NaN or Infinity, nested deeper than `DEPTH`, more than `VALUES` entries and
         fields in all, or an object with a name twice: which of the two counts depends on the
         reader.
@@ -32,7 +32,7 @@ def strict(raw: bytes) -> Any:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise BadJson(f"not valid JSON: {error.msg}") from None
+        raise InvalidJson(f"not valid JSON: {error.msg}") from None
     # Only now: on text that is no JSON the search for strings could take quadratic time.
     _check_shape(raw)
     json.loads(raw, object_pairs_hook=_check_names, parse_int=_any, parse_float=_any)
@@ -52,17 +52,17 @@ def _check_shape(raw: bytes) -> None:
         if mark in b"[{,":
             values += 1
             if values > VALUES:
-                raise BadJson(f"more than {VALUES} list entries and fields in all")
+                raise InvalidJson(f"more than {VALUES} list entries and fields in all")
         if mark == b",":
             continue
         if mark in b"[{":
             depth += 1
             if depth > DEPTH:
-                raise BadJson(f"nested deeper than {DEPTH} levels")
+                raise InvalidJson(f"nested deeper than {DEPTH} levels")
         elif mark in b"]}":
             depth -= 1
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) != len(pairs):
-        raise BadJson("an object has the same name twice")
+        raise InvalidJson("an object has the same name twice")

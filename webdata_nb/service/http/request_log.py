@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webdata_nb.service.observability.logs import REQUEST_ID, Repeats
+from webdata_nb.service.observability.logs import REQUEST_ID, EventThrottle
 from webdata_nb.service.observability.metrics import METHODS, OTHER, Metrics
 
 HEADER: Final = "X-Request-ID"
@@ -26,12 +26,12 @@ REFUSALS: Final = frozenset({401, 402, 403, 408, 413, 429, 503})
 log = logging.getLogger("webdata_nb.service.requests")
 
 
-class Traced:
+class RequestLogMiddleware:
     """ASGI middleware, outermost; `routes` gives each endpoint's template."""
 
     def __init__(self, app: ASGIApp, routes: Mapping[Any, str], metrics: Metrics) -> None:
         self._app, self._routes, self._metrics = app, routes, metrics
-        self._refusals = Repeats()
+        self._refusals = EventThrottle()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request under its id."""
@@ -64,7 +64,7 @@ class Traced:
         # The template alone: addresses and queries are the callers' own.
         route = self._routes.get(scope.get("endpoint"), OTHER)
         method = scope["method"] if scope["method"] in METHODS else OTHER
-        self._metrics.answered(method, route, status, seconds)
+        self._metrics.count_request(method, route, status, seconds)
         fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
         caller = _caller(scope)
         log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})

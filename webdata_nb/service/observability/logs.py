@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-Shape = Literal["text", "json"]
+LogFormat = Literal["text", "json"]
 Event = Literal[
     "job_started",
     "job_ended",
@@ -90,7 +90,7 @@ def _job_of(record: logging.LogRecord) -> str:
     return "" if "job" in vars(record).get("fields", {}) else JOB_ID.get()
 
 
-def set_up(shape: Shape) -> None:
+def configure_logging(shape: LogFormat) -> None:
     """Send everything from INFO on to standard error, in this shape."""
     handler = logging.StreamHandler()
     text = _Text("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -153,7 +153,7 @@ def _shown(value: Any) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
-class Repeats:
+class EventThrottle:
     """Bounds what repeats: an event is written at once, the next of its kind a minute later.
 
     Parameters

@@ -15,7 +15,7 @@ LOGGED_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-async def watch(observe: Callable[[float], None], *, every_s: float = EVERY_S) -> None:
+async def measure(observe: Callable[[float], None], *, every_s: float = EVERY_S) -> None:
     """Measure for ever: sleep, and tell `observe` by how many seconds the waking was late."""
     while True:
         due = perf_counter() + every_s

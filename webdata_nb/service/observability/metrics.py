@@ -21,7 +21,7 @@ _LAG_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _LONGEST_OF_S: Final = 60.0
 
 
-class Longest:
+class RollingMaximum:
     """The largest value of the last one to two spans of time."""
 
     def __init__(
@@ -104,33 +104,33 @@ class Metrics:
             buckets=_LAG_SECONDS,
             registry=self.registry,
         )
-        self._longest_lag = Longest()
+        self._longest_lag = RollingMaximum()
         Gauge(
             "webdata_event_loop_lag_max_seconds",
             "The longest lag of the event loop in the last one to two minutes.",
             registry=self.registry,
         ).set_function(self._longest_lag.value)
 
-    def lagged(self, seconds: float) -> None:
+    def observe_loop_lag(self, seconds: float) -> None:
         """Take by how much the event loop was late."""
         self._lag.observe(seconds)
         self._longest_lag.add(seconds)
 
-    def refused(self, limit: str) -> None:
+    def count_refused_connection(self, limit: str) -> None:
         """Count a connection without a place; `limit` is `address` or `total`."""
         self._refused.labels(limit).inc()
 
-    def stalled(self, kind: str, action: str) -> None:
+    def count_stalled_attempt(self, kind: str, action: str) -> None:
         """Count an attempt that the watchdog ended; `action` says what became of the job."""
         self._watchdog.labels(kind, action).inc()
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is its template, or `OTHER`."""
         known = method if method in METHODS else OTHER
         self._requests.labels(known, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def ended(
+    def count_ended_job(
         self,
         kind: str,
         state: str,
@@ -145,7 +145,7 @@ class Metrics:
             self._attempts.labels(provider, status).inc()
 
 
-class Stored(Collector):
+class StoreCollector(Collector):
     """What the store holds at the moment it is asked; `counts` may be called from any thread."""
 
     def __init__(self, counts: Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]) -> None:

@@ -1,7 +1,7 @@
 """What each job is waiting for at the moment, for the watchdog to see and to name.
 
 Whoever waits for something outside the process says so by `waiting_for`; a watchdog opens the
-record for the tasks of one job. Outside a job nothing is recorded.
+record for the tasks of one job. Outside a job nothing is record_operations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OPERATIONS: Final[ContextVar[Operations | None]] = ContextVar("webdata_operatio
 
 
 @contextmanager
-def recorded() -> Iterator[Operations]:
+def record_operations() -> Iterator[Operations]:
     """Record the operations of what is inside, and of the tasks that it starts."""
     operations = Operations()
     token = _OPERATIONS.set(operations)

@@ -17,7 +17,7 @@ from webdata_nb.service.browser.renderer import Browser, RenderedPage, RenderReq
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, ParsedSitemap, sitemap_from_fields
 from webdata_nb.service.errors import FetchError, PageError, ScrapeError
-from webdata_nb.service.observability.logs import Repeats
+from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
@@ -111,7 +111,7 @@ class PagePipeline:
 
     def __init__(self, fetcher: PoliteFetcher, scraper: PageScraper, browser: Browser) -> None:
         self._fetcher, self._scraper, self._browser = fetcher, scraper, browser
-        self._retries = Repeats()
+        self._retries = EventThrottle()
 
     async def visit(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
         """Fetch and scrape a page. Errors are part of the result."""

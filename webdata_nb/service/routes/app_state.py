@@ -22,7 +22,7 @@ from webdata_nb.service.work.runner import Runner
 MAX_CACHED_SESSIONS = 64
 
 
-class Sessions(Protocol):
+class SessionContexts(Protocol):
     """The settings of the sessions that start jobs."""
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
@@ -42,14 +42,14 @@ class AppState:
     events: JobEvents
     webhooks: Webhooks
     creatives: Listing
-    sessions: Sessions
+    sessions: SessionContexts
     retry: StoreRetry
     retention: Retention
     clock: Callable[[], float] = time.time
     response_cache: ResponseCache = field(default_factory=ResponseCache)
 
 
-class LeasedSessions(Sessions):
+class LeasedSessions(SessionContexts):
     """The settings that sessions have bound to their leases of the local service."""
 
     def __init__(self, lifetime: LocalLifetime, creatives: Creatives = NO_CREATIVES) -> None:

@@ -12,7 +12,7 @@ from webdata_nb.contract.replies import CrawlStatus, StartReply
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.content.page_source import check_selectors
-from webdata_nb.service.routes.job_start import check_extract, check_look, check_url, start
+from webdata_nb.service.routes.job_start import check_extract, check_rendering, check_url, start
 from webdata_nb.service.routes.parameters import (
     IdempotencyKey,
     IncludeData,
@@ -71,7 +71,7 @@ async def start_crawl(
         selectors = getattr(wanted.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
     options = wanted.scrape_options
-    await check_look(state, options, "body", "scrape_options")
+    await check_rendering(state, options, "body", "scrape_options")
     check_extract(state, request, options.extract, "body", "scrape_options", "extract")
     job, _ = await start(state, request, wanted, idempotency_key)
     reply = {"success": True, "job_id": job.id, "status": "started"}
@@ -114,7 +114,7 @@ async def get_crawl(
 def _envelope(snapshot: JobSnapshot, page: int, count: int) -> dict[str, Any]:
     job = snapshot.job
     ended_well = job.state is JobStatus.COMPLETED
-    warning = outcomes.shortcoming(snapshot.receipt.counts) if ended_well else ""
+    warning = outcomes.completion_warning(snapshot.receipt.counts) if ended_well else ""
     return {
         "success": True,
         "job_id": job.id,

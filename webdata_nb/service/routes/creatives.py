@@ -58,7 +58,7 @@ async def list_creatives(
     """
     began = time.perf_counter()
     chosen, fetchers = await _source_of(request, state)
-    most, within_s = most_charges(wanted), wanted.timeout_ms / 1000
+    most, within_s = max_charges_of(wanted), wanted.timeout_ms / 1000
     async with charged(state.store.accounts, account_id, most, within_s=within_s) as call:
         answer = await state.creatives.page(
             wanted, account_id=account_id, chosen=chosen, fetchers=fetchers
@@ -126,7 +126,7 @@ async def get_creatives_file(state: StateDep, account_id: AccountId, sha256: Sha
     return Response(data, media_type=kind_of(data).mime, headers=headers)
 
 
-def most_charges(wanted: CreativesRequest) -> list[Charge]:
+def max_charges_of(wanted: CreativesRequest) -> list[Charge]:
     """Return what a call costs at most."""
     enriched = Wanted.by(wanted)
     files = MOST_ASSETS * enriched.assets + enriched.previews

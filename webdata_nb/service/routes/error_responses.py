@@ -30,7 +30,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
     UnreadableSecrets,
 )
-from webdata_nb.service.http.json_bodies import BadJson, strict
+from webdata_nb.service.http.json_bodies import InvalidJson, parse_strict_json
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ HUNG_UP: Final = 499
 STORE_RETRY_S: Final = 5
 
 # Entries of a 422; one more tells how many it leaves out.
-MOST_PROBLEMS: Final = 100
+MAX_FIELD_PROBLEMS: Final = 100
 
 STATUS: Final[dict[type[ApplicationError], int]] = {
     BadInput: 422,
@@ -73,9 +73,9 @@ def _fields_of(problems: Sequence[Any]) -> list[dict[str, Any]]:
             plain_message(each),
             each["type"],
         )
-        for each in problems[:MOST_PROBLEMS]
+        for each in problems[:MAX_FIELD_PROBLEMS]
     ]
-    if (left := len(problems) - MOST_PROBLEMS) > 0:
+    if (left := len(problems) - MAX_FIELD_PROBLEMS) > 0:
         listed.append(field_problem(("body",), f"has {left} more problems", "too_many_problems"))
     return listed
 
@@ -163,8 +163,8 @@ HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
 def json_object(raw: bytes) -> dict[str, Any]:
     """Return the JSON object that `raw` says, or raise `UnprocessableRequest`."""
     try:
-        body = strict(raw)
-    except BadJson as error:
+        body = parse_strict_json(raw)
+    except InvalidJson as error:
         raise UnprocessableRequest([field_problem(("body",), str(error), "json_invalid")]) from None
     if not isinstance(body, dict):
         raise UnprocessableRequest([field_problem(("body",), "must be a JSON object", "dict_type")])

@@ -13,7 +13,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.expired import expired
+from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.parameters import JobId, LastEventId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (
@@ -153,7 +153,7 @@ async def _stream(
         while True:
             job = await state.store.job(account_id, job_id)
             rows = _crawled if job.kind == "crawl" else _found
-            if expired(state, job) is None:
+            if expiry_of(state, job) is None:
                 async for events, cursor in rows(state, job, told):
                     yield events
                     told = cursor

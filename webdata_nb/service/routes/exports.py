@@ -15,9 +15,9 @@ from webdata_nb.service.errors import NothingToExport
 from webdata_nb.service.exports import as_csv, as_json, as_zip
 from webdata_nb.service.exports.names import file_name
 from webdata_nb.service.exports.source import Rows, StoredRows
-from webdata_nb.service.http.etags import etag_of, still_holds
+from webdata_nb.service.http.etags import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.expired import check_kept
+from webdata_nb.service.routes.expiry import check_not_expired
 from webdata_nb.service.routes.parameters import ExportFormat, JobId
 from webdata_nb.service.routes.replies import job_of
 from webdata_nb.service.routes.routing import (
@@ -85,7 +85,7 @@ async def export_crawl(
 
 
 async def _export(request: Request, state: AppState, job: JobRecord, name: str) -> Response:
-    check_kept(state, job)
+    check_not_expired(state, job)
     if not job.published:
         raise NothingToExport(f"the job is {job.state.value} and has no results to export")
     write, media_type = FORMATS[name]
@@ -93,7 +93,7 @@ async def _export(request: Request, state: AppState, job: JobRecord, name: str) 
     if job.state.terminal:
         headers |= {"ETag": _etag(job, name), "Vary": "Accept-Encoding"}
         # Here, before anything is written; the middleware would read the rows to the end.
-        if still_holds(request.headers.get("if-none-match"), headers["ETag"]):
+        if etag_matches(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
     headers["Content-Disposition"] = f'attachment; filename="{file_name(job, name)}"'
     headers["X-Content-Type-Options"] = "nosniff"

@@ -28,7 +28,7 @@ def account_of(request: Request) -> str:
     return str(request.state.account_id)
 
 
-def key_of_caller() -> str | None:
+def caller_key_id() -> str | None:
     """Return which key of its account the request came with; None in a local service."""
     caller = CALLER.get()
     return None if caller is None else caller.key_id
@@ -42,7 +42,9 @@ def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
         raise BadInput(str(error), loc=("body", field)) from None
 
 
-async def check_look(state: AppState, wanted: SearchRequest | ScrapeOptions, *loc: str) -> None:
+async def check_rendering(
+    state: AppState, wanted: SearchRequest | ScrapeOptions, *loc: str
+) -> None:
     """Refuse what no browser would know, and what needs a browser where there is none."""
     mobile_device, wait_for = wanted.mobile_device, getattr(wanted, "wait_for", None)
     if (field := _needs_browser(wanted)) is not None:
@@ -102,14 +104,14 @@ async def start(
         request=body,
         context=await state.webhooks.add_options(wanted, context),
         max_charges=tariff.max_charges(wanted),
-        key_id=key_of_caller(),
+        key_id=caller_key_id(),
     )
-    key = None if idempotency_key is None else key_of(idempotency_key, kind, body)
+    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, kind, body)
     state.runner.wake()  # first: its claim shares the job's own transaction
     return await state.store.accept(job, key=key, now=time.time())
 
 
-def key_of(key: str, what: str, body: Mapping[str, Any] | str) -> IdempotencyKey:
+def idempotency_key_of(key: str, what: str, body: Mapping[str, Any] | str) -> IdempotencyKey:
     """Return a caller's key with the hash of what it was sent with: a start's body, a job's id."""
     canonical = orjson.dumps([what, body], option=orjson.OPT_SORT_KEYS)
     return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())

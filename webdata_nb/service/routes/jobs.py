@@ -19,7 +19,7 @@ from webdata_nb.contract.states import may_retry
 from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, InvalidJobState, JobFailure, UnreadableSecrets
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.job_start import key_of, key_of_caller
+from webdata_nb.service.routes.job_start import caller_key_id, idempotency_key_of
 from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
 from webdata_nb.service.routes.routing import (
     CONDITION,
@@ -136,10 +136,10 @@ async def _again(state: AppState, old: JobRecord, idempotency_key: str | None) -
         request=old.request,
         context=old.context,
         max_charges=tariff.max_charges(wanted),
-        key_id=key_of_caller(),
+        key_id=caller_key_id(),
     )
     state.runner.wake()  # first: its claim shares the job's own transaction
-    key = None if idempotency_key is None else key_of(idempotency_key, "retry", old.id)
+    key = None if idempotency_key is None else idempotency_key_of(idempotency_key, "retry", old.id)
     job, _ = await state.store.accept(copy, key=key, now=time.time())
     return job
 

@@ -15,7 +15,7 @@ from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.http.etags import etag_of
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.expired import expired
+from webdata_nb.service.routes.expiry import expiry_of
 from webdata_nb.service.routes.response_cache import ResponseKey, without_secrets
 from webdata_nb.service.routes.routing import StrictRoute
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
@@ -47,14 +47,14 @@ async def read_snapshot(
     """
 
     def range_of(job: JobRecord) -> RowRange | None:
-        return row_range if job.kind == kind and expired(state, job) is None else None
+        return row_range if job.kind == kind and expiry_of(state, job) is None else None
 
     snapshot = await state.store.job_snapshot(
         account_id, job_id, row_range=range_of, examples=examples
     )
     if snapshot.job.kind != kind:
         raise NoSuchJob("no such job")
-    expiry = expired(state, snapshot.job)
+    expiry = expiry_of(state, snapshot.job)
     return snapshot, {} if expiry is None else expiry.fields()
 
 
@@ -99,7 +99,7 @@ async def cached_response(state: AppState, key: ResponseKey) -> Response | None:
         job = await state.store.job(key.account_id, cached.job.id)
         if without_secrets(job) != cached.job:
             return None
-    if expired(state, cached.job) is not None:
+    if expiry_of(state, cached.job) is not None:
         return None
     state.response_cache.put(key, cached.job, cached.body, data_version, etag=cached.etag)
     return Response(cached.body, media_type=_Rows.media_type, headers={"ETag": cached.etag})

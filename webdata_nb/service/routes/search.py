@@ -12,7 +12,7 @@ from webdata_nb.contract import limits, paths
 from webdata_nb.contract.replies import SearchStart, SearchStatus
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.service.routes.app_state import AppState
-from webdata_nb.service.routes.job_start import check_extract, check_look, start
+from webdata_nb.service.routes.job_start import check_extract, check_rendering, start
 from webdata_nb.service.routes.parameters import IdempotencyKey, IncludeData, JobId, Wait
 from webdata_nb.service.routes.replies import (
     StatusRoute,
@@ -71,7 +71,7 @@ async def start_search(
     The job is stored before the answer is sent. With `wait` the answer is held back for the job's
     end: a search that came to it is the reply's `result` (ours), else there is none.
     """
-    await check_look(state, wanted, "body")
+    await check_rendering(state, wanted, "body")
     check_extract(state, request, wanted.extract, "body", "extract")
     job, _ = await start(state, request, wanted, idempotency_key)
     reply = {

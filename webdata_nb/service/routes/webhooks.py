@@ -112,7 +112,7 @@ async def test_webhook(
     started = time.monotonic()
     outcome = await webhooks.sender.post(
         wanted.webhook_url,
-        webhook_payloads.trial(datetime.now(UTC)),
+        webhook_payloads.test_payload(datetime.now(UTC)),
         event_id=str(uuid.uuid4()),
         secret=wanted.webhook_secret,
         policy=policy,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from webdata_nb.contract.webhook_payloads import Notice
+from webdata_nb.contract.webhook_payloads import WebhookPayload
 from webdata_nb.service.errors import NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.store.interface import JobStore, Outbox
@@ -148,7 +148,7 @@ class Deliverer:
         try:
             return await self._sender.post(
                 url,
-                Notice(delivery.event, delivery.body),
+                WebhookPayload(delivery.event, delivery.body),
                 event_id=delivery.event_id,
                 secret=job.request.get("webhook_secret"),
                 policy=POLICIES[delivery.profile],

@@ -19,7 +19,7 @@ from webdata_nb.contract.events import (
     SIGNATURE_HEADERS,
 )
 from webdata_nb.contract.signature import sign
-from webdata_nb.contract.webhook_payloads import Notice
+from webdata_nb.contract.webhook_payloads import WebhookPayload
 from webdata_nb.service.errors import EgressDenied, FetchError, NameServerTimeout
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -88,7 +88,7 @@ class Sender:
     async def post(
         self,
         url: str,
-        notice: Notice,
+        notice: WebhookPayload,
         *,
         event_id: str,
         secret: str | None,
@@ -130,7 +130,7 @@ class Sender:
         return self._open[proxy, ca_bundle]
 
 
-def _headers(notice: Notice, event_id: str, secret: str | None) -> dict[str, str]:
+def _headers(notice: WebhookPayload, event_id: str, secret: str | None) -> dict[str, str]:
     headers = {"Content-Type": "application/json", EVENT_ID_HEADER: event_id}
     headers |= dict.fromkeys(EVENT_HEADERS, notice.event)
     headers[DELIVERY_HEADER] = str(int(time.time()))

@@ -62,7 +62,7 @@ class LocalRunner(Runner):
     delete_spooled
         Deletes the spooled files of a cancelled job.
     retry
-        Repeats operations while the store is unavailable.
+        EventThrottle operations while the store is unavailable.
     clock
         Returns the time.
     """

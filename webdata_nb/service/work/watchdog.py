@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from webdata_nb.service.errors import JobFailure, JobStalled
-from webdata_nb.service.observability.operations import Operations, recorded
+from webdata_nb.service.observability.operations import Operations, record_operations
 from webdata_nb.service.settings import STALL_S
 from webdata_nb.service.store.interface import JobContext
 from webdata_nb.service.store.records import CommitBatch
@@ -62,7 +62,7 @@ class Watchdog:
         JobStalled, JobFailure
             The job made no progress. Else what the engine raises.
         """
-        with recorded() as operations:
+        with record_operations() as operations:
             attempt = asyncio.ensure_future(self._engine(context))
             try:
                 await self._wait_until_done_or_stalled(attempt, operations)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from webdata_nb.contract import webhook_payloads
 from webdata_nb.contract.events import Profile
-from webdata_nb.contract.webhook_payloads import Facts, Notice
+from webdata_nb.contract.webhook_payloads import WebhookJob, WebhookPayload
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
 from webdata_nb.service.store.interface import Outbox
 from webdata_nb.service.store.records import JobRecord
@@ -31,7 +31,9 @@ def add_end_delivery(transaction: Transaction, job: JobRecord, now: float) -> No
     """Write the delivery of a job's end, in the transaction that ends it."""
     if (webhook := _webhook_of(job)) is None:
         return
-    notice = webhook_payloads.ended(webhook.profile, _facts(job), datetime.fromtimestamp(now, UTC))
+    notice = webhook_payloads.job_ended(
+        webhook.profile, _webhook_job(job), datetime.fromtimestamp(now, UTC)
+    )
     transaction.execute("add_delivery", **_new_delivery(job, webhook, notice, "ended", now))
 
 
@@ -41,8 +43,8 @@ def add_page_deliveries(transaction: Transaction, job: JobRecord, first: int, no
     if webhook is None or not webhook.pages or job.kind != "crawl":
         return
     for row in transaction.rows("row_summaries", job_id=job.id, start=first, stop=job.published):
-        notice = webhook_payloads.page(
-            _facts(job),
+        notice = webhook_payloads.page_done(
+            _webhook_job(job),
             datetime.fromtimestamp(now, UTC),
             url=row["url"],
             success=bool(row["success"]),
@@ -70,8 +72,8 @@ def _webhook_of(job: JobRecord) -> _Webhook | None:
     return _Webhook(endpoint, Profile(options.get("profile", "A")), bool(options.get("pages")))
 
 
-def _facts(job: JobRecord) -> Facts:
-    return Facts(
+def _webhook_job(job: JobRecord) -> WebhookJob:
+    return WebhookJob(
         job_id=job.id,
         kind=job.kind,
         status=job.state,
@@ -82,7 +84,7 @@ def _facts(job: JobRecord) -> Facts:
 
 
 def _new_delivery(
-    job: JobRecord, webhook: _Webhook, notice: Notice, subject: str, now: float
+    job: JobRecord, webhook: _Webhook, notice: WebhookPayload, subject: str, now: float
 ) -> dict[str, Any]:
     # Derived from the job and the subject, so that no event is written twice.
     event_id = uuid.uuid5(uuid.NAMESPACE_URL, f"webdata:{job.id}:{subject}")

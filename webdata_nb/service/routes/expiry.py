@@ -13,7 +13,7 @@ from webdata_nb.service.work.retention import expired_at, retention_hours
 
 
 @dataclass(frozen=True, slots=True)
-class ExpiredRows:
+class ResultExpiry:
     """A job whose rows are gone."""
 
     hours: float
@@ -29,17 +29,17 @@ class ExpiredRows:
         }
 
 
-def expired(state: AppState, job: JobRecord) -> ExpiredRows | None:
+def expiry_of(state: AppState, job: JobRecord) -> ResultExpiry | None:
     """Tell whether a job's rows are past their retention, by the clock, swept or not."""
     at = expired_at(state.retention, job, state.clock())
     if at is None:
         return None
-    return ExpiredRows(retention_hours(state.retention, job), datetime.fromtimestamp(at, UTC))
+    return ResultExpiry(retention_hours(state.retention, job), datetime.fromtimestamp(at, UTC))
 
 
-def check_kept(state: AppState, job: JobRecord) -> None:
+def check_not_expired(state: AppState, job: JobRecord) -> None:
     """Raise `ResultsExpired` where the rows are past their retention."""
-    if (gone := expired(state, job)) is not None:
+    if (gone := expiry_of(state, job)) is not None:
         until = f"{gone.at:%Y-%m-%d %H:%M} UTC"
         raise ResultsExpired(
             f"the results were kept for {gone.hours:g} hours, until {until}; start a new job"
