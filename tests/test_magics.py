@@ -35,20 +35,20 @@ def shell(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     connect(base_url=service.url, api_key=KEY)
     new: Any = InteractiveShell
     # Without the history's thread and its database.
-    made = new(config=Config({"HistoryManager": {"enabled": False}}))
-    made.extension_manager.load_extension("webdata_nb")
-    yield made
-    made.extension_manager.unload_extension("webdata_nb")
-    made.history_manager.end_session()
+    shell = new(config=Config({"HistoryManager": {"enabled": False}}))
+    shell.extension_manager.load_extension("webdata_nb")
+    yield shell
+    shell.extension_manager.unload_extension("webdata_nb")
+    shell.history_manager.end_session()
 
 
-def html(shell: Any, value: Any) -> str | None:
+def html_of(shell: Any, value: Any) -> str | None:
     data, _ = shell.display_formatter.format(value, include={"text/html"})
     markup: str | None = data.get("text/html")
     return markup
 
 
-def test_a_search_is_a_frame_or_goes_into_a_variable(shell: Any) -> None:
+def test_websearch_returns_frame_or_assigns_variable(shell: Any) -> None:
     df = shell.run_line_magic("websearch", "moss garden --num 3 --engine engine_two")
     request = df.attrs["webdata"]["request"]
     assert request["query"] == "moss garden"
@@ -57,7 +57,7 @@ def test_a_search_is_a_frame_or_goes_into_a_variable(shell: Any) -> None:
     assert shell.user_ns["found"].attrs["webdata"]["request"]["query"] == "moss  garden"
 
 
-def test_a_crawl_of_one_and_of_several(shell: Any) -> None:
+def test_webcrawl_takes_one_or_several_urls(shell: Any) -> None:
     df = shell.run_line_magic("webcrawl", "https://a.test/ --max-pages 2 --formats links,headings")
     assert df.attrs["webdata"]["request"]["max_pages"] == 2
     assert {"links", "headings"} <= set(df.columns)
@@ -66,7 +66,7 @@ def test_a_crawl_of_one_and_of_several(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("magic", "line", "says"),
+    ("magic", "line", "message"),
     [
         ("websearch", "", "say what to look for"),
         ("websearch", "moss --engine other", "engine_one"),
@@ -77,57 +77,59 @@ def test_a_crawl_of_one_and_of_several(shell: Any) -> None:
         ("webcrawl", "https://a.test/ -o class", "no name for a variable"),
     ],
 )
-def test_a_mistake_is_told_in_a_line(shell: Any, magic: str, line: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says) as caught:
+def test_wrong_usage_is_one_usage_error(shell: Any, magic: str, line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
         shell.run_line_magic(magic, line)
     assert f"usage: %{magic}" in str(caught.value)
 
 
-def test_what_the_contract_forbids_is_said_as_always(shell: Any) -> None:
+def test_value_outside_contract_raises_invalid_argument(shell: Any) -> None:
     with pytest.raises(InvalidArgument, match="num_results"):
         shell.run_line_magic("websearch", "moss --num 500")
 
 
-def test_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_option_and_docstring_describe_flags(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert shell.run_line_magic("websearch", "--help") is None
     assert "results wanted" in capsys.readouterr().out
     assert "--max-pages" in (shell.find_line_magic("webcrawl").__doc__ or "")
 
 
-def test_frames_of_ours_look_like_ours_and_others_as_before(shell: Any) -> None:
-    ours = shell.run_line_magic("websearch", "moss --num 2")
-    others = pd.DataFrame({"url": ["https://a.test/"]})
-    assert "noopener" in (html(shell, ours) or "")
-    assert "noopener" in (html(shell, ours[["rank", "url"]]) or "")
-    assert html(shell, others) == others._repr_html_()  # type: ignore[operator]
-    pivot = ours.set_index("rank")
-    assert html(shell, pivot) == pivot._repr_html_()
+def test_html_of_result_frames_and_of_other_frames(shell: Any) -> None:
+    result = shell.run_line_magic("websearch", "moss --num 2")
+    plain = pd.DataFrame({"url": ["https://a.test/"]})
+    assert "noopener" in (html_of(shell, result) or "")
+    assert "noopener" in (html_of(shell, result[["rank", "url"]]) or "")
+    assert html_of(shell, plain) == plain._repr_html_()  # type: ignore[operator]
+    pivot = result.set_index("rank")
+    assert html_of(shell, pivot) == pivot._repr_html_()
     with pd.option_context(*("display.notebook_repr_html", False)):
-        assert html(shell, ours) is None
+        assert html_of(shell, result) is None
 
 
-def test_it_can_be_loaded_twice_and_unloaded(shell: Any) -> None:
-    ours = shell.run_line_magic("websearch", "moss --num 2")
+def test_extension_reloads_and_unloads(shell: Any) -> None:
+    result = shell.run_line_magic("websearch", "moss --num 2")
     shell.extension_manager.reload_extension("webdata_nb")
-    assert "noopener" in (html(shell, ours) or "")
+    assert "noopener" in (html_of(shell, result) or "")
     shell.extension_manager.unload_extension("webdata_nb")
-    assert html(shell, ours) == ours._repr_html_()
+    assert html_of(shell, result) == result._repr_html_()
     assert shell.find_line_magic("websearch") is None
     assert shell.extension_manager.unload_extension("webdata_nb") == "not loaded"
 
 
-def test_a_look_of_somebody_else_comes_back(shell: Any) -> None:
+def test_unload_restores_formatter_of_another_extension(shell: Any) -> None:
     shell.extension_manager.unload_extension("webdata_nb")
     formatter = shell.display_formatter.formatters["text/html"]
-    formatter.for_type(pd.DataFrame, lambda _df: "theirs")
+    formatter.for_type(pd.DataFrame, lambda _df: "other formatter")
     shell.extension_manager.load_extension("webdata_nb")
-    assert html(shell, pd.DataFrame({"a": [1]})) == "theirs"
+    assert html_of(shell, pd.DataFrame({"a": [1]})) == "other formatter"
     shell.extension_manager.unload_extension("webdata_nb")
-    assert html(shell, pd.DataFrame({"a": [1]})) == "theirs"
+    assert html_of(shell, pd.DataFrame({"a": [1]})) == "other formatter"
     formatter.pop(pd.DataFrame)
 
 
-def test_an_import_loads_no_extension(tmp_path: Path) -> None:
+def test_import_registers_no_magic(tmp_path: Path) -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "shell = InteractiveShell()\n"

@@ -1,6 +1,6 @@
-"""`%load_ext webdata_nb`: `%websearch`, `%webcrawl`, and our frames shown as `show` shows them.
+"""The IPython extension: the magics `%websearch` and `%webcrawl`, and result frames as HTML.
 
-Nothing here happens by itself: a notebook that does not load the extension is as it was.
+`%load_ext webdata_nb` registers them; an import of the package registers nothing.
 """
 
 from __future__ import annotations
@@ -8,188 +8,194 @@ from __future__ import annotations
 import argparse
 import keyword
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from webdata_nb.api import crawl_df, search_df, show
-from webdata_nb.contract.choices import ENGINES
 from webdata_nb.display import text_lines
 from webdata_nb.frames import records
+from webdata_nb.requests.flags import add_flags, passed_options, word_list
+from webdata_nb.requests.options import (
+    CommandOptions,
+    CrawlOptions,
+    SingleSearchInputOptions,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _HTML: Final = "text/html"
 
+HtmlFormatter = Callable[[Any], str | None]
+
+# The formatter of frames that each shell had before the extension was loaded.
+_previous_formatters: Final[dict[Any, HtmlFormatter | None]] = {}
+
 
 def load(shell: Any) -> None:
-    """Register the magics and the look of our frames; a second call changes nothing."""
-    if shell in _loaded:
+    """Register the magics and the HTML of result frames; a second call changes nothing."""
+    if shell in _previous_formatters:
         return
-    formatter = shell.display_formatter.formatters[_HTML]
-    before = formatter.for_type(records.DATA_FRAME)
-    formatter.for_type(records.DATA_FRAME, _Look(before))
+    html_formatter = shell.display_formatter.formatters[_HTML]
+    previous = html_formatter.for_type(records.DATA_FRAME)
+    html_formatter.for_type(records.DATA_FRAME, FrameFormatter(previous))
     for magic in _MAGICS:
         shell.register_magic_function(_line_magic(shell, magic), "line", magic.name)
-    _loaded[shell] = before
+    _previous_formatters[shell] = previous
 
 
 def unload(shell: Any) -> None:
-    """Take the magics away and give frames the look that they had before."""
-    if shell not in _loaded:
+    """Remove the magics, and restore the previous HTML of frames."""
+    if shell not in _previous_formatters:
         return
-    before = _loaded.pop(shell)
-    formatter = shell.display_formatter.formatters[_HTML]
-    if isinstance(formatter.for_type(records.DATA_FRAME), _Look):
-        formatter.pop(records.DATA_FRAME)
-        if before is not None:
-            formatter.for_type(records.DATA_FRAME, before)
+    previous = _previous_formatters.pop(shell)
+    html_formatter = shell.display_formatter.formatters[_HTML]
+    if isinstance(html_formatter.for_type(records.DATA_FRAME), FrameFormatter):
+        html_formatter.pop(records.DATA_FRAME)
+        if previous is not None:
+            html_formatter.for_type(records.DATA_FRAME, previous)
     for magic in _MAGICS:
         shell.magics_manager.magics["line"].pop(magic.name, None)
 
 
-_loaded: Final[dict[Any, Callable[[Any], str | None] | None]] = {}
-
-
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """The HTML of a frame: ours by `show`, everybody else's as before."""
+class FrameFormatter:
+    """Formats result frames as `show` does, and other frames with the previous formatter."""
 
-    before: Callable[[Any], str | None] | None
+    previous: HtmlFormatter | None
 
     def __call__(self, df: pd.DataFrame) -> str | None:
-        theirs = self._theirs(df)
-        # Where somebody switched HTML off for frames, it is off for ours.
-        if theirs is None or not (records.has_receipt(df) and _drawable(df)):
-            return theirs
+        """Return the HTML of a frame, or None where the plain text is displayed."""
+        html = self.previous(df) if self.previous is not None else _pandas_html(df)
+        # None means that HTML is switched off for frames, which holds for result frames too.
+        if html is None or not (records.has_receipt(df) and _has_plain_axes(df)):
+            return html
         return show(df)._repr_html_()
 
-    def _theirs(self, df: Any) -> str | None:
-        made: str | None = self.before(df) if self.before is not None else df._repr_html_()
-        return made
+
+def _pandas_html(df: Any) -> str | None:
+    html: str | None = df._repr_html_()
+    return html
 
 
-def _drawable(df: pd.DataFrame) -> bool:
-    """Whether a frame is still rows with the names of ours, and no pivot of them."""
+def _has_plain_axes(df: pd.DataFrame) -> bool:
+    """Return False for pivots and other frames whose rows are no result rows any more."""
     plain = df.index.nlevels == 1 and df.columns.nlevels == 1 and df.index.name is None
     return plain and all(isinstance(name, str) for name in df.columns)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Tells what is wrong in one line, where argparse would end the kernel."""
+# Magics
+
+
+class MagicParser(argparse.ArgumentParser):
+    """Reports wrong usage as an IPython error; argparse would exit the kernel."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise the error that IPython shows without a traceback."""
         raise text_lines.usage_error(f"{message}\n{self.format_usage().strip()}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Magic:
+class LineMagic:
+    """A line magic: its name, the parser of its line, and the function that it calls."""
+
     name: str
-    parser: argparse.ArgumentParser
+    parser: MagicParser
     run: Callable[[argparse.Namespace], pd.DataFrame]
 
 
-def _line_magic(shell: Any, magic: _Magic) -> Callable[[str], pd.DataFrame | None]:
-    """Return what the shell calls with the rest of the line."""
+def _line_magic(shell: Any, magic: LineMagic) -> Callable[[str], pd.DataFrame | None]:
+    """Return the function that the shell calls with the rest of the line."""
 
     def run(line: str) -> pd.DataFrame | None:
-        given = _read(magic.parser, line)
-        if given.help:
+        args = _parse_line(magic.parser, line)
+        if args.help:
             text_lines.show(magic.parser.format_help())
             return None
-        df = magic.run(given)
-        if given.output is None:
+        df = magic.run(args)
+        if args.output is None:
             return df
-        shell.push({given.output: df})
+        shell.push({args.output: df})
         return None
 
-    run.__doc__ = magic.parser.format_help()  # what `%websearch?` shows
+    run.__doc__ = magic.parser.format_help()  # `%websearch?` shows it
     return run
 
 
-def _read(parser: argparse.ArgumentParser, line: str) -> argparse.Namespace:
+def _parse_line(parser: MagicParser, line: str) -> argparse.Namespace:
     try:
         words = shlex.split(line)
     except ValueError as error:
         parser.error(f"{str(error).lower()}: quotes come in pairs")
-    given = parser.parse_intermixed_args(words)
-    if not given.subject and not given.help:
-        parser.error(f"say what to look for: {parser.prog} {given.wants}")
-    return given
+    args = parser.parse_intermixed_args(words)
+    if not args.subject and not args.help:
+        parser.error(f"say what to look for: {parser.prog} {args.subject_name}")
+    return args
 
 
-def _name(text: str) -> str:
+def _variable_name(text: str) -> str:
     if not text.isidentifier() or keyword.iskeyword(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name for a variable")
     return text
 
 
-def _several(text: str) -> list[str]:
-    return [word for word in text.split(",") if word]
-
-
-def _parser(name: str, about: str, subject: str) -> argparse.ArgumentParser:
-    parser = _Parser(prog=f"%{name}", description=about, add_help=False, allow_abbrev=False)
-    parser.set_defaults(wants=subject)
-    parser.add_argument("subject", nargs="*", metavar=subject)
+def _new_parser(name: str, description: str, subject_name: str) -> MagicParser:
+    parser = MagicParser(
+        prog=f"%{name}", description=description, add_help=False, allow_abbrev=False
+    )
+    parser.set_defaults(subject_name=subject_name)
+    parser.add_argument("subject", nargs="*", metavar=subject_name)
     parser.add_argument("-h", "--help", action="store_true", help="show this and do nothing")
     parser.add_argument(
-        "-o", "--output", type=_name, metavar="NAME", help="put the frame into this variable"
+        "-o", "--output", type=_variable_name, metavar="NAME", help="variable for the frame"
     )
     parser.add_argument(
-        "--formats", type=_several, metavar="A,B", help="what to take from each page"
+        "--formats", type=word_list, metavar="A,B", help="what to read from each page"
     )
-    parser.add_argument("--refresh", action="store_true", help="ask again, whatever the cache has")
+    add_flags(parser, CommandOptions, only={"refresh"})
     return parser
 
 
-def _search_parser() -> argparse.ArgumentParser:
-    parser = _parser("websearch", "Search the web, as search_df does.", "QUERY")
-    parser.add_argument("--num", type=int, metavar="N", help="results wanted, 1 to 50")
-    parser.add_argument("--engine", choices=ENGINES, help="whom to ask first")
-    parser.add_argument("--language", metavar="CODE", help="such as en or pt-BR")
-    parser.add_argument("--country", metavar="CC", help="two-letter code of a country")
-    return _with_usage(parser)
-
-
-def _crawl_parser() -> argparse.ArgumentParser:
-    parser = _parser("webcrawl", "Crawl from one or more start pages, as crawl_df does.", "URL")
-    parser.add_argument("--max-pages", type=int, metavar="N", help="pages at most")
-    parser.add_argument("--max-depth", type=int, metavar="N", help="clicks from the start at most")
-    return _with_usage(parser)
-
-
-def _with_usage(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    # Left to itself, argparse takes the % of a magic's name for a format when it complains.
+def _escape_usage(parser: MagicParser) -> MagicParser:
+    """Escape the % in the name of the magic, which argparse takes for a format in messages."""
     parser.usage = parser.format_usage().removeprefix("usage: ").strip().replace("%", "%%")
     return parser
 
 
-def _search(given: argparse.Namespace) -> pd.DataFrame:
-    return search_df(
-        " ".join(given.subject),
-        num_results=given.num,
-        engine=given.engine,
-        language=given.language,
-        country=given.country,
-        formats=given.formats or [],
-        refresh=given.refresh,
-    )
+def _search_parser() -> MagicParser:
+    parser = _new_parser("websearch", "Search the web, as search_df does.", "QUERY")
+    names = {"num_results", "engine", "language", "country"}
+    add_flags(parser, SingleSearchInputOptions, only=names, flags={"num_results": "--num"})
+    return _escape_usage(parser)
 
 
-def _crawl(given: argparse.Namespace) -> pd.DataFrame:
-    urls: Sequence[str] = given.subject
-    return crawl_df(
+def _search(args: argparse.Namespace) -> pd.DataFrame:
+    options = passed_options(args, SingleSearchInputOptions, CommandOptions)
+    query = " ".join(args.subject)
+    df: pd.DataFrame = search_df(query, formats=args.formats or [], **options)
+    return df
+
+
+def _crawl_parser() -> MagicParser:
+    description = "Crawl from one or more start pages, as crawl_df does."
+    parser = _new_parser("webcrawl", description, "URL")
+    add_flags(parser, CrawlOptions, only={"max_pages", "max_depth"})
+    return _escape_usage(parser)
+
+
+def _crawl(args: argparse.Namespace) -> pd.DataFrame:
+    options = passed_options(args, CrawlOptions, CommandOptions)
+    urls: list[str] = args.subject
+    df: pd.DataFrame = crawl_df(
         urls[0] if len(urls) == 1 else urls,
-        max_pages=given.max_pages,
-        max_depth=given.max_depth,
-        scrape_options={"formats": given.formats} if given.formats else None,
-        refresh=given.refresh,
+        scrape_options={"formats": args.formats} if args.formats else None,
+        **options,
     )
+    return df
 
 
 _MAGICS: Final = (
-    _Magic("websearch", _search_parser(), _search),
-    _Magic("webcrawl", _crawl_parser(), _crawl),
+    LineMagic("websearch", _search_parser(), _search),
+    LineMagic("webcrawl", _crawl_parser(), _crawl),
 )
