@@ -1,1 +1,1 @@
-"""Parses a page and finds its main content, links and metadata."""
+"""Parses HTML pages and extracts their main content, links and metadata."""

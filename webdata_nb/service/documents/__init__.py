@@ -1,1 +1,1 @@
-"""Reads documents that are not HTML: PDF, feeds, sitemaps and plain text."""
+"""Detects document types and parses documents other than HTML: PDF, feeds, sitemaps, text."""
