@@ -34,7 +34,7 @@ def text_and_rung(html: str) -> tuple[str, str]:
     return collapse_whitespace(to_text(found.element)), found.rung
 
 
-def test_an_article_is_its_text_alone() -> None:
+def test_article_contains_only_its_text() -> None:
     text, rung = text_and_rung(
         f"""{ARTICLE}<body><header><a href="/">Elm Daily</a></header>
         <nav><a href="/a">Sport</a> <a href="/b">Weather</a></nav>
@@ -55,7 +55,7 @@ def test_an_article_is_its_text_alone() -> None:
         assert cut not in text
 
 
-def test_a_page_of_cards_keeps_its_main_region_with_its_heading() -> None:
+def test_card_list_keeps_main_region_and_heading() -> None:
     cards = "".join(
         f'<li class="card"><a href="/{n}">Kettle number {n}</a><p>Holds {n} cups</p></li>'
         for n in range(30)
@@ -70,24 +70,24 @@ def test_a_page_of_cards_keeps_its_main_region_with_its_heading() -> None:
     assert "address" not in text
 
 
-def test_a_page_without_a_main_region_is_full() -> None:
+def test_page_without_main_region_is_full() -> None:
     text, rung = text_and_rung("<body><div>one two</div><div>three four</div>")
     assert (text, rung) == ("one two three four", "full")
 
 
-def test_text_in_several_parts_is_found_whole() -> None:
+def test_article_in_several_blocks_is_complete() -> None:
     parts = "".join(f'<div class="part">{PARAGRAPH * 2}</div>' for _ in range(4))
     text, rung = text_and_rung(f"{ARTICLE}<body><div><div>{parts}</div></div>")
     assert rung == "article"
     assert text.count("The harbour was built") == 24
 
 
-def test_an_article_is_recognised_without_being_declared() -> None:
+def test_undeclared_article_is_detected() -> None:
     _, rung = text_and_rung(f"<body><div><div>{PARAGRAPH * 8}</div><div>Menu</div></div>")
     assert rung == "article"
 
 
-def test_prose_above_the_headline_is_not_the_article() -> None:
+def test_prose_above_headline_is_excluded() -> None:
     teasers = "".join(f"<li>{SENTENCE * 2}</li>" for _ in range(9))
     text, _ = text_and_rung(
         f"{ARTICLE}<body><div><div><ul>{teasers}</ul></div><h1>The old harbour of Elm</h1>"
@@ -97,12 +97,12 @@ def test_prose_above_the_headline_is_not_the_article() -> None:
     assert "bridge" not in text
 
 
-def test_a_name_alone_never_decides() -> None:
+def test_class_name_alone_never_decides() -> None:
     text, _ = text_and_rung(f'<body><div class="sidebar">{PARAGRAPH * 9}</div><div>Menu</div>')
     assert text.count("The harbour was built") == 27
 
 
-def test_a_consent_dialog_goes_even_when_it_is_longer_than_the_page() -> None:
+def test_consent_dialog_longer_than_page_is_dropped() -> None:
     text, _ = text_and_rung(
         f'<body><div id="cookie-banner">{"We value your privacy, as you know. " * 20}</div>'
         f"<div><h1>Harbour</h1>{PARAGRAPH * 2}</div>"
@@ -111,7 +111,7 @@ def test_a_consent_dialog_goes_even_when_it_is_longer_than_the_page() -> None:
     assert "harbour" in text
 
 
-def test_comments_stay_where_they_are_the_content() -> None:
+def test_comments_are_kept_as_main_content() -> None:
     posts = "".join(f'<div class="comment"><p>{SENTENCE * n}</p></div>' for n in range(2, 9))
     text, _ = text_and_rung(
         f'<body class="phpbb"><h1>Which bridge?</h1><div class="thread">{posts}</div>'
@@ -119,7 +119,7 @@ def test_comments_stay_where_they_are_the_content() -> None:
     assert text.count("The harbour was built") == sum(range(2, 9))
 
 
-def test_a_section_that_starts_hidden_is_shown() -> None:
+def test_hidden_section_with_prose_is_kept() -> None:
     found = main_content(
         parse(
             f"<body><main><h1>Help</h1>{PARAGRAPH}<h2><button>How?</button></h2>"
@@ -131,23 +131,23 @@ def test_a_section_that_starts_hidden_is_shown() -> None:
     assert not found.element.select("[hidden],[style]")
 
 
-def test_content_that_waits_for_a_script_is_found_where_it_waits() -> None:
+def test_content_hidden_until_script_is_found() -> None:
     waiting = "".join(f'<div hidden id="S:{n}"><p>{SENTENCE * n}</p></div>' for n in range(2, 9))
     text, _ = text_and_rung(f"{ARTICLE}<body><main>{PARAGRAPH}</main>{waiting}")
     assert text.count("The harbour was built") == 3 + sum(range(2, 9))
 
 
-def test_a_short_hidden_part_is_dropped() -> None:
+def test_short_hidden_block_is_dropped() -> None:
     text, _ = text_and_rung(f"<body><main><p hidden>Loading</p>{PARAGRAPH}</main>")
     assert "Loading" not in text
 
 
-def test_noscript_stands_in_for_a_page_that_a_script_builds() -> None:
+def test_noscript_replaces_script_built_page() -> None:
     text, _ = text_and_rung(f"<body><div>Loading</div><noscript>{PARAGRAPH * 4}</noscript>")
     assert text.count("The harbour was built") == 12
 
 
-def test_the_element_gives_links_and_images_without_those_of_boilerplate() -> None:
+def test_links_and_images_of_boilerplate_are_excluded() -> None:
     element = main_content(
         parse(
             f'<body><nav><a href="/n">n</a></nav><main>{PARAGRAPH}<a href="/k">kept</a>'
@@ -158,13 +158,13 @@ def test_the_element_gives_links_and_images_without_those_of_boilerplate() -> No
     assert [image.attr("src") for image in element.select("img")] == ["kept.png"]
 
 
-def test_text_repeated_for_another_width_of_screen_stands_once() -> None:
+def test_repeated_text_is_kept_once() -> None:
     card = "<div><span>Five words and then some</span></div>"
     text, _ = text_and_rung(f"<body><main><h1>Cards</h1>{card}{card}<p>Closing</p></main>")
     assert text == "Cards Five words and then some Closing"
 
 
-def test_the_terms_tables_and_notes_of_a_text_are_its_own() -> None:
+def test_definitions_tables_and_footnotes_are_kept() -> None:
     text, rung = text_and_rung(
         f'<article>{PARAGRAPH * 3}<dl><dt class="sig sig-object">bisect(a, x)<dd>{PARAGRAPH}</dl>'
         '<table><tr><td><p><a href="#n">Neither</a></p><td><p>Negation</p>'
@@ -178,7 +178,7 @@ def test_the_terms_tables_and_notes_of_a_text_are_its_own() -> None:
     assert "Elsewhere" not in text
 
 
-def test_cleaning_takes_only_what_is_never_content() -> None:
+def test_clean_page_removes_only_non_content() -> None:
     body = clean_page(
         parse(
             "<body><nav>Menu</nav><script>code()</script><style>p{}</style><svg><text>s</text></svg>"
@@ -200,7 +200,7 @@ def test_cleaning_takes_only_what_is_never_content() -> None:
         ("", 0),
     ],
 )
-def test_names_are_read_as_words(name: str, traits: int) -> None:
+def test_class_name_traits(name: str, traits: int) -> None:
     assert traits_of(name) == traits
 
 
@@ -223,7 +223,7 @@ def test_names_are_read_as_words(name: str, traits: int) -> None:
     ],
     ids=lambda html: html[:20] or "empty",
 )
-def test_no_page_raises_or_takes_long(html: str) -> None:
+def test_hostile_pages_are_fast(html: str) -> None:
     found = main_content(parse(html))
     assert found.rung in {"article", "main", "full"}
     assert isinstance(found.element.html, str)
@@ -255,12 +255,12 @@ def _scored(scoring: ModuleType, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.slow
-def test_news_articles_reach_the_floor(scoring: ModuleType) -> None:
+def test_news_article_quality_floor(scoring: ModuleType) -> None:
     pairs = [(found, row["text"]) for found, row in _scored(scoring, "aeb")]
     assert scoring.shingle_scores(pairs)["shingle_f1"] >= FLOORS["aeb shingle_f1"]
 
 
 @pytest.mark.slow
-def test_pages_of_all_kinds_reach_the_floor(scoring: ModuleType) -> None:
+def test_page_type_quality_floor(scoring: ModuleType) -> None:
     scores = [scoring.word_f1(found, row["text"]) for found, row in _scored(scoring, "wcxb_dev")]
     assert mean(scores) >= FLOORS["wcxb_dev word_f1"]

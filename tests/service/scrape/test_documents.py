@@ -70,7 +70,7 @@ def pdf(*pages: list[tuple[int, str]], actions: tuple[str, ...] = ()) -> bytes:
     )
 
 
-def test_a_pdf_document_has_headings_by_size_and_paragraphs_by_gaps() -> None:
+def test_pdf_headings_by_font_size_and_paragraphs_by_gaps() -> None:
     body = pdf(
         [(24, "Big title"), (12, "One line"), (12, "and its end."), (0, ""), (12, "Another.")],
         [(18, "Section"), (12, "Last words.")],
@@ -94,7 +94,7 @@ def test_a_pdf_document_has_headings_by_size_and_paragraphs_by_gaps() -> None:
     )
 
 
-def test_links_of_a_pdf_document_are_links_and_no_text() -> None:
+def test_pdf_links_are_outlinks_but_not_text() -> None:
     targets = ("https://other.test/a?b=1&c=2", "mailto:ann@other.test", "next.pdf#page=2")
     actions = (*(f"/S /URI /URI ({each})" for each in targets), "/S /JavaScript /JS (x)", "")
     found = document(pdf([(12, "One")], [(12, "Two")], actions=actions), "application/pdf")
@@ -105,14 +105,14 @@ def test_links_of_a_pdf_document_are_links_and_no_text() -> None:
     assert document(pdf([(12, "One")]), "application/pdf").formats["links"] == []
 
 
-def test_a_broken_pdf_document_is_an_error_of_its_own() -> None:
+def test_damaged_pdf_is_a_parse_error() -> None:
     for body in (b"%PDF-1.4 broken", pdf([(12, "x")])[:200]):
         with pytest.raises(ScrapeError) as raised:
             document(body, "application/pdf")
         assert raised.value.kind == "parse"
 
 
-def test_a_feed_is_its_entries() -> None:
+def test_feed_entries_become_content() -> None:
     found = document(RSS, "application/rss+xml")
     assert found.title == "News & more"
     assert found.formats["markdown"] == (
@@ -127,7 +127,7 @@ def test_a_feed_is_its_entries() -> None:
     assert atom.formats["markdown"] == "# A\n\n## [E](http://site.test/dir/e)\n\nAnn\n\nc"
 
 
-def test_json_and_xml_are_code() -> None:
+def test_json_and_xml_become_code_blocks() -> None:
     assert document(b'{"a": 1}', "application/json").formats["markdown"] == (
         '```json\n{"a": 1}\n```'
     )
@@ -136,7 +136,7 @@ def test_json_and_xml_are_code() -> None:
     assert found.text == "<?xml version='1.0'?><a>1 &lt; 2</a>"
 
 
-def test_plain_text_stays_as_it_is() -> None:
+def test_plain_text_is_unchanged() -> None:
     found = document("ü *a* <b>\n  two".encode(), "text/plain; charset=utf-8")
     assert found.formats["markdown"] == found.text == "ü *a* <b>\n  two"
     assert "&lt;b&gt;" in found.formats["html"]
@@ -171,7 +171,7 @@ def test_plain_text_stays_as_it_is() -> None:
         ("text/csv", b"a,b", "text"),
     ],
 )
-def test_what_a_body_is(content_type: str | None, body: bytes, kind: str) -> None:
+def test_document_type_detection(content_type: str | None, body: bytes, kind: str) -> None:
     assert detect_document_type(fetched(body, content_type=content_type)) == kind
 
 
@@ -186,13 +186,13 @@ def test_what_a_body_is(content_type: str | None, body: bytes, kind: str) -> Non
         ("application/octet-stream", b"MZ\x00\x01"),
     ],
 )
-def test_other_types_are_refused_by_name(content_type: str | None, body: bytes) -> None:
+def test_unsupported_types_are_rejected(content_type: str | None, body: bytes) -> None:
     with pytest.raises(ScrapeError) as raised:
         document(body, content_type)
     assert raised.value.kind == "unsupported_type"
 
 
-def test_a_feed_that_is_none_is_shown_as_xml() -> None:
+def test_invalid_feed_is_shown_as_xml() -> None:
     found = document(b"<oops>", "application/rss+xml", "markdown")
     assert found.formats["markdown"] == "```xml\n<oops>\n```"
     assert URL in found.metadata["final_url"]

@@ -13,12 +13,12 @@ from webdata_nb.service.errors import BadInput, ScrapeError
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 
-def test_only_what_was_asked_for_appears() -> None:
+def test_only_requested_formats_are_returned() -> None:
     assert set(scraped("<p>x", "links", "headings").formats) == {"links", "headings"}
     assert scraped("<p>x", "raw_html").formats == {"raw_html": "<p>x"}
 
 
-def test_facts_nobody_asked_for_are_not_made() -> None:
+def test_unrequested_facts_are_not_computed() -> None:
     page = '<title>T</title><h1>Words</h1><p>of a <a href="/x">page</a>'
     bare = scraped(page, facts=frozenset())
     assert (bare.title, bare.outlinks[0].anchor) == ("T", "page")
@@ -57,7 +57,7 @@ def test_headings_have_level_text_and_anchor_in_tree_order() -> None:
     ]
 
 
-def test_images_have_their_largest_file_and_their_caption() -> None:
+def test_images_have_largest_source_and_caption() -> None:
     page = (
         '<figure><img src="s.png" srcset="m.png 300w, l.png 900w, s.png 100w" alt=" A  B "'
         ' width="300" height="200px"><figcaption>The <i>caption</i></figcaption></figure>'
@@ -93,11 +93,11 @@ def test_images_have_their_largest_file_and_their_caption() -> None:
         ("", []),
     ],
 )
-def test_srcset_is_split_as_browsers_do(value: str, urls: list[str]) -> None:
+def test_srcset_is_split_like_in_a_browser(value: str, urls: list[str]) -> None:
     assert [url for _, url in parse_srcset(value)] == urls
 
 
-def test_html_runs_nothing_and_its_links_are_absolute() -> None:
+def test_html_has_no_scripts_and_absolute_links() -> None:
     page = (
         '<body onload="x()"><script>x()</script><style>p{}</style><!-- c --><p style="color:red"'
         ' onclick="x()" class="k">Text <a href="y.html">y</a><a href="java\nscript:x()">j</a>'
@@ -116,12 +116,12 @@ def test_html_runs_nothing_and_its_links_are_absolute() -> None:
     assert "script:" not in lower
 
 
-def test_a_trap_of_handlers_is_taken_apart() -> None:
+def test_many_event_handlers_are_removed() -> None:
     handlers = " ".join(f"on{n}=x" for n in range(5000))
     assert made(f"<div><p {handlers}>kept</p></div>", "html") == "<body><div>kept</div></body>"
 
 
-def test_structured_data_has_each_syntax_under_its_key() -> None:
+def test_structured_data_by_syntax() -> None:
     page = (
         '<meta property="og:title" content="O"><meta name="keywords" content="a">'
         '<meta property="og:image" content="1"><meta property="og:image" content="2">'
@@ -155,12 +155,12 @@ def test_structured_data_has_each_syntax_under_its_key() -> None:
         '<script type="application/ld+json">{"a": "\\ud800", \n"b": "x\ny"}</script>',
     ],
 )
-def test_structured_data_of_any_depth_is_survived(page: str) -> None:
+def test_structured_data_of_any_depth_is_accepted(page: str) -> None:
     data = made(page, "structured_data")
     assert set(data) == {"json_ld", "microdata", "opengraph", "rdfa", "meta"}
 
 
-def test_the_mode_of_markdown_is_its_own() -> None:
+def test_markdown_mode_overrides_main_content() -> None:
     text = "<p>" + "The harbour was built long before the bridge that crosses it. " * 12 + "</p>"
     page = f'<body><nav><a href="/n">Menu</a></nav><main><h1>Harbour</h1>{text}</main></body>'
     main = scraped(page, "markdown", "links", "html", only_main_content=True)
@@ -176,14 +176,14 @@ def test_the_mode_of_markdown_is_its_own() -> None:
     assert scraped(page, markdown_mode="article").metadata["rung"] == "main"
 
 
-def test_outlinks_are_of_the_whole_page_whatever_its_content() -> None:
+def test_outlinks_include_whole_page() -> None:
     page = '<nav><a href="/n">Menu</a></nav><main><p>Text</p></main>'
     assert [each.url for each in scraped(page, only_main_content=True).outlinks] == [
         "http://site.test/n"
     ]
 
 
-def test_selectors_say_what_is_content() -> None:
+def test_selectors_limit_content() -> None:
     page = '<div class="a">A<p class="a">inner</p></div><p>B</p><p class="c">C</p><div>D</div>'
     assert scraped(page, include_tags=(".a", "p")).formats["markdown"] == "A\n\ninner\n\nB\n\nC"
     assert scraped(page, exclude_tags=(".a", "p.c")).formats["markdown"] == "B\n\nD"
@@ -194,7 +194,7 @@ def test_selectors_say_what_is_content() -> None:
     assert scraped(page, exclude_tags=("*",)).formats["markdown"] == ""
 
 
-def test_a_selector_that_is_not_valid_is_refused_with_its_place() -> None:
+def test_invalid_selector_is_rejected_with_location() -> None:
     check_selectors(("main > .a:not(.b)", "[data-x]"), loc=("body", "include_tags"))
     with pytest.raises(BadInput, match="identifier") as raised:
         check_selectors(("p", "a["), loc=("body", "include_tags"))
@@ -202,6 +202,6 @@ def test_a_selector_that_is_not_valid_is_refused_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("name", ["screenshot", "extract", "pdf"])
-def test_what_is_not_made_from_the_page_is_no_format_here(name: str) -> None:
+def test_unknown_format_is_rejected(name: str) -> None:
     with pytest.raises(ScrapeError, match=f"no such format: {name}"):
         scrape(fetched("<p>x"), ConversionOptions(("markdown", name)))

@@ -14,7 +14,7 @@ from webdata_nb.service.web.urls import join_url
 BASE = "http://site.test/dir/page.html?q=/a/b"
 
 
-def test_outlinks_are_unique_in_order_with_their_first_anchor() -> None:
+def test_outlinks_are_unique_and_ordered_with_first_anchor_text() -> None:
     page = (
         '<a href="/a#one">  First\n text </a><a href="#top">no</a><a href="/b"><img alt="Pic"></a>'
         '<a href="/a">second</a><map><area href="/c" alt="Area"></map><a href="/d"></a>'
@@ -28,7 +28,7 @@ def test_outlinks_are_unique_in_order_with_their_first_anchor() -> None:
     )
 
 
-def test_nofollow_holds_only_while_every_link_says_so() -> None:
+def test_nofollow_requires_all_links_to_a_url() -> None:
     page = (
         '<a rel="NoFollow ugc" href="/a">a</a><a rel="nofollow" href="/b">b</a>'
         '<a href="/b">b</a><a rel="noopener" href="/c">c</a>'
@@ -40,17 +40,17 @@ def test_nofollow_holds_only_while_every_link_says_so() -> None:
     ]
 
 
-def test_an_anchor_is_cut() -> None:
+def test_anchor_text_is_truncated() -> None:
     [outlink] = scraped(f'<a href="/x">{"word " * 100}</a>').outlinks
     assert len(outlink.anchor) <= MAX_ANCHOR_TEXT_LENGTH
     assert outlink.anchor.startswith("word word")
 
 
-def test_links_are_left_unread_where_nobody_follows_them() -> None:
+def test_outlinks_are_optional() -> None:
     assert scrape(fetched('<a href="/a">a</a>'), ConversionOptions(), outlinks=False).outlinks == ()
 
 
-def test_a_base_that_is_no_web_address_counts_for_nothing() -> None:
+def test_base_without_web_url_is_ignored() -> None:
     page = '<base href="javascript:x"><base href="/ignored/"><a href="a">a</a>'
     assert scraped(page).outlinks[0].url == "http://site.test/dir/a"
 
@@ -80,7 +80,7 @@ def test_a_base_that_is_no_web_address_counts_for_nothing() -> None:
         "é",
     ],
 )
-def test_every_href_is_joined_as_the_standard_says(href: str) -> None:
+def test_href_is_joined_like_url_standard(href: str) -> None:
     page, mark, fragment = href.partition("#")
     expected = join_url(BASE, page) if page else join_url(BASE, BASE)
     if not page and not mark:
@@ -89,11 +89,11 @@ def test_every_href_is_joined_as_the_standard_says(href: str) -> None:
     assert found == (f"{expected}#{fragment}" if expected and fragment else expected)
 
 
-def test_a_fragment_is_written_as_a_browser_would() -> None:
+def test_fragment_is_encoded_like_in_a_browser() -> None:
     assert LinkResolver(BASE)['x#a b"<c>\n`'] == "http://site.test/dir/x#a%20b%22%3Cc%3E%60"
 
 
-def test_an_odd_fragment_keeps_no_other_link_from_being_resolved_with_the_rest() -> None:
+def test_unusual_fragment_does_not_affect_batch_resolution() -> None:
     links = LinkResolver(BASE)
     links.learn(["a#b", "a#\u00e9", "a#b c", "#d", "#<"])
     assert dict(links) == {
@@ -151,7 +151,7 @@ PIECES = st.sampled_from(_MARKS) | st.sampled_from(_WORDS)
         [BASE, "http://site.test", "https://u:p@site.test:81/a//b/", "http://h/?"]
     ),
 )
-def test_links_resolved_together_are_those_resolved_one_by_one(hrefs: list[str], base: str) -> None:
+def test_batch_resolution_equals_single_resolution(hrefs: list[str], base: str) -> None:
     together, alone = LinkResolver(base), LinkResolver(base)
     together.learn(hrefs)
     assert dict(together) == {href: alone[href] for href in together}

@@ -18,7 +18,7 @@ def page_of(count: int) -> str:
 
 
 @pytest.mark.parametrize("over", [0, 1, 5000])
-def test_the_first_links_are_followed_and_the_others_counted(over: int) -> None:
+def test_excess_links_are_counted(over: int) -> None:
     body = page_of(MOST_OUTLINKS + over).encode()
     url = "http://a.test/"
     source = PageSource(url, url, 200, "text/html", body, (), datetime.now(UTC))
@@ -29,7 +29,7 @@ def test_the_first_links_are_followed_and_the_others_counted(over: int) -> None:
     assert len(scraped.formats["links"]) == MOST_OUTLINKS + over
 
 
-async def test_a_crawl_tells_in_the_row_how_many_it_left_out(api: Api, site: Site) -> None:
+async def test_crawl_row_reports_omitted_links(api: Api, site: Site) -> None:
     site.page("/", page_of(MOST_OUTLINKS + 7))
     crawled = await api.done("crawl", url=site.url, max_pages=1)
     [row] = crawled["data"]

@@ -16,7 +16,7 @@ def about(head: str, **more: Any) -> dict[str, Any]:
     return scrape(fetched(f"<head>{head}</head><p>x", **more), WHOLE).metadata
 
 
-def test_every_field_is_there_and_none_where_the_page_is_silent() -> None:
+def test_undeclared_fields_are_none() -> None:
     body = "<p>x"
     assert scraped(body).metadata == {
         "title": None,
@@ -37,7 +37,7 @@ def test_every_field_is_there_and_none_where_the_page_is_silent() -> None:
     }
 
 
-def test_what_the_page_declares() -> None:
+def test_declared_metadata() -> None:
     found = about(
         '<title> A\n title </title><meta name="Description" content="About">'
         '<link rel="alternate canonical" href="/c#x"><meta name="author" content="Ann">'
@@ -54,7 +54,7 @@ def test_what_the_page_declares() -> None:
     assert found["language"] == "de"
 
 
-def test_linked_data_fills_what_meta_does_not_say() -> None:
+def test_json_ld_fills_fields_without_meta_tags() -> None:
     found = about(
         '<script type="application/ld+json">{"@graph": [{"@type": "Person", "name": "No"}, '
         '{"@type": ["NewsArticle"], "datePublished": "2024-05-06", "author": '
@@ -67,7 +67,7 @@ def test_linked_data_fills_what_meta_does_not_say() -> None:
     )
 
 
-def test_a_title_is_found_where_the_head_has_none() -> None:
+def test_title_fallbacks() -> None:
     assert about('<meta property="og:title" content="Shared">')["title"] == "Shared"
     assert scraped("<svg><title>Icon</title></svg><h1>Heading</h1>").title == "Heading"
 
@@ -81,11 +81,11 @@ def test_a_title_is_found_where_the_head_has_none() -> None:
         ("Sat, 99 Xyz 99999999999 00:00:00", "Sat, 99 Xyz 99999999999 00:00:00"),
     ],
 )
-def test_a_date_is_read_where_it_can_be(written: str, read: str) -> None:
+def test_publication_date_formats(written: str, read: str) -> None:
     assert about(f'<meta name="date" content="{written}">')["published"] == read
 
 
-def test_the_language_is_the_page_s_before_the_server_s() -> None:
+def test_page_language_precedes_header() -> None:
     header = (("Content-Language", "fr, en"),)
     assert about("", headers=header)["language"] == "fr"
     page = fetched('<html lang="pt_BR"><p>x', headers=header)
@@ -108,7 +108,7 @@ def test_robots_directives_of_page_and_server(meta: str, header: str, found: set
     assert scrape(page, WHOLE).robots == found
 
 
-def test_redirects_and_the_type_as_received_are_told() -> None:
+def test_redirects_and_content_type_are_reported() -> None:
     source = PageSource(
         "http://site.test/old",
         "http://site.test/new",
@@ -137,6 +137,6 @@ def test_redirects_and_the_type_as_received_are_told() -> None:
         "1e999",
     ],
 )
-def test_linked_data_of_any_shape_is_survived(data: str) -> None:
+def test_json_ld_of_any_shape_is_accepted(data: str) -> None:
     found = about(f'<script type="application/ld+json">{data}</script>')
     assert found["author"] is None

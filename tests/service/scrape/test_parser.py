@@ -9,14 +9,14 @@ from webdata_nb.service.content.parser import Element, parse
 
 
 @pytest.mark.parametrize("tag", ["html", "head", "body"])
-def test_the_frame_of_a_page_is_never_taken_away(tag: str) -> None:
+def test_root_elements_are_never_removed(tag: str) -> None:
     document = parse("<p>kept")
     parser.remove_all(document.select(tag))
     parser.unwrap_all(document.select(tag))
     assert document.html == "<html><head></head><body><p>kept</p></body></html>"
 
 
-def test_elements_that_are_gone_may_be_taken_away_again() -> None:
+def test_removing_elements_twice_is_allowed() -> None:
     document = parse("<div><p><b>x</b></p></div>y")
     elements = document.select("div,p,b")
     parser.remove_all(elements)
@@ -25,43 +25,43 @@ def test_elements_that_are_gone_may_be_taken_away_again() -> None:
     assert document.html == "<html><head></head><body>y</body></html>"
 
 
-def test_shadow_roots_stay_templates() -> None:
+def test_shadow_roots_remain_templates() -> None:
     document = parse("<div><template shadowrootmode=open><b>x</b></template>y</div>")
     assert document.select_one("template") is not None
 
 
-def test_a_page_is_decoded_by_its_label() -> None:
+def test_encoding_label_is_used() -> None:
     assert parse(b"caf\xe9", "windows-1252").text == "café"
     assert parse("café", "windows-1252").text == "café"
     with pytest.raises(LookupError):
         parse(b"x", "no-such-encoding")
 
 
-def test_a_resolver_may_leave_a_link_as_it_is() -> None:
+def test_resolver_may_keep_a_link() -> None:
     document = parse('<a href="http://[bad">x</a><a href="y">y</a>')
     parser.rewrite_links(document, {"http://[bad": None, "y": "/z"}.__getitem__)
     assert [each.attr("href") for each in document.select("a")] == ["http://[bad", "/z"]
 
 
 @pytest.mark.parametrize("selector", ["a[", "a:nope", "", ">", "::before", "p:nth-child(x)"])
-def test_a_selector_that_is_not_valid_is_told(selector: str) -> None:
+def test_invalid_selector_is_reported(selector: str) -> None:
     with pytest.raises(ValueError, match="invalid CSS selector"):
         parser.check_selector(selector)
 
 
-def test_above_looks_a_few_levels_up_only() -> None:
+def test_ancestor_search_is_bounded() -> None:
     document = parse("<li>" + "<div>" * 20 + "<b>x</b>")
     [bold] = document.select("b")
     assert parser.nearest_ancestor(bold, {"li"}) is None
     assert isinstance(parser.nearest_ancestor(bold, {"li"}, levels=30), Element)
 
 
-def test_the_body_is_found_also_where_frames_stand_for_it() -> None:
+def test_frameset_replaces_body() -> None:
     assert getattr(parser.body_of(parse("x")), "tag", None) == "body"
     assert getattr(parser.body_of(parse("<frameset><frame src=a>")), "tag", None) == "html"
 
 
-def test_items_without_end_are_none() -> None:
+def test_endlessly_nested_items_are_dropped() -> None:
     assert (
         parser.microdata_of(parse("<div itemscope id=a itemref=a itemprop=x>"), "http://x/") == []
     )
@@ -69,13 +69,13 @@ def test_items_without_end_are_none() -> None:
     assert parser.rdfa_of(parse(deep), "http://x/") == []
 
 
-def test_a_language_is_told_only_where_it_is_plain() -> None:
+def test_uncertain_language_is_none() -> None:
     assert parser.detect_language_code("Le port a été construit bien avant le pont. " * 3) == "fr"
     assert parser.detect_language_code("") is None
     assert parser.detect_language_code("0 1 2") is None
 
 
-def test_the_markdown_of_a_feed_that_is_broken_is_read_too() -> None:
+def test_malformed_feed_is_parsed() -> None:
     feed = parser.read_feed(
         "<rss version='2.0'><channel><title>T</title><item><title>a & b</title>"
     )

@@ -19,7 +19,7 @@ def quality(body: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["metadata", "quality"])
-def test_the_guide_describes_every_field(name: str) -> None:
+def test_guide_describes_every_field(name: str) -> None:
     guide = (Path(__file__).parents[3] / "docs" / "guide" / "pages.md").read_text("utf-8")
     section = guide.partition(f"## `{name}`")[2].partition("\n## ")[0]
     described = re.findall(r"^\| `(\w+)` \| \S", section, re.MULTILINE)
@@ -27,7 +27,7 @@ def test_the_guide_describes_every_field(name: str) -> None:
     assert set(getattr(scraped(ARTICLE), name)) | of_pictures == set(described)
 
 
-def test_an_article_scores_over_a_page_of_links() -> None:
+def test_article_scores_above_link_list() -> None:
     article = quality(f"{ARTICLE}<main><article><h1>Harbour</h1>{f'<p>{SENTENCE * 4}</p>' * 8}")
     links = quality("<main>" + "<p><a href='/x'>A teaser of some words</a></p>" * 60)
     assert article["score"] > 0.8
@@ -36,7 +36,7 @@ def test_an_article_scores_over_a_page_of_links() -> None:
     assert article["boilerplate_ratio"] == 0
 
 
-def test_coverage_is_the_share_of_the_page_that_is_content() -> None:
+def test_text_coverage() -> None:
     menu = "<nav>" + "<a href='/x'>Menu entry</a> " * 60 + "</nav>"
     found = quality(f"{menu}<main><h1>Harbour</h1>{f'<p>{SENTENCE * 4}</p>' * 3}</main>")
     assert 0.4 < found["text_coverage"] < 0.7
@@ -47,7 +47,7 @@ def test_coverage_is_the_share_of_the_page_that_is_content() -> None:
     assert scraped(page, "markdown", "links", markdown_mode="article").quality["text_coverage"] == 1
 
 
-def test_words_are_counted_and_none_is_no_quality() -> None:
+def test_page_without_words_scores_zero() -> None:
     assert scraped("<p>one two three").quality["word_count"] == 3
     assert scraped("").quality | {"word_count": 0, "score": 0} == scraped("").quality
 
@@ -61,5 +61,5 @@ def test_words_are_counted_and_none_is_no_quality() -> None:
         ("<p>12 34 56", None),
     ],
 )
-def test_the_language_is_declared_or_told_from_the_text(page: str, language: str | None) -> None:
+def test_language_is_declared_or_detected(page: str, language: str | None) -> None:
     assert scraped(page).quality["language"] == language

@@ -78,11 +78,11 @@ def table(header: list[str], *rows: list[str]) -> dict[str, Any]:
         ("<table></table><dl></dl><table><tr></table>", []),
     ],
 )
-def test_a_table_is_read_as_a_browser_shows_it(page: str, expected: list[dict[str, Any]]) -> None:
+def test_table_cells_like_in_a_browser(page: str, expected: list[dict[str, Any]]) -> None:
     assert read(page) == expected
 
 
-def test_tables_are_read_before_the_page_is_pruned() -> None:
+def test_tables_are_read_from_whole_page() -> None:
     page = (
         "<nav><dl><dt>Price<dd>9 EUR</dl></nav><main><p>"
         + "A long text about a hat that somebody wrote. " * 30
@@ -92,7 +92,7 @@ def test_tables_are_read_before_the_page_is_pruned() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_read_is_bounded() -> None:
+def test_table_size_is_bounded() -> None:
     row = "<tr>" + "<td>1" * 100
     [wide] = read(f"<table>{row * 1000}</table>")
     assert len(wide["rows"]) == MOST_CELLS // 100

@@ -1,7 +1,7 @@
-"""A page's tree as a flat list of blocks, with how much text each holds.
+"""Flattens a page into block elements with word counts and link density.
 
-One walk over the tree, no recursion: everything that judges blocks afterwards works on lists in
-document order, so it stays linear on the deepest and the widest page.
+One walk without recursion fills lists in document order, so extraction stays linear on pages of
+any depth.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_BLOCKS: Final = 200_000
-"""Blocks of a page beyond which it is not searched: a list of records, or a trap."""
+"""A page with more blocks is a list of records or a crawler trap: it is not searched."""
 HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q s"
@@ -48,64 +48,64 @@ _BLOCK_TRAITS: Final = (
     | CAPTION
     | TAGS
 )
-_VERBATIM: Final = word_set("pre code samp kbd")
-# What makes such an element more than a run of text: links, blocks, parts with a name.
-_NOT_VERBATIM: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
-_SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width marks are meant
-_MOST_MIXED = 4  # code within code: each time the rest of it is looked through
-_LEAST_SENTENCE = 10
-_LEAST_PARAGRAPH = 40
-_LONGEST_WORD = 12
-_WRAPPED = 3  # elements that stand around the text of short code
-_DENSE_WORD = 6  # characters counted as one word where a script has no spaces
+_CODE_TAGS: Final = word_set("pre code samp kbd")
+# A code element with one of these is walked like any other.
+_CODE_WITH_STRUCTURE: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
+_SENTENCE_ENDS: Final = frozenset('.!?…。！？:;"”’»)')  # noqa: RUF001 - full-width punctuation is intended
+_MAX_NESTED_CODE = 4  # each level is searched for structure, which costs a pass
+_MIN_SENTENCE_WORDS = 10
+_MIN_PARAGRAPH_WORDS = 40
+_MAX_WORD_LENGTH = 12  # longer on average: a script without spaces
+_MAX_CODE_WRAPPERS = 3  # elements around the text of short code
+_UNSPACED_WORD_LENGTH = 6  # characters per word in a script without spaces
 
 
 class TooLargeError(Exception):
-    """A page has too many blocks to be judged one by one."""
+    """A page has more than `MAX_BLOCKS` blocks."""
 
 
 class Block:
-    """An element that stands apart in the page, and the text below it."""
+    """A block element with the word counts of its subtree."""
 
     __slots__ = (
-        "alive",
         "anchors",
         "dropped",
         "element",
         "end",
-        "first_leaf",
+        "first_text_run",
         "has_h1",
         "index",
+        "inherited_traits",
+        "is_active",
         "link_words",
         "links",
         "parent",
         "prose",
         "tag",
         "traits",
-        "under",
         "words",
     )
 
     def __init__(
-        self, element: Element, parent: Block | None, traits: int, index: int, first_leaf: int
+        self, element: Element, parent: Block | None, traits: int, index: int, first_text_run: int
     ) -> None:
         self.element = element
         self.parent = parent
         self.tag = tag = element.tag
         self.traits = traits
-        self.under: int = traits if parent is None else traits | parent.under  # and those above
+        self.inherited_traits: int = traits if parent is None else traits | parent.inherited_traits
         self.index = index
-        self.first_leaf = first_leaf  # index of the first leaf below, if there is one
-        self.end = index + 1  # index of the first block after this one's subtree
-        self.alive = True
+        self.first_text_run = first_text_run  # index of the first text run in the subtree, if any
+        self.end = index + 1  # index of the first block after the subtree
+        self.is_active = True
         self.dropped = False
         self.has_h1 = tag == "h1"
-        self.anchors = 0  # links that start here, in no block below
+        self.anchors = 0  # links directly in this block
         self.words = self.link_words = self.links = self.prose = 0
 
 
 class TextRun:
-    """A run of text directly in one block."""
+    """Adjacent text directly in one block."""
 
     __slots__ = ("block", "index", "link_words", "pieces", "prose", "words")
 
@@ -118,52 +118,52 @@ class TextRun:
 
     @property
     def text(self) -> str:
-        """The text, white space folded."""
+        """The text with collapsed white space."""
         return " ".join("".join(self.pieces).split())
 
 
 class BlockTree:
-    """The blocks and leaves of a page that are still in play, in document order."""
+    """The blocks and text runs of a page that were not dropped, in document order."""
 
-    __slots__ = ("blocks", "everything", "leaves", "root")
+    __slots__ = ("all_blocks", "blocks", "root", "text_runs")
 
-    def __init__(self, root: Element, marks: Mapping[Element, int]) -> None:
-        self.everything, self.leaves = _walk(root, marks)
-        self.blocks = self.everything  # narrowed when blocks are dropped
+    def __init__(self, root: Element, element_traits: Mapping[Element, int]) -> None:
+        self.all_blocks, self.text_runs = _walk(root, element_traits)
+        self.blocks = self.all_blocks  # without dropped ones
         self.root = self.blocks[0]
-        for leaf in self.leaves:
-            leaf.prose = _is_prose(leaf)
-        _close(self.everything)
-        self.measure()
+        for run in self.text_runs:
+            run.prose = _is_prose(run)
+        _set_subtree_ends(self.all_blocks)
+        self.count_words()
         self.blocks = [block for block in self.blocks if block.words or block.parent is None]
 
-    def settle(self) -> None:
-        """Take dropped blocks out of play, with all below them, and measure what is left."""
-        alive, skip = [], 0
+    def apply_drops(self) -> None:
+        """Remove dropped blocks with their subtrees from the lists and count words anew."""
+        active, skip = [], 0
         if not any(block.dropped for block in self.blocks):
             return
         for block in self.blocks:
             if block.index < skip:
-                block.alive = False
+                block.is_active = False
             elif block.dropped:
-                block.alive = False
+                block.is_active = False
                 skip = block.end
             else:
-                alive.append(block)
-        self.blocks = alive
-        self.leaves = [leaf for leaf in self.leaves if leaf.block.alive]
-        self.measure()
+                active.append(block)
+        self.blocks = active
+        self.text_runs = [run for run in self.text_runs if run.block.is_active]
+        self.count_words()
 
-    def measure(self) -> None:
-        """Add up the text of every block from its leaves."""
+    def count_words(self) -> None:
+        """Sum the words, link words, links and prose of every block."""
         for block in self.blocks:
             block.words = block.link_words = block.prose = 0
             block.links = block.anchors
-        for leaf in self.leaves:
-            block, words = leaf.block, leaf.words
+        for run in self.text_runs:
+            block, words = run.block, run.words
             block.words += words
-            block.link_words += leaf.link_words
-            if leaf.prose:
+            block.link_words += run.link_words
+            if run.prose:
                 block.prose += words
         for block in reversed(self.blocks):
             parent = block.parent
@@ -173,88 +173,89 @@ class BlockTree:
                 parent.links += block.links
                 parent.prose += block.prose
 
-    def within(self, block: Block) -> list[Block]:
-        """Return the blocks below `block`."""
+    def blocks_below(self, block: Block) -> list[Block]:
+        """Return the descendants of `block`."""
         first, last = block.index, block.end
         return [each for each in self.blocks if first < each.index < last]
 
-    def leaves_of(self, block: Block) -> list[TextRun]:
-        """Return the leaves of `block` and all below it."""
+    def text_runs_in(self, block: Block) -> list[TextRun]:
+        """Return the text runs in the subtree of `block`."""
         first, last = block.index, block.end
-        return [leaf for leaf in self.leaves if first <= leaf.block.index < last]
+        return [run for run in self.text_runs if first <= run.block.index < last]
 
 
-def _walk(  # noqa: C901, PLR0912, PLR0915 - the one hot loop: calls would double its cost
-    root: Element, marks: Mapping[Element, int]
+def _walk(  # noqa: C901, PLR0912, PLR0915 - hot loop: calls would double its cost
+    root: Element, element_traits: Mapping[Element, int]
 ) -> tuple[list[Block], list[TextRun]]:
-    """List the blocks and leaves below `root`; `marks` adds traits to single elements."""
+    """List the blocks and text runs below `root`; `element_traits` adds to those of names."""
     block = Block(root, None, 0, 0, 0)
-    blocks, leaves = [block], list[TextRun]()
-    above: list[tuple[Node | None, Block, bool, int]] = []  # what is open around `top`
-    top: Node | None = root  # the innermost open element, its block, whether it is in a link
-    in_link, mixed = False, 0  # and how many elements of code with more than text in them
-    leaf: TextRun | None = None  # the run of text that may still grow
+    blocks, text_runs = [block], list[TextRun]()
+    # The innermost open element, its block, whether it is in a link, and its depth of nested code.
+    open_element: Node | None = root
+    in_link, code_depth = False, 0
+    ancestors: list[tuple[Node | None, Block, bool, int]] = []  # the same of the elements around
+    run: TextRun | None = None  # extended by the next text of the same block
     nodes = iter(root.descendants)
     for node in nodes:
         if type(node) is Text:
-            data = node.data
-            text = data.strip()
+            content = node.data
+            text = content.strip()
             if not text:
                 continue
             parent = node.parent
-            while top is not parent:
-                top, block, in_link, mixed = above.pop()
-            inside, linked = block, in_link
+            while open_element is not parent:
+                open_element, block, in_link, code_depth = ancestors.pop()
+            target, linked = block, in_link
         elif type(node) is Element:
             parent = node.parent
-            while top is not parent:
-                top, block, in_link, mixed = above.pop()
-            tag, inside, linked = node.tag, block, in_link
-            name, label = node.attr("class"), node.attr("id")
-            traits = traits_of(name[:MAX_NAME_LENGTH]) if name else 0
-            if label:
-                traits |= traits_of(label[:MAX_NAME_LENGTH])
-            if marks:
-                traits |= marks.get(node, 0)
+            while open_element is not parent:
+                open_element, block, in_link, code_depth = ancestors.pop()
+            tag, target, linked = node.tag, block, in_link
+            class_names, identifier = node.attr("class"), node.attr("id")
+            traits = traits_of(class_names[:MAX_NAME_LENGTH]) if class_names else 0
+            if identifier:
+                traits |= traits_of(identifier[:MAX_NAME_LENGTH])
+            if element_traits:
+                traits |= element_traits.get(node, 0)
             if tag not in _INLINE or traits & _BLOCK_TRAITS:
-                leaf = None
-                inside = Block(node, block, traits, len(blocks), len(leaves))
-                blocks.append(inside)
+                run = None
+                target = Block(node, block, traits, len(blocks), len(text_runs))
+                blocks.append(target)
                 if len(blocks) > MAX_BLOCKS:
                     raise TooLargeError
             if tag == "a":
-                inside.anchors += 1
+                target.anchors += 1
                 linked = True
-            if tag not in _VERBATIM or mixed >= _MOST_MIXED or not _is_text(node):
-                above.append((top, block, in_link, mixed))
-                top, block, in_link = node, inside, linked
-                mixed += tag in _VERBATIM
+            if tag not in _CODE_TAGS or code_depth >= _MAX_NESTED_CODE or not _is_plain_code(node):
+                ancestors.append((open_element, block, in_link, code_depth))
+                open_element, block, in_link = node, target, linked
+                code_depth += tag in _CODE_TAGS
                 continue
-            # Highlighted code is a text of many small spans: take it whole.
-            data = node.text
-            text = data.strip()
+            # Highlighted code consists of many small spans: take its text at once.
+            content = node.text
+            text = content.strip()
             _skip(nodes, sum(1 for _ in node.descendants))
             if not text:
                 continue
         else:
             continue
-        if leaf is None or leaf.block is not inside:
-            leaf = TextRun(inside, len(leaves))
-            leaves.append(leaf)
+        if run is None or run.block is not target:
+            run = TextRun(target, len(text_runs))
+            text_runs.append(run)
         words = text.count(" ") + 1
-        if len(text) > _LONGEST_WORD * words:
-            words = len(text) // _DENSE_WORD
-        leaf.pieces.append(data)
-        leaf.words += words
+        if len(text) > _MAX_WORD_LENGTH * words:
+            words = len(text) // _UNSPACED_WORD_LENGTH
+        run.pieces.append(content)
+        run.words += words
         if linked:
-            leaf.link_words += words
-    return blocks, leaves
+            run.link_words += words
+    return blocks, text_runs
 
 
-def _is_text(verbatim: Element) -> bool:
-    """Tell whether an element of code holds nothing but text and the marks of its syntax."""
-    part = verbatim
-    for _ in range(_WRAPPED):
+def _is_plain_code(code: Element) -> bool:
+    """Tell whether a code element contains only text and highlighting."""
+    part = code
+    for _ in range(_MAX_CODE_WRAPPERS):
         if len(part) != 1:
             break
         inner = part[0]
@@ -263,15 +264,14 @@ def _is_text(verbatim: Element) -> bool:
         if type(inner) is not Element or inner.tag != "span" or inner.attr("id") is not None:
             break
         part = inner
-    return verbatim.select_one(_NOT_VERBATIM) is None
+    return code.select_one(_CODE_WITH_STRUCTURE) is None
 
 
 def _skip(nodes: Iterator[Node], count: int) -> None:
     next(islice(nodes, count, count), None)
 
 
-def _close(blocks: list[Block]) -> None:
-    """Set what a block can know only once all below it are known."""
+def _set_subtree_ends(blocks: list[Block]) -> None:
     for block in reversed(blocks):
         parent = block.parent
         if parent is not None:
@@ -280,14 +280,14 @@ def _close(blocks: list[Block]) -> None:
                 parent.has_h1 = True
 
 
-def _is_prose(leaf: TextRun) -> bool:
-    """Tell whether a leaf reads like a sentence rather than a label or a list of links."""
-    words = leaf.words
-    if words < _LEAST_SENTENCE or leaf.link_words * 2 >= words:
+def _is_prose(run: TextRun) -> bool:
+    """Tell whether a text run is a sentence rather than a label or a list of links."""
+    words = run.words
+    if words < _MIN_SENTENCE_WORDS or run.link_words * 2 >= words:
         return False
-    if words >= _LEAST_PARAGRAPH:
+    if words >= _MIN_PARAGRAPH_WORDS:
         return True
-    tag = leaf.block.tag
+    tag = run.block.tag
     if tag in HEADINGS or tag == "figcaption":
         return False
-    return leaf.pieces[-1].rstrip()[-1] in _SENTENCE_ENDS
+    return run.pieces[-1].rstrip()[-1] in _SENTENCE_ENDS

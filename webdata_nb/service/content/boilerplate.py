@@ -1,6 +1,6 @@
-"""Which blocks of a page are not content: judged by tag, role and name, weighed by their text.
+"""Detects boilerplate blocks by tag, role and class name, weighed by their share of the text.
 
-A name alone never decides: a block that holds much of a page's text stays, whatever it is called.
+A class name alone never decides: a block with much of the text of the page stays.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from webdata_nb.service.content.class_names import (
     CONSENT,
     CONTENT,
     FOOTER,
-    FURNITURE,
     HIDDEN,
     MEMBER,
     NAVIGATION,
     OVERLAY,
+    PAGE_CHROME,
     PROMOTION,
     RELATED,
     SHARING,
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.block_tree import Block, BlockTree
     from webdata_nb.service.content.page_kind import PageKind
 
-_NEVER_BY_NAME: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
-_FIRM: Final = OVERLAY | FOOTER | SIGN_UP | SIDEBAR | RELATED | SHARING | ASIDE
-_NAMED: Final = (
+_EXEMPT_TAGS: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
+_STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SIDEBAR | RELATED | SHARING | ASIDE
+_BOILERPLATE_TRAITS: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN)
-_HIDDEN_FOR_GOOD: Final = OVERLAY | NAVIGATION | SIGN_UP | SIDEBAR
-_NOTES: Final = frozenset({"note", "doc-footnote", "doc-endnote", "doc-endnotes"})
-_A_SENTENCE = 15
-_FEW_WORDS = 60
-_LONG_PROSE = 200
-_HEADLINE_WORDS = 100
-_FORM_PROSE = 100
-_MEMBER_WORDS = 40
+_HIDDEN_BOILERPLATE: Final = OVERLAY | NAVIGATION | SIGN_UP | SIDEBAR
+_NOTE_ROLES: Final = frozenset({"note", "doc-footnote", "doc-endnote", "doc-endnotes"})
+_SENTENCE_WORDS = 15
+_MIN_SECTION_WORDS = 60
+_MAX_BOILERPLATE_PROSE = 200
+_MAX_HEADLINE_WORDS = 100
+_MAX_FORM_PROSE = 100
+_MAX_MEMBER_WORDS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class PageTotals:
-    """What a block is weighed against."""
+    """The totals of a page, against which a block is weighed."""
 
     kind: PageKind
     words: int
@@ -63,140 +63,141 @@ class PageTotals:
     hidden_is_content: bool = False
 
 
-def drop_page_chrome(outline: BlockTree, kind: PageKind) -> bool:
-    """Drop navigation, dialogs, footers, hidden parts; tell whether content was hidden."""
-    root = outline.root
-    held_back = sum(each.prose for each in _outermost(outline, HIDDEN) if _is_held_back(each))
-    hidden = held_back >= _FEW_WORDS and held_back > 0.5 * root.prose
-    _drop(
-        outline, PageTotals(kind, root.words, root.prose, hidden_is_content=hidden), _is_furniture
+def drop_page_chrome(tree: BlockTree, kind: PageKind) -> bool:
+    """Drop navigation, dialogs, footers and hidden blocks; tell whether most content is hidden."""
+    root = tree.root
+    # Blocks with the hidden attribute wait for a script to show them.
+    hidden_prose = sum(
+        each.prose for each in _outermost(tree, HIDDEN) if each.element.attr("hidden") is not None
     )
+    hidden = hidden_prose >= _MIN_SECTION_WORDS and hidden_prose > 0.5 * root.prose
+    _drop(tree, PageTotals(kind, root.words, root.prose, hidden_is_content=hidden), _is_page_chrome)
     return hidden
 
 
-def drop_by_name(outline: BlockTree, kind: PageKind) -> None:
-    """Drop what tags and names give away: asides, sharing, teasers, comments, sign-up forms."""
-    root = outline.root
-    comments = sum(each.prose for each in _outermost(outline, COMMENTS))
-    lively = comments >= _FEW_WORDS and comments >= 0.6 * root.prose
-    _drop(outline, PageTotals(kind, root.words, root.prose, lively), _is_boilerplate)
+def drop_by_name(tree: BlockTree, kind: PageKind) -> None:
+    """Drop asides, sharing bars, teasers, comments and sign-up forms by tag and class name."""
+    root = tree.root
+    comments = sum(each.prose for each in _outermost(tree, COMMENTS))
+    comments_are_content = comments >= _MIN_SECTION_WORDS and comments >= 0.6 * root.prose
+    _drop(tree, PageTotals(kind, root.words, root.prose, comments_are_content), _is_boilerplate)
 
 
 def is_wordless_boilerplate(block: Block) -> bool:
-    """Tell whether a block without text is one by name: the icons of a sharing bar, an advert."""
-    return not block.words and bool(block.traits & _NAMED) and block.tag not in _NEVER_BY_NAME
+    """Tell whether a block without text is boilerplate: sharing icons, an advertisement."""
+    return (
+        not block.words
+        and bool(block.traits & _BOILERPLATE_TRAITS)
+        and block.tag not in _EXEMPT_TAGS
+    )
 
 
 def _drop(
-    outline: BlockTree, scale: PageTotals, judge: Callable[[Block, PageTotals], bool]
+    tree: BlockTree, totals: PageTotals, is_dropped: Callable[[Block, PageTotals], bool]
 ) -> None:
     skip = 1  # the root stays
-    for block in outline.blocks:
-        if block.index >= skip and block.words and judge(block, scale):
+    for block in tree.blocks:
+        if block.index >= skip and block.words and is_dropped(block, totals):
             block.dropped = True
             skip = block.end
-    outline.settle()
+    tree.apply_drops()
 
 
-def _is_furniture(block: Block, scale: PageTotals) -> bool:
+def _is_page_chrome(block: Block, totals: PageTotals) -> bool:
     words, traits = block.words, block.traits
-    if traits & FURNITURE:
-        return words < 0.6 * scale.words
+    if traits & PAGE_CHROME:
+        return words < 0.6 * totals.words
     if traits & HIDDEN and (
-        (scale.kind == "article" and not scale.hidden_is_content)
-        or block.prose < _A_SENTENCE
-        or traits & _HIDDEN_FOR_GOOD
+        (totals.kind == "article" and not totals.hidden_is_content)
+        or block.prose < _SENTENCE_WORDS
+        or traits & _HIDDEN_BOILERPLATE
     ):
-        return words < 0.5 * scale.words and block.prose <= 0.5 * scale.prose
-    return block.tag == "footer" and _at_most(block, 0.4, scale)
+        return words < 0.5 * totals.words and block.prose <= 0.5 * totals.prose
+    return block.tag == "footer" and _at_most(block, 0.4, totals)
 
 
-def _is_boilerplate(block: Block, scale: PageTotals) -> bool:
+def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
     tag = block.tag
     if tag == "aside":
-        return block.words < 0.75 * scale.words and not block.has_h1 and not _is_note(block)
+        return block.words < 0.75 * totals.words and not block.has_h1 and not _is_note(block)
     if tag == "header":
-        return not (block.has_h1 and block.words < _HEADLINE_WORDS) and _at_most(block, 0.4, scale)
+        return not (block.has_h1 and block.words < _MAX_HEADLINE_WORDS) and _at_most(
+            block, 0.4, totals
+        )
     if tag == "form":
-        return block.words < 0.3 * scale.words and block.prose < _FORM_PROSE
-    return tag not in _NEVER_BY_NAME and _is_named(block, scale)
+        return block.words < 0.3 * totals.words and block.prose < _MAX_FORM_PROSE
+    return tag not in _EXEMPT_TAGS and _is_boilerplate_by_name(block, totals)
 
 
 def _is_note(aside: Block) -> bool:
-    """Tell whether an aside holds notes that the text refers to."""
-    role, name = aside.element.attr("role"), aside.element.attr("class")
-    return role in _NOTES or (name is not None and "footnote" in name.lower())
+    """Tell whether an aside is a footnote."""
+    role, class_names = aside.element.attr("role"), aside.element.attr("class")
+    return role in _NOTE_ROLES or (class_names is not None and "footnote" in class_names.lower())
 
 
-def _is_named(block: Block, scale: PageTotals) -> bool:
-    """Judge by the block's own names."""
-    traits = block.traits & _names_that_count(scale.kind)
-    if _is_member(block, scale):
+def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
+    traits = block.traits & _boilerplate_traits(totals.kind)
+    if _is_forum_member(block, totals):
         return True
     if not traits or block.has_h1:
         return False
     if traits & COMMENTS:
-        if _are_comments_beside_content(block, scale):
+        if _are_comments_beside_content(block, totals):
             return True
         traits &= ~COMMENTS
-        if not traits or scale.kind == "article":
+        if not traits or totals.kind == "article":
             return False
-    return _weighs_little(block, traits, scale)
+    return _is_small(block, traits, totals)
 
 
-def _is_member(block: Block, scale: PageTotals) -> bool:
-    """Tell whether a block shows who wrote a message, on a page of messages."""
+def _is_forum_member(block: Block, totals: PageTotals) -> bool:
+    """Tell whether a block shows the author of a forum message."""
     return (
         bool(block.traits & MEMBER)
-        and (scale.kind == "forum" or scale.comments_are_content)
+        and (totals.kind == "forum" or totals.comments_are_content)
         and not block.prose
-        and block.words < _MEMBER_WORDS
+        and block.words < _MAX_MEMBER_WORDS
     )
 
 
-def _names_that_count(kind: PageKind) -> int:
+def _boilerplate_traits(kind: PageKind) -> int:
     if kind == "article":
-        return _NAMED | PROMOTION
-    return _NAMED | ASIDE if kind == "forum" else _NAMED | ASIDE | CAPTION
+        return _BOILERPLATE_TRAITS | PROMOTION
+    return _BOILERPLATE_TRAITS | ASIDE if kind == "forum" else _BOILERPLATE_TRAITS | ASIDE | CAPTION
 
 
-def _are_comments_beside_content(block: Block, scale: PageTotals) -> bool:
-    if scale.kind == "article":
-        return scale.prose - block.prose > _FEW_WORDS
-    if scale.kind == "forum" and scale.comments_are_content:
+def _are_comments_beside_content(block: Block, totals: PageTotals) -> bool:
+    if totals.kind == "article":
+        return totals.prose - block.prose > _MIN_SECTION_WORDS
+    if totals.kind == "forum" and totals.comments_are_content:
         return False
-    return block.prose < 0.5 * scale.prose
+    return block.prose < 0.5 * totals.prose
 
 
-def _weighs_little(block: Block, traits: int, scale: PageTotals) -> bool:
+def _is_small(block: Block, traits: int, totals: PageTotals) -> bool:
     if traits & CONSENT:
-        return block.words < 0.8 * scale.words
+        return block.words < 0.8 * totals.words
     if traits == NAVIGATION and block.prose and block.link_words < 0.4 * block.words:
         return False
     if block.traits & CONTENT and block.tag not in {"ul", "ol"}:
         return False
-    if traits & _FIRM:
-        return _at_most(block, 0.4, scale)
+    if traits & _STRONG_SIGNS:
+        return _at_most(block, 0.4, totals)
     return (
-        block.words <= 0.35 * scale.words
-        and block.prose <= 0.3 * scale.prose
-        and block.prose <= _LONG_PROSE
+        block.words <= 0.35 * totals.words
+        and block.prose <= 0.3 * totals.prose
+        and block.prose <= _MAX_BOILERPLATE_PROSE
     )
 
 
-def _at_most(block: Block, share: float, scale: PageTotals) -> bool:
-    return block.words <= share * scale.words and block.prose <= share * scale.prose
+def _at_most(block: Block, share: float, totals: PageTotals) -> bool:
+    return block.words <= share * totals.words and block.prose <= share * totals.prose
 
 
-def _is_held_back(block: Block) -> bool:
-    """Tell whether a hidden block waits for a script that moves it to its place."""
-    return block.element.attr("hidden") is not None
-
-
-def _outermost(outline: BlockTree, trait: int) -> Iterator[Block]:
-    """Give the blocks with `trait`, of nested ones the outer one."""
+def _outermost(tree: BlockTree, trait: int) -> Iterator[Block]:
+    """Yield the outermost blocks with `trait`."""
     skip = 1
-    for block in outline.blocks:
-        if block.index >= skip and block.traits & trait and block.tag not in _NEVER_BY_NAME:
+    for block in tree.blocks:
+        if block.index >= skip and block.traits & trait and block.tag not in _EXEMPT_TAGS:
             yield block
             skip = block.end

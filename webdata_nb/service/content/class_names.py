@@ -1,8 +1,7 @@
-"""What an element's class and id say about its part in the page.
+"""Classifies elements by the words in their class and id, as bit flags called traits.
 
-Class names are written by people: ``post-footer``, ``relatedPosts``, ``js-comment-list``. Each is
-split into its words; a word that names a part of a page sets a trait, a bit of an integer. Which
-words belong to which trait is a plain vocabulary, the same for every site.
+Names such as ``post-footer``, ``relatedPosts`` or ``js-comment-list`` are split into words; one
+vocabulary for all sites maps words to traits.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ MEMBER: Final = 1 << 16
 TITLE: Final = 1 << 17
 CONTENT: Final = 1 << 18
 ARTICLE_BODY: Final = 1 << 19
-FURNITURE: Final = 1 << 20
+PAGE_CHROME: Final = 1 << 20
 HIDDEN: Final = 1 << 21
 PROMOTION: Final = 1 << 22
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a list that is written as one string."""
+    """Split a string of words into a set."""
     return frozenset(text.split())
 
 
 MAX_NAME_LENGTH = 300
-"""Characters of class and id that are looked at; longer ones are generated."""
+"""Characters of class and id that are read; longer values are generated."""
 
 _VOCABULARY: Final = {
     NAVIGATION: "nav navbar navigation navi menu menubar submenu megamenu topbar breadcrumb"
@@ -79,23 +78,23 @@ _VOCABULARY: Final = {
     " text thread message product description",
 }
 _WORDS: Final = {
-    word: sum(trait for trait, others in _VOCABULARY.items() if word in others.split())
+    word: sum(trait for trait, trait_words in _VOCABULARY.items() if word in trait_words.split())
     for words in _VOCABULARY.values()
     for word in words.split()
 }
 NOT_CONTENT: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN | PROMOTION)
-_ABOUT_THE_PAGE: Final = word_set(  # has-sidebar, no-comments, js-modal: said of a whole page
+_PAGE_PREFIXES: Final = word_set(  # has-sidebar, no-comments, js-modal describe the whole page
     "has with without no is not overflow js single page body layout theme elementor col wp block"
     " hide"
 )
 _UNSEEN_TOKENS: Final = word_set("sr-only hidden hide d-none invisible is-hidden u-hidden")
 _RELATED_PHRASES: Final = ("also-like", "most-read", "most-popular", "more-from")
-_MOST_WORDS = 5
-_BETWEEN_WORDS: Final = re.compile(r"[^a-zA-Z0-9]+|(?<=[a-z])(?=[A-Z])")
-_DIGITS = "0123456789"  # after a word they number it; inside one they make it a random id
-_SHOWN_AT_SOME_WIDTH: Final = re.compile(r":(?:block|flex|grid|inline|visible|contents|table)")
+_MAX_WORDS = 5
+_WORD_BOUNDARY: Final = re.compile(r"[^a-zA-Z0-9]+|(?<=[a-z])(?=[A-Z])")
+_DIGITS = "0123456789"  # a trailing number is ignored; a word with digits inside is a random id
+_RESPONSIVE_DISPLAY: Final = re.compile(r":(?:block|flex|grid|inline|visible|contents|table)")
 _ARTICLE_BODY: Final = re.compile(
     r"(?:[a-z]{1,4}[-_]+)?(?:article|story|entry|post|news|blog|single)[-_]*"
     r"(?:main|full|page|detail)?[-_]*(?:body|content|contents|text|copy|paragraphs?)"
@@ -106,26 +105,26 @@ _ARTICLE_BODY: Final = re.compile(
 
 @lru_cache(maxsize=1 << 15)
 def traits_of(name: str) -> int:
-    """Return the traits that the words of a class attribute and an id name."""
+    """Return the traits of a class attribute or an id."""
     traits = 0
     for token in name.split():
         if ":" not in token and "[" not in token:
             traits |= _traits_of_token(token)
-    if traits & UNSEEN and _SHOWN_AT_SOME_WIDTH.search(name):
+    if traits & UNSEEN and _RESPONSIVE_DISPLAY.search(name):
         traits &= ~UNSEEN
     return traits
 
 
 def _traits_of_token(token: str) -> int:
-    words = [word.rstrip(_DIGITS).lower() for word in _BETWEEN_WORDS.split(token)]
+    words = [word.rstrip(_DIGITS).lower() for word in _WORD_BOUNDARY.split(token)]
     words = [word for word in words if word]
-    if not 0 < len(words) <= _MOST_WORDS:
+    if not 0 < len(words) <= _MAX_WORDS:
         return 0
     lower = token.lower()
     traits = ARTICLE_BODY if _ARTICLE_BODY.fullmatch(lower) else 0
     if lower in _UNSEEN_TOKENS:
         return traits | UNSEEN
-    if words[0] in _ABOUT_THE_PAGE and len(words) > 1:
+    if words[0] in _PAGE_PREFIXES and len(words) > 1:
         return traits
     for word in words:
         traits |= _WORDS.get(word, 0)
@@ -136,7 +135,7 @@ def _traits_of_token(token: str) -> int:
 
 
 def _traits_of_phrases(lower: str, words: list[str]) -> int:
-    """Return what two words say together that neither says alone."""
+    """Return the traits of word combinations."""
     traits = 0
     if "screen-reader" in lower or ("visually" in words and "hidden" in words):
         traits |= UNSEEN

@@ -1,4 +1,4 @@
-"""The block that holds the content: the page's main region, or the body of its article."""
+"""Finds the block that holds the content: the main region of a page or the body of its article."""
 
 from __future__ import annotations
 
@@ -16,77 +16,76 @@ if TYPE_CHECKING:
 ContentRung: TypeAlias = Literal["article", "main", "full"]
 
 _MAIN_IDS: Final = frozenset({"main-content", "maincontent", "mw-content-text"})
-_LEAST_MAIN = 30
-_LEAST_ARTICLE = 40
-_LEAST_NAMED_PROSE = 40
-_LEAST_PROSE = 60
-_LEAST_UNDECLARED_PROSE = 150
-_PROSE_BY_TAG: Final = {"p": 1.0, "blockquote": 1.0, "pre": 1.0, "td": 0.6, "li": 0.5}
-_PROSE_ELSEWHERE = 0.7
-_BEFORE_HEADLINE = 0.3
-_NAMED_BODY = 1.5
-_UNDER_BOILERPLATE = 0.3
-_PART_OF_TEXT: Final = word_set(
-    "p blockquote li td span h2 h3 pre center font"
-)  # their parent is what holds the text
-_TOO_NARROW: Final = word_set(
+_MIN_MAIN_WORDS = 30
+_MIN_ARTICLE_WORDS = 40
+_MIN_NAMED_BODY_PROSE = 40
+_MIN_BODY_PROSE = 60
+_MIN_UNDECLARED_PROSE = 150
+_TAG_WEIGHTS: Final = {"p": 1.0, "blockquote": 1.0, "pre": 1.0, "td": 0.6, "li": 0.5}
+_OTHER_TAG_WEIGHT = 0.7
+_WEIGHT_BEFORE_HEADLINE = 0.3
+_NAMED_BODY_WEIGHT = 1.5
+_WEIGHT_IN_BOILERPLATE = 0.3
+# The parent of these counts as the container of the text.
+_TEXT_TAGS: Final = word_set("p blockquote li td span h2 h3 pre center font")
+_NEVER_BODY: Final = word_set(
     "ol ul li blockquote p table tbody thead tr td dl dd figure center span a pre"
 )
-_LEVELS_UP = 6
+_MAX_WIDENING_LEVELS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ContentRegion:
-    """A block that holds the content, and the rung of the ladder it was found on."""
+    """The block that holds the content, and its rung."""
 
     block: Block
     rung: ContentRung
 
 
 def find_region(
-    outline: BlockTree, kind: PageKind, headline: TextRun | None, *, scattered: bool = False
+    tree: BlockTree, kind: PageKind, headline: TextRun | None, *, content_hidden: bool = False
 ) -> ContentRegion:
     """Find the smallest block that still holds the content.
 
     Parameters
     ----------
-    outline
-        The page, without its boilerplate.
+    tree
+        The page without boilerplate.
     kind
-        What the page declares itself to be.
+        The declared type of the page.
     headline
-        The heading that repeats its title.
-    scattered
-        Parts of the content stand outside the main region, waiting for a script.
+        The heading that repeats the title.
+    content_hidden
+        Most content is hidden, often outside the main region, until a script shows it.
     """
-    region = ContentRegion(outline.root, "full") if scattered else _main_region(outline, headline)
-    body = find_body(outline, region.block, headline)
+    region = ContentRegion(tree.root, "full") if content_hidden else _main_region(tree, headline)
+    body = find_body(tree, region.block, headline)
     if kind == "article":
         return ContentRegion(body, "article") if _holds_article(body, region.block) else region
-    if kind == "other" and _is_one_text(body, region.block):
+    if kind == "other" and _is_undeclared_article(body, region.block):
         return ContentRegion(body, "article")
     return region
 
 
-def find_body(outline: BlockTree, top: Block, headline: TextRun | None) -> Block:
-    """Find the block below `top` that holds most of its prose together."""
-    scores = _prose_scores(outline.leaves_of(top), top, headline.index if headline else -1)
-    best = max(scores, key=lambda block: _weigh(block, scores[block]), default=top)
-    while best.tag in _TOO_NARROW and best is not top and best.parent is not None:
+def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
+    """Find the descendant of `top` with the highest prose score."""
+    scores = _prose_scores(tree.text_runs_in(top), top, headline.index if headline else -1)
+    best = max(scores, key=lambda block: _weighted_score(block, scores[block]), default=top)
+    while best.tag in _NEVER_BODY and best is not top and best.parent is not None:
         best = best.parent
     return _widen(best, top)
 
 
-def _main_region(outline: BlockTree, headline: TextRun | None) -> ContentRegion:
-    root = outline.root
-    best = max(filter(_is_main, outline.blocks), key=_words, default=root)
-    if not (best.words > 0.3 * root.words and best.words > _LEAST_MAIN):
+def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
+    root = tree.root
+    best = max(filter(_is_main, tree.blocks), key=_words, default=root)
+    if not (best.words > 0.3 * root.words and best.words > _MIN_MAIN_WORDS):
         best = root
-    article = max(_outermost_articles(outline, best), key=_words, default=None)
-    if article and article.words > 0.5 * best.words and article.words > _LEAST_ARTICLE:
+    article = max(_outermost_articles(tree, best), key=_words, default=None)
+    if article and article.words > 0.5 * best.words and article.words > _MIN_ARTICLE_WORDS:
         best = article
     if best is root:
-        best = find_body(outline, root, headline)
+        best = find_body(tree, root, headline)
         while best.parent is not None and best.words < 0.5 * root.words:
             best = best.parent
     return ContentRegion(best, "full" if best is root else "main")
@@ -104,9 +103,9 @@ def _words(block: Block) -> int:
     return block.words
 
 
-def _outermost_articles(outline: BlockTree, top: Block) -> Iterable[Block]:
+def _outermost_articles(tree: BlockTree, top: Block) -> Iterable[Block]:
     skip = 0
-    for block in outline.within(top):
+    for block in tree.blocks_below(top):
         if block.index >= skip and block.tag == "article":
             yield block
             skip = block.end
@@ -114,30 +113,30 @@ def _outermost_articles(outline: BlockTree, top: Block) -> Iterable[Block]:
 
 def _holds_article(body: Block, region: Block) -> bool:
     if body.traits & ARTICLE_BODY:
-        return body.prose > _LEAST_NAMED_PROSE and body.prose > 0.25 * region.prose
-    return body.prose > _LEAST_PROSE and body.prose > 0.6 * region.prose
+        return body.prose > _MIN_NAMED_BODY_PROSE and body.prose > 0.25 * region.prose
+    return body.prose > _MIN_BODY_PROSE and body.prose > 0.6 * region.prose
 
 
-def _is_one_text(body: Block, region: Block) -> bool:
-    """Tell whether a page that declares no article is one by the look of it."""
+def _is_undeclared_article(body: Block, region: Block) -> bool:
+    """Tell whether a page without a declared type is one text."""
     return (
-        body.prose > _LEAST_UNDECLARED_PROSE
+        body.prose > _MIN_UNDECLARED_PROSE
         and body.prose > 0.75 * region.prose
         and body.prose > 0.6 * body.words
     )
 
 
-def _prose_scores(leaves: list[TextRun], top: Block, headline: int) -> dict[Block, float]:
-    """Give each paragraph's words to the blocks around it, half as many each level up."""
+def _prose_scores(text_runs: list[TextRun], top: Block, headline: int) -> dict[Block, float]:
+    """Add the words of each paragraph to its three closest ancestors, halved at each level."""
     scores: dict[Block, float] = {}
-    for leaf in leaves:
-        if not leaf.prose:
+    for run in text_runs:
+        if not run.prose:
             continue
-        tag = leaf.block.tag
-        share = leaf.words * _PROSE_BY_TAG.get(tag, _PROSE_ELSEWHERE)
-        if leaf.index < headline:
-            share *= _BEFORE_HEADLINE
-        block = leaf.block.parent if tag in _PART_OF_TEXT else leaf.block
+        tag = run.block.tag
+        share = run.words * _TAG_WEIGHTS.get(tag, _OTHER_TAG_WEIGHT)
+        if run.index < headline:
+            share *= _WEIGHT_BEFORE_HEADLINE
+        block = run.block.parent if tag in _TEXT_TAGS else run.block
         for _ in range(3):
             if block is None or block.index < top.index:
                 break
@@ -147,17 +146,21 @@ def _prose_scores(leaves: list[TextRun], top: Block, headline: int) -> dict[Bloc
     return scores
 
 
-def _weigh(block: Block, score: float) -> float:
-    not_links = 1 - block.link_words / max(1, block.words)
+def _weighted_score(block: Block, score: float) -> float:
+    text_density = 1 - block.link_words / max(1, block.words)
     if block.traits & ARTICLE_BODY:
-        not_links *= _NAMED_BODY
-    return score * not_links * (_UNDER_BOILERPLATE if block.under & NOT_CONTENT else 1.0)
+        text_density *= _NAMED_BODY_WEIGHT
+    return (
+        score
+        * text_density
+        * (_WEIGHT_IN_BOILERPLATE if block.inherited_traits & NOT_CONTENT else 1.0)
+    )
 
 
 def _widen(body: Block, top: Block) -> Block:
-    """Climb where the text goes on beside `body`: its parts may stand in several blocks."""
+    """Return the ancestor that also holds the rest of a text in several blocks."""
     outer = body
-    for _ in range(_LEVELS_UP):
+    for _ in range(_MAX_WIDENING_LEVELS):
         if outer is top or outer.parent is None:
             break
         outer = outer.parent

@@ -1,12 +1,8 @@
-"""The main content of a page, as an element of its tree.
+"""Main-content extraction: finds the element that holds the content of a page.
 
-Everything a scrape returns (Markdown, HTML, links, images) is derived from that element, so all of
-them agree on what the page says. The page is judged by structure alone: what a block is (its tag,
-role and name), how much of the text it holds, and how much of that is links.
-
-The search climbs down a ladder and stops on the rung that fits the page: ``article``, the block
-with the text of an article; ``main``, the main region; ``full``, the whole page without what is
-never content. How each rule was found, and what was tried without success:
+Blocks are scored by structure alone: tag, role, class names, share of the text and link density.
+The result is on one of three rungs: ``article``, the block with the text of an article; ``main``,
+the main region; ``full``, the whole page without boilerplate. The rules and what did not work:
 ``docs/decisions/0012-main-content.md``.
 """
 
@@ -21,7 +17,7 @@ from webdata_nb.service.content.boilerplate import (
     drop_page_chrome,
     is_wordless_boilerplate,
 )
-from webdata_nb.service.content.class_names import FURNITURE, HIDDEN, word_set
+from webdata_nb.service.content.class_names import HIDDEN, PAGE_CHROME, word_set
 from webdata_nb.service.content.content_region import ContentRegion, ContentRung, find_region
 from webdata_nb.service.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.service.content.parser import (
@@ -36,8 +32,8 @@ from webdata_nb.service.content.postprocess import (
     trim_article,
     trim_controls,
     trim_links,
-    trim_pointers,
     trim_repeats,
+    trim_teasers,
 )
 
 if TYPE_CHECKING:
@@ -50,29 +46,29 @@ _NEVER_CONTENT = word_set(
     "script style template noscript svg canvas iframe object embed video audio map select textarea"
     " datalist progress meter"
 )
-_FURNITURE = frozenset({"nav", "footer", "dialog"})
-_FURNITURE_ROLES = word_set(
+_CHROME_TAGS = frozenset({"nav", "footer", "dialog"})
+_CHROME_ROLES = word_set(
     "navigation banner contentinfo search dialog alertdialog menu menubar toolbar tablist"
 )
-# One list of attributes: a selector costs a pass over the page, whatever it finds.
-_MAYBE_FURNITURE = 'nav,footer,dialog,[role],[aria-modal="true"]'
-_MAYBE_HIDDEN = '[hidden],[aria-hidden="true"],[style]'
-_HIDING = ("display:none", "display: none", "visibility:hidden", "visibility: hidden")
+# One selector each: every selector costs a pass over the page.
+_MAY_BE_CHROME = 'nav,footer,dialog,[role],[aria-modal="true"]'
+_MAY_BE_HIDDEN = '[hidden],[aria-hidden="true"],[style]'
+_HIDING_STYLES = ("display:none", "display: none", "visibility:hidden", "visibility: hidden")
 _HEADING_IN_BUTTON = "button h2,button h3,button h4,button h5,button h6"
-_LARGE = 0.4  # share of a page's text that makes furniture doubtful
-_MANY = 100  # pieces of furniture that are measured one by one
-_LEAST_FALLBACK = 400  # characters of a noscript element that may stand in for the page
-_LEAST_HEADED_PROSE = 100
+_MAX_CHROME_SHARE = 0.4  # of the text; larger navigation may be content
+_MAX_CHROME_MEASURED = 100  # elements whose text is measured one by one
+_MIN_FALLBACK_LENGTH = 400  # characters of a noscript element that may hold the page
+_MIN_PROSE_AFTER_HEADLINE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class MainContent:
-    """What a page is about, and how far the search for it had to widen.
+    """The main content of a page.
 
     Attributes
     ----------
     element
-        An element of the document that was given; its tree is pruned.
+        An element of the parsed document, without boilerplate.
     rung
         ``"article"``, ``"main"`` or ``"full"``.
     """
@@ -87,35 +83,34 @@ def main_content(document: Document) -> MainContent:
     Parameters
     ----------
     document
-        A parsed page. Its tree is changed: boilerplate is taken out of the element returned.
+        A parsed page. Boilerplate is removed from its tree.
 
     Returns
     -------
     MainContent
-        The element that holds the content and the rung it was found on. It never raises; a page
-        without a body gives its root, one of more than 200,000 blocks its whole body. An article
-        comes without its headline and byline, which are metadata.
+        The content and its rung. A page without a body gives its root, one of more than 200,000
+        blocks its whole body. An article comes without headline and byline, which are metadata.
     """
     kind, title = detect_page_kind(document), declared_title(document)
     body = clean_page(document)
     try:
-        outline = BlockTree(body, _marks(body))
+        tree = BlockTree(body, _collect_traits(body))
     except TooLargeError:
         return MainContent(body, "full")
-    if not outline.root.words:
+    if not tree.root.words:
         return MainContent(body, "full")
-    headline = find_headline(outline.leaves, title)
-    scattered = drop_page_chrome(outline, kind)
-    drop_by_name(outline, kind)
-    _start_at(headline, outline)
-    region = find_region(outline, kind, headline, scattered=scattered)
-    _trim(outline, region, kind)
-    _prune(outline, region.block)
+    headline = find_headline(tree.text_runs, title)
+    content_hidden = drop_page_chrome(tree, kind)
+    drop_by_name(tree, kind)
+    _ignore_prose_above(headline, tree)
+    region = find_region(tree, kind, headline, content_hidden=content_hidden)
+    _trim(tree, region, kind)
+    _prune(tree, region.block)
     return MainContent(region.block.element, region.rung)
 
 
 def clean_page(document: Document) -> Element:
-    """Take away what is never content: code, embedded media, form controls that hold lists.
+    """Remove elements that are never content: code, embedded media, form controls.
 
     Parameters
     ----------
@@ -130,19 +125,16 @@ def clean_page(document: Document) -> Element:
     body = body_of(document)
     if body is None:
         return make_element("body")
-    found = group_by_tag(body, _NEVER_CONTENT)
-    if "noscript" in found and _show_fallback(body, found["noscript"]):
-        found = group_by_tag(body, _NEVER_CONTENT)
-    remove_all(each for group in found.values() for each in group)
+    removable = group_by_tag(body, _NEVER_CONTENT)
+    if "noscript" in removable and _show_noscript(body, removable["noscript"]):
+        removable = group_by_tag(body, _NEVER_CONTENT)
+    remove_all(each for group in removable.values() for each in group)
     return body
 
 
-def _show_fallback(body: Element, without_scripts: list[Element]) -> bool:
-    """Show a page's ``noscript`` elements where they hold most of it: scripts build the rest.
-
-    Tells whether the tree has changed.
-    """
-    fallback = [each for each in without_scripts if len(each.text) > _LEAST_FALLBACK]
+def _show_noscript(body: Element, noscripts: list[Element]) -> bool:
+    """Show ``noscript`` elements that hold most of the text; tell whether there are any."""
+    fallback = [each for each in noscripts if len(each.text) > _MIN_FALLBACK_LENGTH]
     if not fallback:
         return False
     body.remove("script,style,template")
@@ -153,8 +145,8 @@ def _show_fallback(body: Element, without_scripts: list[Element]) -> bool:
     return True
 
 
-def _drop_controls(body: Element) -> None:
-    """Drop buttons, but for those that are, or hold, a heading: they open a section."""
+def _remove_buttons(body: Element) -> None:
+    """Remove buttons except those around or inside headings, which open a section."""
     buttons = group_by_tag(body, ("button",)).get("button", ())
     if not buttons:
         return
@@ -168,25 +160,25 @@ def _drop_controls(body: Element) -> None:
             button.decompose()
 
 
-def _drop_furniture(body: Element) -> dict[Element, int]:
-    """Drop navigation, footers, dialogs before anything is counted; mark what is too large."""
-    furniture = [each for each in body.select(_MAYBE_FURNITURE) if _is_furniture(each)]
-    if len(furniture) > _MANY:
-        return dict.fromkeys(furniture, FURNITURE)
-    most = _LARGE * len(body.text) if furniture else 0
-    marks = {}
-    for each in furniture:
-        if len(each.text) < most:
+def _remove_page_chrome(body: Element) -> dict[Element, int]:
+    """Remove navigation, footers and dialogs; return the traits of those that may be content."""
+    chrome = [each for each in body.select(_MAY_BE_CHROME) if _is_page_chrome(each)]
+    if len(chrome) > _MAX_CHROME_MEASURED:
+        return dict.fromkeys(chrome, PAGE_CHROME)
+    max_length = _MAX_CHROME_SHARE * len(body.text) if chrome else 0
+    element_traits = {}
+    for each in chrome:
+        if len(each.text) < max_length:
             each.decompose()
         elif each.tag != "footer":
-            marks[each] = FURNITURE
-    return marks
+            element_traits[each] = PAGE_CHROME
+    return element_traits
 
 
-def _is_furniture(each: Element) -> bool:
+def _is_page_chrome(each: Element) -> bool:
     return (
-        each.tag in _FURNITURE
-        or each.attr("role") in _FURNITURE_ROLES
+        each.tag in _CHROME_TAGS
+        or each.attr("role") in _CHROME_ROLES
         or each.attr("aria-modal") == "true"
     )
 
@@ -195,58 +187,58 @@ def _is_hidden(each: Element) -> bool:
     if each.attr("hidden") is not None or each.attr("aria-hidden") == "true":
         return True
     style = each.attr("style") or ""
-    return any(word in style for word in _HIDING)
+    return any(declaration in style for declaration in _HIDING_STYLES)
 
 
-def _marks(body: Element) -> dict[Element, int]:
-    """Return the traits that attributes other than names give to elements."""
-    _drop_controls(body)
-    marks = _drop_furniture(body)
-    for each in body.select(_MAYBE_HIDDEN):
+def _collect_traits(body: Element) -> dict[Element, int]:
+    """Remove buttons and page chrome; return the traits of elements by role and visibility."""
+    _remove_buttons(body)
+    element_traits = _remove_page_chrome(body)
+    for each in body.select(_MAY_BE_HIDDEN):
         if _is_hidden(each):
-            marks[each] = marks.get(each, 0) | HIDDEN
-    return marks
+            element_traits[each] = element_traits.get(each, 0) | HIDDEN
+    return element_traits
 
 
-def _start_at(headline: TextRun | None, outline: BlockTree) -> None:
-    """Give no weight to prose above the headline when enough follows it."""
+def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
+    """Do not count prose above the headline when enough follows it."""
     if headline is None:
         return
-    above = [leaf for leaf in outline.leaves if leaf.prose and leaf.index < headline.index]
-    below = sum(leaf.words for leaf in outline.leaves if leaf.prose and leaf.index > headline.index)
-    if above and below >= _LEAST_HEADED_PROSE:
-        for leaf in above:
-            leaf.prose = False
-        outline.measure()
+    above = [run for run in tree.text_runs if run.prose and run.index < headline.index]
+    below = sum(run.words for run in tree.text_runs if run.prose and run.index > headline.index)
+    if above and below >= _MIN_PROSE_AFTER_HEADLINE:
+        for run in above:
+            run.prose = False
+        tree.count_words()
 
 
-def _trim(outline: BlockTree, region: ContentRegion, kind: PageKind) -> None:
+def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind) -> None:
     block, article = region.block, region.rung == "article"
     if article or kind == "article":
-        trim_article(outline, block)
-    trim_links(outline, block, article=article)
+        trim_article(tree, block)
+    trim_links(tree, block, article=article)
     if article:
-        trim_pointers(outline, block)
+        trim_teasers(tree, block)
     else:
-        trim_repeats(outline, block)
-        trim_controls(outline, block)
+        trim_repeats(tree, block)
+        trim_controls(tree, block)
 
 
-def _prune(outline: BlockTree, region: Block) -> None:
-    """Take the dropped blocks out of the tree; show what is kept though it starts hidden."""
+def _prune(tree: BlockTree, region: Block) -> None:
+    """Remove dropped blocks from the tree; unhide the hidden blocks that remain."""
     index = region.index + 1
     while index < region.end:
-        block = outline.everything[index]
+        block = tree.all_blocks[index]
         if block.dropped or is_wordless_boilerplate(block):
             block.element.decompose()
             index = block.end
             continue
         if block.traits & HIDDEN:
-            _show(block.element)
+            _unhide(block.element)
         index += 1
 
 
-def _show(hidden: Element) -> None:
+def _unhide(hidden: Element) -> None:
     for name in ("hidden", "style", "aria-hidden"):
         if hidden.attr(name) is not None:
             del hidden.attrs[name]

@@ -1,4 +1,4 @@
-"""What kind of page this is, and its headline, by what the page declares about itself."""
+"""Detects the type of a page (article, forum, product) and its headline from declarations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PageKind: TypeAlias = Literal["article", "forum", "product", "other"]
 
-_MOST_JSON = 40_000  # characters of JSON-LD that are searched
+_MAX_JSON_LD_LENGTH = 40_000  # characters searched
 _FORUM_TYPES: Final = ("DiscussionForumPosting", "QAPage")
 _FORUM_SOFTWARE: Final = word_set("phpbb discourse vbulletin xenforo invision nodebb flarum smf")
 _FORUM_ITEMS: Final = ("Question", "DiscussionForumPosting")
@@ -29,15 +29,15 @@ _ARTICLE_ITEMS: Final = ("NewsArticle", "BlogPosting")
 _PRODUCT: Final = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"Product"')
 _ITEMS = '[itemtype],[itemprop="articleBody"]'
 _WORD: Final = re.compile(r"\w+")
-_LONGEST_HEADLINE = 30
-_LEAST_HEADLINE = 3
-_OF_THE_HEADLINE = 0.8
-_OF_THE_TITLE = 0.4
-_RANKS: Final = {"h1": 3, "h2": 2}
+_MAX_HEADLINE_WORDS = 30
+_MIN_COMMON_WORDS = 3
+_MIN_HEADLINE_OVERLAP = 0.8
+_MIN_TITLE_OVERLAP = 0.4
+_PROMINENCE: Final = {"h1": 3, "h2": 2}
 
 
 def detect_page_kind(document: Document) -> PageKind:
-    """Return the kind of page that the document's own declarations speak of."""
+    """Return the page type by generator, JSON-LD, microdata and og:type."""
     linked_data = _linked_data(document)
     software = _software(document).lower()
     items = document.select(_ITEMS)
@@ -45,7 +45,7 @@ def detect_page_kind(document: Document) -> PageKind:
     if (
         any(name in software for name in _FORUM_SOFTWARE)
         or any(name in linked_data for name in _FORUM_TYPES)
-        or _any_of(_FORUM_ITEMS, types)
+        or _any_contains(_FORUM_ITEMS, types)
     ):
         return "forum"
     declared = _meta(document, 'meta[property="og:type"]').lower()
@@ -54,7 +54,7 @@ def detect_page_kind(document: Document) -> PageKind:
     if (
         declared == "article"
         or _ARTICLE.search(linked_data)
-        or _any_of(_ARTICLE_ITEMS, types)
+        or _any_contains(_ARTICLE_ITEMS, types)
         or any(each.attr("itemprop") == "articleBody" for each in items)
     ):
         return "article"
@@ -64,35 +64,35 @@ def detect_page_kind(document: Document) -> PageKind:
 
 
 def declared_title(document: Document) -> str:
-    """Return the title a page declares, empty when it declares none."""
+    """Return the declared title, empty without one."""
     declared = _meta(document, 'meta[property="og:title"]')
     title = None if declared else document.select_one("title")
     return declared if title is None else title.text
 
 
-def find_headline(leaves: Iterable[TextRun], title: str) -> TextRun | None:
-    """Return the heading that repeats the page's title, the most prominent one."""
-    wanted = set(_WORD.findall(title.lower()))
+def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
+    """Return the most prominent heading that repeats the title."""
+    title_words = set(_WORD.findall(title.lower()))
     best, best_rank = None, 0
-    if len(wanted) < _LEAST_HEADLINE:
+    if len(title_words) < _MIN_COMMON_WORDS:
         return None
-    for leaf in leaves:
-        tag = leaf.block.tag
-        if leaf.words > _LONGEST_HEADLINE or not (tag in HEADINGS or leaf.block.traits & TITLE):
+    for run in text_runs:
+        tag = run.block.tag
+        if run.words > _MAX_HEADLINE_WORDS or not (tag in HEADINGS or run.block.traits & TITLE):
             continue
-        rank = _RANKS.get(tag, 1)
-        if rank > best_rank and _repeats(leaf.text, wanted):
-            best, best_rank = leaf, rank
+        rank = _PROMINENCE.get(tag, 1)
+        if rank > best_rank and _repeats(run.text, title_words):
+            best, best_rank = run, rank
     return best
 
 
-def _repeats(text: str, wanted: set[str]) -> bool:
+def _repeats(text: str, title_words: set[str]) -> bool:
     words = set(_WORD.findall(text.lower()))
-    common = len(words & wanted)
+    common = len(words & title_words)
     return (
-        common >= _LEAST_HEADLINE
-        and common >= _OF_THE_HEADLINE * len(words)
-        and common >= _OF_THE_TITLE * len(wanted)
+        common >= _MIN_COMMON_WORDS
+        and common >= _MIN_HEADLINE_OVERLAP * len(words)
+        and common >= _MIN_TITLE_OVERLAP * len(title_words)
     )
 
 
@@ -101,14 +101,14 @@ def _linked_data(document: Document) -> str:
     blocks = [
         each for each in scripts if (each.attr("type") or "").lower() == "application/ld+json"
     ]
-    return " ".join(block.text for block in blocks)[:_MOST_JSON]
+    return " ".join(block.text for block in blocks)[:_MAX_JSON_LD_LENGTH]
 
 
 def _software(document: Document) -> str:
-    """Return what names the software behind a page: its generator, its body's class and id."""
+    """Return the generator and the class and id of the body, which name the software."""
     body = document.select_one("body")
-    named = [] if body is None else [body.attr("class") or "", body.attr("id") or ""]
-    return " ".join([_meta(document, 'meta[name="generator"]'), *named])
+    body_names = [] if body is None else [body.attr("class") or "", body.attr("id") or ""]
+    return " ".join([_meta(document, 'meta[name="generator"]'), *body_names])
 
 
 def _meta(document: Document, selector: str) -> str:
@@ -116,5 +116,5 @@ def _meta(document: Document, selector: str) -> str:
     return "" if meta is None else meta.attr("content") or ""
 
 
-def _any_of(names: tuple[str, ...], types: list[str]) -> bool:
+def _any_contains(names: tuple[str, ...], types: list[str]) -> bool:
     return any(name in each for each in types for name in names)

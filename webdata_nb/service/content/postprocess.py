@@ -1,4 +1,4 @@
-"""What is cut from inside the content: trailing teasers, credits, link lists, control labels."""
+"""Drops boilerplate inside the content: trailing teasers, credits, link lists, control labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.service.content.block_tree import Block, BlockTree, TextRun
 
-_TAIL: Final = re.compile(
+_TRAILER_HEADING: Final = re.compile(
     r"\W*(?:\d+\s+)?(?:"
     r"(?:top rated |recent |latest |user |reader |facebook )?"
     r"(?:comments?|responses?|replies|thoughts?)\b.{0,60}"
@@ -30,7 +30,7 @@ _TAIL: Final = re.compile(
     r"|editor.?s picks?.*|don.t miss.*)",
     re.IGNORECASE,
 )
-_POINTER: Final = re.compile(
+_TEASER: Final = re.compile(
     r"\W*(?:related|read (?:more|also|next)|see (?:more|also)|more(?: on| from)?\s*:|also read"
     r"|watch\s*:|watch now|listen\s*:|recommended|don.t miss|keep reading|continue reading"
     r"|up next|you (?:may|might) (?:also )?like|sponsored|advertisement"
@@ -38,7 +38,7 @@ _POINTER: Final = re.compile(
     r"|mehr zum|leer m|lea tamb|ver m)\b",
     re.IGNORECASE,
 )
-_CONTROL: Final = re.compile(
+_CONTROL_LABEL: Final = re.compile(
     r"\W*(?:learn more|read more|see (?:more|all)|view (?:more|all|details)"
     r"|show (?:more|less|all)|shop (?:now|all)|buy now|add to|sign (?:up|in)|log ?in|subscribe"
     r"|get started|contact us|try (?:it )?(?:for )?free|find out more|load more|next|previous"
@@ -47,90 +47,90 @@ _CONTROL: Final = re.compile(
     r"|advertisement|ad|sponsored|home|all|permalink|link)\b",
     re.IGNORECASE,
 )
-_TAIL_TAGS: Final = word_set("h2 h3 h4 h5 h6 strong div span p")
-_TAIL_WORDS = 12
-_TAIL_CHARACTERS = 70
+_TRAILER_TAGS: Final = word_set("h2 h3 h4 h5 h6 strong div span p")
+_MAX_TRAILER_WORDS = 12
+_MAX_TRAILER_LENGTH = 70
 _SECTION_HEADINGS: Final = frozenset({"h1", "h2", "h3"})
-_MOST_SIBLINGS = 100  # a section that goes on longer is not a trailer
-_POINTER_TAGS: Final = word_set("p div h4 h5 h6 center strong em b")
-_POINTER_WORDS = 30
-_CONTROL_WORDS = 4
+_MAX_TRAILER_BLOCKS = 100
+_TEASER_TAGS: Final = word_set("p div h4 h5 h6 center strong em b")
+_MAX_TEASER_WORDS = 30
+_MAX_CONTROL_WORDS = 4
 _NOT_CONTROLS: Final = HEADINGS | word_set("figcaption td th dt dd pre")
 _LINK_LISTS: Final = word_set("ul ol div section table dl")
-_LEAST_LINKS = 4
-_REPEATED_WORDS = 5
-_CREDIT_WORDS = 60
+_MIN_LINKS = 4
+_MIN_REPEATED_WORDS = 5
+_MAX_CREDIT_WORDS = 60
 
 
-def trim_article(outline: BlockTree, region: Block) -> None:
-    """Cut what surrounds the text of an article: trailers, headline, byline, captions."""
-    _drop_tails(outline, region)
-    outline.settle()
-    for block in _each_below(outline, region):
-        block.dropped = _is_around_text(block, region)
-    outline.settle()
+def trim_article(tree: BlockTree, region: Block) -> None:
+    """Drop trailers, headline, byline and captions of an article."""
+    _drop_trailers(tree, region)
+    tree.apply_drops()
+    for block in _remaining_blocks(tree, region):
+        block.dropped = _is_article_frame(block, region)
+    tree.apply_drops()
 
 
-def trim_links(outline: BlockTree, region: Block, *, article: bool) -> None:
-    """Cut lists of bare links: in an article of teasers, elsewhere of menu entries only."""
-    longest = 6 if article else 3  # words a link
-    for block in _each_below(outline, region):
+def trim_links(tree: BlockTree, region: Block, *, article: bool) -> None:
+    """Drop lists of links: of teasers in an article, of menu entries elsewhere."""
+    max_words_per_link = 6 if article else 3
+    for block in _remaining_blocks(tree, region):
         block.dropped = (
             block.tag in _LINK_LISTS
-            and block.links >= _LEAST_LINKS
+            and block.links >= _MIN_LINKS
             and 0 < block.words < 0.35 * region.words
             and block.link_words > 0.85 * block.words
-            and block.words < longest * block.links
+            and block.words < max_words_per_link * block.links
         )
 
 
-def trim_pointers(outline: BlockTree, region: Block) -> None:
-    """Cut lines of an article that only lead elsewhere."""
-    for leaf in _only_texts(outline, region, _POINTER_WORDS):
-        block = leaf.block
-        only_link = leaf.link_words >= leaf.words and block.tag in _POINTER_TAGS
-        if only_link and _is_in_row(block):
+def trim_teasers(tree: BlockTree, region: Block) -> None:
+    """Drop lines of an article that only link elsewhere."""
+    for run in _short_texts(tree, region, _MAX_TEASER_WORDS):
+        block = run.block
+        only_link = run.link_words >= run.words and block.tag in _TEASER_TAGS
+        if only_link and _is_in_table_row(block):
             continue
         if only_link or (
-            leaf.link_words and block.tag != "li" and _POINTER.match(leaf.text) is not None
+            run.link_words and block.tag != "li" and _TEASER.match(run.text) is not None
         ):
             block.dropped = True
 
 
-def _is_in_row(block: Block) -> bool:
-    """Tell whether a block stands in a cell of a table, beside cells with text."""
+def _is_in_table_row(block: Block) -> bool:
+    """Tell whether a block is in a table cell beside cells with text."""
     cell = block.parent
     if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
         return False
     return cell.words < cell.parent.words
 
 
-def trim_repeats(outline: BlockTree, region: Block) -> None:
-    """Cut text that stands in the region a second time, for another width of screen."""
+def trim_repeats(tree: BlockTree, region: Block) -> None:
+    """Drop repeated text, written again for another screen width."""
     seen: set[str] = set()
-    for leaf in outline.leaves_of(region):
-        if leaf.words < _REPEATED_WORDS or leaf.block.dropped:
+    for run in tree.text_runs_in(region):
+        if run.words < _MIN_REPEATED_WORDS or run.block.dropped:
             continue
-        text, block = leaf.text, leaf.block
-        if text in seen and block.words == leaf.words and block.tag not in {"td", "th"}:
+        text, block = run.text, run.block
+        if text in seen and block.words == run.words and block.tag not in {"td", "th"}:
             block.dropped = block is not region
         seen.add(text)
 
 
-def trim_controls(outline: BlockTree, region: Block) -> None:
-    """Cut labels of what a page does rather than says: "reply", "add to cart"."""
-    for leaf in _only_texts(outline, region, _CONTROL_WORDS):
-        text = leaf.text
-        # "Follow the rules." is said by the page; "Follow us" is what it does.
-        said = leaf.words > 1 and text[-1:] in ".!?"
-        if leaf.block.tag not in _NOT_CONTROLS and _CONTROL.match(text) and not said:
-            leaf.block.dropped = True
+def trim_controls(tree: BlockTree, region: Block) -> None:
+    """Drop labels of controls: "reply", "add to cart"."""
+    for run in _short_texts(tree, region, _MAX_CONTROL_WORDS):
+        text = run.text
+        # "Follow the rules." is text; "Follow us" is a control.
+        is_sentence = run.words > 1 and text[-1:] in ".!?"
+        if run.block.tag not in _NOT_CONTROLS and _CONTROL_LABEL.match(text) and not is_sentence:
+            run.block.dropped = True
 
 
-def _each_below(outline: BlockTree, region: Block) -> Iterator[Block]:
-    """Give the blocks below `region`, passing over what is below a dropped one."""
+def _remaining_blocks(tree: BlockTree, region: Block) -> Iterator[Block]:
+    """Yield the descendants of `region` without those of dropped blocks."""
     skip = 0
-    for block in outline.within(region):
+    for block in tree.blocks_below(region):
         if block.index < skip:
             continue
         if not block.dropped:
@@ -139,15 +139,15 @@ def _each_below(outline: BlockTree, region: Block) -> Iterator[Block]:
             skip = block.end
 
 
-def _only_texts(outline: BlockTree, region: Block, most: int) -> Iterator[TextRun]:
-    """Give the leaves of at most `most` words that are all the text of their block."""
-    for leaf in outline.leaves_of(region):
-        block = leaf.block
-        if leaf.words <= most and block.words == leaf.words and block is not region:
-            yield leaf
+def _short_texts(tree: BlockTree, region: Block, max_words: int) -> Iterator[TextRun]:
+    """Yield text runs of at most `max_words` words that are the only text of their block."""
+    for run in tree.text_runs_in(region):
+        block = run.block
+        if run.words <= max_words and block.words == run.words and block is not region:
+            yield run
 
 
-def _is_around_text(block: Block, region: Block) -> bool:
+def _is_article_frame(block: Block, region: Block) -> bool:
     if block.tag in {"h1", "figcaption"}:
         return True
     if block.tag == "header":
@@ -155,50 +155,53 @@ def _is_around_text(block: Block, region: Block) -> bool:
     return (
         bool(block.traits & (AUTHOR | DATELINE | CAPTION))
         and block.words < 0.2 * region.words
-        and block.words < _CREDIT_WORDS
+        and block.words < _MAX_CREDIT_WORDS
         and block.tag != "blockquote"
     )
 
 
-def _drop_tails(outline: BlockTree, region: Block) -> None:
-    """Drop sections headed "Related", "Comments" and the like, unless they hold much."""
-    most = 0.35 * region.words
-    for leaf in outline.leaves_of(region):
-        block = leaf.block
-        if leaf.words > _TAIL_WORDS or block is region or block.tag not in _TAIL_TAGS:
+def _drop_trailers(tree: BlockTree, region: Block) -> None:
+    """Drop small sections with a heading such as "Related" or "Comments"."""
+    max_words = 0.35 * region.words
+    for run in tree.text_runs_in(region):
+        block = run.block
+        if run.words > _MAX_TRAILER_WORDS or block is region or block.tag not in _TRAILER_TAGS:
             continue
-        text = leaf.text
-        if len(text) <= _TAIL_CHARACTERS and _TAIL.fullmatch(text):
-            _drop_tail(outline, leaf, region, most)
+        text = run.text
+        if len(text) <= _MAX_TRAILER_LENGTH and _TRAILER_HEADING.fullmatch(text):
+            _drop_trailer(tree, run, region, max_words)
 
 
-def _drop_tail(outline: BlockTree, leaf: TextRun, region: Block, most: float) -> None:
-    """Drop the widest block that begins with `leaf`, or what follows up to the next heading."""
-    section = heading = leaf.block
+def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float) -> None:
+    """Drop the largest block that starts with `run`, or the blocks up to the next heading."""
+    section = heading = run.block
     while (
         section.parent is not None
         and section.parent is not region
-        and section.parent.words < most
-        and section.parent.first_leaf == leaf.index
+        and section.parent.words < max_words
+        and section.parent.first_text_run == run.index
     ):
         section = section.parent
     if section is not heading:
         section.dropped = True
     elif heading.tag in HEADINGS:
-        following = list(islice(_section_after(outline, heading), _MOST_SIBLINGS))
-        if len(following) < _MOST_SIBLINGS and sum(each.words for each in following) < most:
+        following = list(islice(_section_after(tree, heading), _MAX_TRAILER_BLOCKS))
+        if (
+            len(following) < _MAX_TRAILER_BLOCKS
+            and sum(each.words for each in following) < max_words
+        ):
             for each in (heading, *following):
                 each.dropped = True
 
 
-def _section_after(outline: BlockTree, heading: Block) -> Iterator[Block]:
-    """Give the blocks beside `heading` that follow it, up to the next heading of a section."""
+def _section_after(tree: BlockTree, heading: Block) -> Iterator[Block]:
+    """Yield the following siblings of `heading` up to the next section heading."""
     end = heading.parent.end if heading.parent else 0
     index = heading.end
     while index < end:
-        block = outline.everything[index]
+        block = tree.all_blocks[index]
         if block.tag in _SECTION_HEADINGS:
             return
-        if block.alive:
+        if block.is_active:
             yield block
         index = block.end
