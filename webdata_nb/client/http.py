@@ -14,7 +14,7 @@ import orjson
 
 from webdata_nb import __version__, errors
 from webdata_nb.client.replies import HttpReply
-from webdata_nb.client.retry import Trouble
+from webdata_nb.client.retry import FailureKind
 
 CONNECT_S: Final = 10.0
 TOTAL_FACTOR: Final = 10
@@ -61,7 +61,7 @@ class ApiRequest:
 class RequestFailure:
     """A request without a usable reply, and the reason."""
 
-    trouble: Trouble
+    kind: FailureKind
     text: str
 
 
@@ -107,7 +107,7 @@ class HttpConnection:
         try:
             return replace(result, decoded=orjson.loads(result.body), body=b"")
         except orjson.JSONDecodeError as error:
-            return RequestFailure(Trouble.GARBLED, f"{len(result.body)} bytes, {error.msg}")
+            return RequestFailure(FailureKind.INVALID, f"{len(result.body)} bytes, {error.msg}")
 
     async def send(
         self, request: ApiRequest, open_responses: list[OpenResponse] | None = None
@@ -124,7 +124,7 @@ class HttpConnection:
                     return HttpReply(response.status_code, headers)
                 return HttpReply(response.status_code, headers, await _read_body(response))
         except TimeoutError:
-            return RequestFailure(Trouble.LOST, f"no whole answer within {total_s:g} s")
+            return RequestFailure(FailureKind.LOST, f"no whole answer within {total_s:g} s")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return _failure(error)
 
@@ -229,7 +229,7 @@ def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> RequestFailure:
             f"the request cannot be sent ({type(error).__name__}): check base_url and headers"
         ) from None
     if isinstance(error, httpx.DecodingError):
-        return RequestFailure(Trouble.GARBLED, f"its compression is broken: {error}")
+        return RequestFailure(FailureKind.INVALID, f"its compression is broken: {error}")
     text = str(error) or "no answer in time"
-    trouble = Trouble.UNSENT if isinstance(error, _UNSENT) else Trouble.LOST
-    return RequestFailure(trouble, f"{type(error).__name__}: {text}")
+    kind = FailureKind.UNSENT if isinstance(error, _UNSENT) else FailureKind.LOST
+    return RequestFailure(kind, f"{type(error).__name__}: {text}")

@@ -110,12 +110,12 @@ def error_of(reply: HttpReply, path: str, why: str = "") -> errors.ServiceError 
     stated: dict[str, Any] = {
         "status": reply.status,
         "detail": detail,
-        "retry_after": retry.retry_after(reply.headers, datetime.now(UTC)),
+        "retry_after": retry.retry_after_s(reply.headers, datetime.now(UTC)),
     }
     if issubclass(kind, errors.InvalidRequest):
         stated["fields"] = fields
     if issubclass(kind, errors.RateLimited):
-        stated["limit"], stated["active"] = retry.concurrency(reply.headers)
+        stated["limit"], stated["active"] = retry.concurrency_limits(reply.headers)
     return kind(_message(kind, reply.status, detail, why), **stated)
 
 
@@ -153,7 +153,7 @@ def _kind(reply: HttpReply, path: str, detail: str) -> type[errors.ServiceError]
     if reply.status == HTTPStatus.BAD_REQUEST and path.endswith(("/cancel", "/retry")):
         return errors.WrongState
     full = reply.status == HTTPStatus.TOO_MANY_REQUESTS
-    if full and retry.is_quota(reply.headers, detail, code_of(reply)):
+    if full and retry.is_quota_exhausted(reply.headers, detail, code_of(reply)):
         return errors.QuotaExhausted
     return _BY_STATUS.get(reply.status, errors.ServiceError)
 

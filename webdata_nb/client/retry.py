@@ -1,4 +1,4 @@
-"""Decides whether and when to send a request to the API again; `now` and jitter are arguments."""
+"""Retry policy of API requests: whether and when to send one again. Pure."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _CREDITS: Final = re.compile(r"\b(quota|credits?|billing|balance)\b", re.IGNOREC
 _CONCURRENCY: Final = re.compile(r"concurren|active jobs?|simultaneous", re.IGNORECASE)
 
 
-class Trouble(StrEnum):
-    """Why there is no usable reply."""
+class FailureKind(StrEnum):
+    """Why a request has no usable reply."""
 
     UNSENT = "unsent"  # no connection: the service never saw the request
     LOST = "lost"  # sent, and the reply did not arrive whole: the service may have acted
-    GARBLED = "garbled"  # a reply that is not JSON, such as a truncated body
+    INVALID = "garbled"  # a reply that is not JSON, such as a truncated body
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RetryDelay:
     """Send the request again after `seconds`. If `queued`, the attempt does not count."""
 
     seconds: float
@@ -51,16 +51,16 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Do not send the request again; `why` states the reason."""
+class NoRetry:
+    """Do not send the request again; `reason` says why."""
 
-    why: str
+    reason: str
 
 
-def decide(
+def decide_retry(
     attempt: int,
     method: str,
-    outcome: int | Trouble,
+    outcome: int | FailureKind,
     headers: Mapping[str, str],
     now: datetime,
     *,
@@ -68,8 +68,8 @@ def decide(
     detail: str = "",
     code: str | None = None,
     jitter: float = 0.0,
-) -> Wait | GiveUp:
-    """Decide what follows a failed attempt.
+) -> RetryDelay | NoRetry:
+    """Decide whether and when to repeat a failed attempt.
 
     Parameters
     ----------
@@ -77,62 +77,61 @@ def decide(
         Number of attempts so far, from 1.
     method : str
         The HTTP method, in capitals.
-    outcome : int or Trouble
+    outcome : int or FailureKind
         The error status, or why there is no reply.
     headers : Mapping[str, str]
         The reply's headers, names in lower case; empty if there is no reply.
     now : datetime
-        The present time, with a time zone.
+        The current time, with a time zone.
     idempotent : bool
-        Whether this request may be sent twice although its method may not, because it carries
-        an Idempotency-Key that the service honours, or starts nothing.
+        Whether it is safe to repeat this request although its method is not idempotent: it has
+        an Idempotency-Key that the service honours, or it starts nothing.
     detail : str
-        The service's error message, which may tell used-up credits from a concurrency limit.
+        The service's error message, which may name used-up credits or a concurrency limit.
     code : str, optional
         The service's code for the limit of a 429 (`concurrency`, `quota` or `rate`). If given,
         headers and message are ignored.
     jitter : float
-        A random number from 0 to below 1 that spreads callers over time, never to before
-        `Retry-After`.
+        A random number in [0, 1) that spreads retries over time, never before `Retry-After`.
 
     Returns
     -------
-    Wait or GiveUp
-        Waits are in seconds, at most 300.
+    RetryDelay or NoRetry
+        The delay is in seconds, at most 300.
     """
-    after_s = retry_after(headers, now)
+    after_s = retry_after_s(headers, now)
     if after_s is not None and after_s > MAX_RETRY_AFTER_S:
-        return GiveUp(f"it asks to wait {after_s:.0f} s")
-    policy = INVALID_REPLY_POLICY if outcome is Trouble.GARBLED else POLICY
+        return NoRetry(f"it asks to wait {after_s:.0f} s")
+    policy = INVALID_REPLY_POLICY if outcome is FailureKind.INVALID else POLICY
     if outcome == HTTPStatus.TOO_MANY_REQUESTS:
-        if is_quota(headers, detail, code):
-            return GiveUp("the credits are used up")
+        if is_quota_exhausted(headers, detail, code):
+            return NoRetry("the credits are used up")
         if code == "concurrency" or is_at_concurrency_limit(headers):
             wait_s = _CONCURRENCY_WAIT_S if after_s is None else after_s
-            return Wait(_spread(wait_s, jitter), queued=True)
+            return RetryDelay(_add_jitter(wait_s, jitter), queued=True)
     elif not _is_retryable(outcome, after_s, safe=idempotent or method in _IDEMPOTENT):
-        return GiveUp("another try would not help, or could act twice")
+        return NoRetry("a retry would not help, or could act twice")
     delay_s = policy.next_delay_s(attempt, random_fraction=jitter)
     if delay_s is None:
-        return GiveUp(f"{attempt} attempts")
-    return Wait(delay_s if after_s is None else _spread(after_s, jitter))
+        return NoRetry(f"{attempt} attempts")
+    return RetryDelay(delay_s if after_s is None else _add_jitter(after_s, jitter))
 
 
-def _is_retryable(outcome: int | Trouble, after_s: float | None, *, safe: bool) -> bool:
-    if isinstance(outcome, Trouble):
-        return outcome is Trouble.UNSENT or safe
+def _is_retryable(outcome: int | FailureKind, after_s: float | None, *, safe: bool) -> bool:
+    if isinstance(outcome, FailureKind):
+        return outcome is FailureKind.UNSENT or safe
     # A 503 with Retry-After was refused before any work began.
     refused = outcome == HTTPStatus.SERVICE_UNAVAILABLE and after_s is not None
     return refused or (safe and outcome in _TRANSIENT)
 
 
-def _spread(after_s: float, jitter: float) -> float:
-    """Return a wait of `after_s` seconds, prolonged by up to a second."""
+def _add_jitter(after_s: float, jitter: float) -> float:
+    """Return `after_s` seconds plus up to one second of jitter."""
     # "Retry-After: 0" must not become a loop without a pause.
     return max(after_s, POLICY.first_delay_s) + min(1.0, 0.1 * after_s) * jitter
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds for which a reply asks to wait.
 
     A date counts from the service's own clock (`Date`), in case ours is wrong.
@@ -141,24 +140,26 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     return parse_retry_after(headers.get("retry-after"), service_time, max_s=math.inf)
 
 
-def concurrency(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
+def concurrency_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Return the plan's limit and the active count that a reply states."""
-    return _count(headers, "x-concurrency-limit"), _count(headers, "x-concurrency-active")
+    return _parse_count(headers, "x-concurrency-limit"), _parse_count(
+        headers, "x-concurrency-active"
+    )
 
 
-def _count(headers: Mapping[str, str], name: str) -> int | None:
+def _parse_count(headers: Mapping[str, str], name: str) -> int | None:
     text = headers.get(name, "").strip()
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def is_at_concurrency_limit(headers: Mapping[str, str]) -> bool:
-    """Tell whether all slots of the plan are in use."""
-    limit, active = concurrency(headers)
+    """Return whether all concurrent jobs of the plan are in use."""
+    limit, active = concurrency_limits(headers)
     return limit is not None and (active is None or active >= limit)
 
 
-def is_quota(headers: Mapping[str, str], detail: str, code: str | None = None) -> bool:
-    """Tell whether a 429 means that the credits are used up, which no short wait changes.
+def is_quota_exhausted(headers: Mapping[str, str], detail: str, code: str | None = None) -> bool:
+    """Return whether a 429 means that the credits are used up, so that a retry is useless.
 
     The service's `code` decides if it is known; older services send none. Any 429 may carry the
     concurrency headers, so a message about concurrency decides first, then one about credits;
@@ -168,6 +169,6 @@ def is_quota(headers: Mapping[str, str], detail: str, code: str | None = None) -
         return code == "quota"
     if _CONCURRENCY.search(detail):
         return False
-    limit, active = concurrency(headers)
+    limit, active = concurrency_limits(headers)
     has_free_slots = limit is not None and active is not None and active < limit
     return has_free_slots or _CREDITS.search(detail) is not None

@@ -26,7 +26,7 @@ from webdata_nb.client.http import (
 )
 from webdata_nb.client.limiter import ConcurrencyLimiter, limiters_for_key
 from webdata_nb.client.replies import HttpReply
-from webdata_nb.client.retry import GiveUp, Trouble, Wait
+from webdata_nb.client.retry import FailureKind, NoRetry, RetryDelay
 from webdata_nb.contract import paths
 
 log = logging.getLogger("webdata_nb")
@@ -139,15 +139,19 @@ class Transport:
                 if limiter:
                     limiter.report_success()
                 return result
-            if isinstance(result, RequestFailure) and result.trouble is Trouble.UNSENT:
+            if isinstance(result, RequestFailure) and result.kind is FailureKind.UNSENT:
                 await self._relocate(base_url)
-            verdict = self._verdict(request, attempt, result)
-            if isinstance(verdict, Wait) and verdict.queued and time.monotonic() > queue_ends_at:
-                verdict = GiveUp(f"queued for {self._queue_timeout_s:g} s")
-            if isinstance(verdict, GiveUp):
-                self._raise(request, result, verdict)
-            await self._pause(request, result, verdict, limiter)
-            attempt += not verdict.queued
+            decision = self._decide_retry(request, attempt, result)
+            if (
+                isinstance(decision, RetryDelay)
+                and decision.queued
+                and time.monotonic() > queue_ends_at
+            ):
+                decision = NoRetry(f"queued for {self._queue_timeout_s:g} s")
+            if isinstance(decision, NoRetry):
+                self._raise(request, result, decision)
+            await self._pause(request, result, decision, limiter)
+            attempt += not decision.queued
 
     async def _relocate(self, failed: str) -> None:
         """Go to where the service answers now, unless another request has just done so."""
@@ -166,12 +170,14 @@ class Transport:
         limiters = {"starts": self._limiters.starts, "reads": self._limiters.reads}
         return limiters.get(request.lane)
 
-    def _verdict(self, request: ApiRequest, attempt: int, result: SendResult) -> Wait | GiveUp:
+    def _decide_retry(
+        self, request: ApiRequest, attempt: int, result: SendResult
+    ) -> RetryDelay | NoRetry:
         reply = result if isinstance(result, HttpReply) else None
-        return retry.decide(
+        return retry.decide_retry(
             attempt,
             request.method,
-            result.status if isinstance(result, HttpReply) else result.trouble,
+            result.status if isinstance(result, HttpReply) else result.kind,
             reply.headers if reply else _NONE,
             datetime.now(UTC),
             idempotent=request.idempotent,
@@ -184,12 +190,12 @@ class Transport:
         self,
         request: ApiRequest,
         result: SendResult,
-        wait: Wait,
+        delay: RetryDelay,
         limiter: ConcurrencyLimiter | None,
     ) -> None:
         """Wait before the next attempt; a wait that the service asked for holds for the key."""
         headers = result.headers if isinstance(result, HttpReply) else _NONE
-        pause = RequestPause(wait.seconds, wait.queued, *retry.concurrency(headers))
+        pause = RequestPause(delay.seconds, delay.queued, *retry.concurrency_limits(headers))
         log.info(
             "%s %s: %s; again in %.1f s", request.method, request.path, _why(result), pause.seconds
         )
@@ -197,29 +203,29 @@ class Transport:
             request.on_pause(pause)
         full = isinstance(result, HttpReply) and result.status == HTTPStatus.TOO_MANY_REQUESTS
         if limiter is None or not (full or "retry-after" in headers):
-            await asyncio.sleep(wait.seconds)
+            await asyncio.sleep(delay.seconds)
             return
-        limiter.close_for(wait.seconds)
+        limiter.close_for(delay.seconds)
         if limiter is self._limiters.reads:
             # Too many requests of any kind; too many jobs, in turn, do not hinder reading.
-            self._limiters.starts.close_for(wait.seconds)
+            self._limiters.starts.close_for(delay.seconds)
 
-    def _raise(self, request: ApiRequest, result: SendResult, verdict: GiveUp) -> NoReturn:
+    def _raise(self, request: ApiRequest, result: SendResult, decision: NoRetry) -> NoReturn:
         if isinstance(result, HttpReply):
-            raise replies.error_of(self._without_key(result), request.path, verdict.why)
+            raise replies.error_of(self._without_key(result), request.path, decision.reason)
         what = f"{request.method} {request.path} at {self.base_url}"
-        if result.trouble is Trouble.GARBLED:
+        if result.kind is FailureKind.INVALID:
             raise errors.BadAnswer(
                 f"{what} was answered with something that is no JSON ({result.text}): "
                 "is base_url the address of the service?"
             )
-        if result.trouble is Trouble.LOST and request.creates and not request.idempotent:
+        if result.kind is FailureKind.LOST and request.creates and not request.idempotent:
             raise errors.UnknownOutcome(
                 f"the answer to {what} was lost ({result.text}), so the job may have been "
                 "started: look for it before starting another",
                 idempotency_key=request.headers.get(paths.IDEMPOTENCY_KEY, ""),
             )
-        raise errors.ConnectionFailed(f"{what} failed: {result.text} ({verdict.why})")
+        raise errors.ConnectionFailed(f"{what} failed: {result.text} ({decision.reason})")
 
     def _without_key(self, reply: HttpReply) -> HttpReply:
         """Blot out our key where a service repeats it in an error."""
