@@ -10,7 +10,6 @@ from benchmarks.structure import CHECKOUT, duplicate_classes
 # removes it, and no name may be added.
 KNOWN_DUPLICATES: Final = frozenset(
     {
-        "Answer",
         "Creative",
         "Done",
         "Listing",

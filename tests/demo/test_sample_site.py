@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.site.reading import read_html, words
-from webdata_nb.demo.answers import SampleWeb
+from webdata_nb.demo.pages import SampleWeb
 from webdata_nb.demo.server import SampleSite
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ JSON_LD = re.compile(r'<script type="application/ld\+json">(.*?)</script>', re.D
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     url: str
     status: int
     content_type: str
     text: str
 
 
-def fetch(url: str) -> Fetched:
+def fetch(url: str) -> FetchedPage:
     try:
-        with urlopen(url) as answer:
-            body, status, headers, final = answer.read(), 200, answer.headers, answer.url
+        with urlopen(url) as reply:
+            body, status, headers, final = reply.read(), 200, reply.headers, reply.url
     except HTTPError as failure:
         with failure:
             body, status, headers, final = failure.read(), failure.code, failure.headers, url
@@ -49,7 +49,7 @@ def fetch(url: str) -> Fetched:
     if charset is None:
         declared = re.search(rb'<meta charset="([\w-]+)">', body)
         charset = declared[1].decode() if declared else "utf-8"
-    return Fetched(final, status, headers["Content-Type"], body.decode(charset, "replace"))
+    return FetchedPage(final, status, headers["Content-Type"], body.decode(charset, "replace"))
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +59,9 @@ def served() -> Iterator[SampleSite]:
 
 
 @pytest.fixture(scope="module")
-def crawled(served: SampleSite) -> dict[str, Fetched]:
+def crawled(served: SampleSite) -> dict[str, FetchedPage]:
     """Everything that links lead to from the front page, robots.txt ignored."""
-    waiting, pages = deque([served.url]), dict[str, Fetched]()
+    waiting, pages = deque([served.url]), dict[str, FetchedPage]()
     while waiting:
         url = waiting.popleft()
         if url in pages:
@@ -82,8 +82,8 @@ def json_ld(html: str) -> list[dict[str, Any]]:
     return [json.loads(block) for block in JSON_LD.findall(html)]
 
 
-def test_links_lead_everywhere_and_only_the_intended_ones_fail(
-    served: SampleSite, crawled: dict[str, Fetched]
+def test_every_page_is_linked_and_only_intended_links_fail(
+    served: SampleSite, crawled: dict[str, FetchedPage]
 ) -> None:
     failing = {path_of(url): page.status for url, page in crawled.items() if page.status != 200}
     assert failing == BROKEN
@@ -93,9 +93,7 @@ def test_links_lead_everywhere_and_only_the_intended_ones_fail(
     assert 25 <= len(html) <= 30
 
 
-def test_fragments_exist_on_the_pages_that_they_point_into(
-    served: SampleSite, crawled: dict[str, Fetched]
-) -> None:
+def test_fragments_of_links_exist(served: SampleSite, crawled: dict[str, FetchedPage]) -> None:
     for page in crawled.values():
         for anchor in read_html(page.text, page.url).anchors:
             target, fragment = urldefrag(anchor)
@@ -103,15 +101,17 @@ def test_fragments_exist_on_the_pages_that_they_point_into(
                 assert f'id="{fragment}"' in crawled[target].text, anchor
 
 
-def test_only_one_link_leaves_the_site_and_its_host_cannot_exist(
-    served: SampleSite, crawled: dict[str, Fetched]
+def test_only_external_link_has_host_that_cannot_exist(
+    served: SampleSite, crawled: dict[str, FetchedPage]
 ) -> None:
     links = {link for page in crawled.values() for link in read_html(page.text, page.url).links}
     outside = [link for link in links if not link.startswith(served.url)]
     assert outside == ["https://harbour.example/ferries"]
 
 
-def test_nothing_is_loaded_from_elsewhere(served: SampleSite, crawled: dict[str, Fetched]) -> None:
+def test_pages_load_no_external_resources(
+    served: SampleSite, crawled: dict[str, FetchedPage]
+) -> None:
     resources = {
         urljoin(page.url, match)
         for page in crawled.values()
@@ -123,8 +123,8 @@ def test_nothing_is_loaded_from_elsewhere(served: SampleSite, crawled: dict[str,
     assert "url(" not in fetch(served.url + "style.css").text
 
 
-def test_every_page_has_its_own_title_and_its_canonical_address(
-    served: SampleSite, crawled: dict[str, Fetched]
+def test_titles_and_canonical_urls_are_unique(
+    served: SampleSite, crawled: dict[str, FetchedPage]
 ) -> None:
     titles: dict[str, str] = {}
     for page in crawled.values():
@@ -137,7 +137,7 @@ def test_every_page_has_its_own_title_and_its_canonical_address(
 
 
 def test_articles_are_described_in_json_ld_and_open_graph(
-    served: SampleSite, crawled: dict[str, Fetched]
+    served: SampleSite, crawled: dict[str, FetchedPage]
 ) -> None:
     articles = [
         page
@@ -156,8 +156,8 @@ def test_articles_are_described_in_json_ld_and_open_graph(
         assert 250 <= len(reading.main_words) <= 700
 
 
-def test_products_say_the_same_in_json_ld_and_microdata(
-    served: SampleSite, crawled: dict[str, Fetched]
+def test_json_ld_and_microdata_of_products_agree(
+    served: SampleSite, crawled: dict[str, FetchedPage]
 ) -> None:
     shop = fetch(served.url + "shop/")
     (listing,) = json_ld(shop.text)
@@ -171,14 +171,14 @@ def test_products_say_the_same_in_json_ld_and_microdata(
         assert f'data-price="{data["offers"]["price"]}"' in shop.text
 
 
-def test_all_json_ld_is_of_schema_org(crawled: dict[str, Fetched]) -> None:
+def test_json_ld_has_schema_org_context(crawled: dict[str, FetchedPage]) -> None:
     found = [data for page in crawled.values() for data in json_ld(page.text)]
     assert {data["@context"] for data in found} == {"https://schema.org"}
     kinds = {data["@type"] for data in found}
     assert {"Article", "Product", "WebSite", "BreadcrumbList", "ItemList"} <= kinds
 
 
-def names(page: Fetched) -> list[str]:
+def names(page: FetchedPage) -> list[str]:
     return list(read_html(page.text, page.url).headings[3:])
 
 
@@ -197,7 +197,7 @@ def test_facets_filter_and_sort(served: SampleSite, query: str, expected: list[s
     assert names(fetch(f"{served.url}shop/{query}"))[:3] == expected
 
 
-def test_tracking_parameters_change_nothing(served: SampleSite) -> None:
+def test_tracking_parameters_have_no_effect(served: SampleSite) -> None:
     plain, tracked = (fetch(f"{served.url}shop/{query}") for query in ("", "?utm_source=feed"))
     assert plain.text == tracked.text
 
@@ -217,13 +217,13 @@ def test_pages_in_older_charsets(
     assert phrase in page.text
 
 
-def test_the_old_address_redirects(served: SampleSite) -> None:
+def test_old_url_redirects(served: SampleSite) -> None:
     page = fetch(served.url + "articles/aurora.html")
     assert page.url == served.url + "articles/reading-an-aurora-forecast.html"
     assert fetch(served.url + "shop").url == served.url + "shop/"
 
 
-def test_robots_keep_visitors_from_the_private_pages(served: SampleSite) -> None:
+def test_robots_txt_excludes_private_pages(served: SampleSite) -> None:
     robots = RobotFileParser(served.url + "robots.txt")
     robots.read()
     assert robots.can_fetch("webdata_nb", served.url)
@@ -231,7 +231,7 @@ def test_robots_keep_visitors_from_the_private_pages(served: SampleSite) -> None
     assert robots.site_maps() == [served.url + "sitemap.xml"]
 
 
-def test_the_sitemap_lists_every_public_page(served: SampleSite) -> None:
+def test_sitemap_lists_every_public_page(served: SampleSite) -> None:
     tree = ET.fromstring(fetch(served.url + "sitemap.xml").text)
     listed = {loc.text for loc in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")}
     paths = SampleWeb(served.url).paths()
@@ -242,7 +242,7 @@ def test_the_sitemap_lists_every_public_page(served: SampleSite) -> None:
     }
 
 
-def test_the_feed_lists_the_articles_newest_first(served: SampleSite) -> None:
+def test_feed_lists_the_articles_newest_first(served: SampleSite) -> None:
     atom = "{http://www.w3.org/2005/Atom}"
     entries = ET.fromstring(fetch(served.url + "feed.xml").text).findall(f"{atom}entry")
     dates = [entry.findtext(f"{atom}updated", "") for entry in entries]
@@ -252,10 +252,10 @@ def test_the_feed_lists_the_articles_newest_first(served: SampleSite) -> None:
         assert fetch(entry.findtext(f"{atom}id", "")).status == 200
 
 
-def test_a_search_for_the_aurora_forecast_has_one_best_page(
-    crawled: dict[str, Fetched],
+def test_one_page_mentions_aurora_forecast_most(
+    crawled: dict[str, FetchedPage],
 ) -> None:
-    def mentions(page: Fetched) -> int:
+    def mentions(page: FetchedPage) -> int:
         text = " ".join(words(page.text)).lower()
         return text.count("aurora forecast")
 
@@ -264,7 +264,7 @@ def test_a_search_for_the_aurora_forecast_has_one_best_page(
 
 
 def test_documentation_has_code_with_its_language_and_tables_with_spans(
-    crawled: dict[str, Fetched],
+    crawled: dict[str, FetchedPage],
 ) -> None:
     docs = "".join(page.text for url, page in crawled.items() if "/docs/" in url)
     assert set(re.findall(r'<code class="language-(\w+)">', docs)) >= {"python", "ini", "json"}
@@ -288,7 +288,7 @@ def test_one_connection_serves_pages_and_heads(served: SampleSite) -> None:
     assert len(set(lengths)) == 1
 
 
-def test_closing_ends_idle_connections_and_may_be_repeated() -> None:
+def test_close_ends_idle_connections_and_is_idempotent() -> None:
     site = SampleSite()
     with pytest.raises(RuntimeError, match="not running"):
         _ = site.url
@@ -305,7 +305,7 @@ def test_closing_ends_idle_connections_and_may_be_repeated() -> None:
         urlopen(url)
 
 
-def test_two_sites_name_their_own_addresses(sample_site: SampleSite, served: SampleSite) -> None:
+def test_each_site_uses_its_own_origin(sample_site: SampleSite, served: SampleSite) -> None:
     assert sample_site.url != served.url
     assert sample_site.url in fetch(sample_site.url).text
     assert served.url not in fetch(sample_site.url).text

@@ -1,4 +1,4 @@
-"""Serves the sample web on loopback, from a thread of this process."""
+"""Serves the sample web on the loopback interface, from a thread of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Final, Self
 
-from webdata_nb.demo.answers import SampleWeb
+from webdata_nb.demo.pages import SampleWeb
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,7 +30,7 @@ class SampleSite:
     """
 
     def __init__(self) -> None:
-        self._server: _Server | None = None
+        self._server: _SampleServer | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -47,9 +47,9 @@ class SampleSite:
         return f"{self._server.origin}/"
 
     def start(self) -> Self:
-        """Start to serve, on a port that the system chooses; a second call changes nothing."""
+        """Start the server on a free port; a second call changes nothing."""
         if self._server is None:
-            self._server = _Server()
+            self._server = _SampleServer()
             self._thread = threading.Thread(
                 target=self._server.serve_forever,
                 kwargs={"poll_interval": 0.05},
@@ -60,7 +60,7 @@ class SampleSite:
         return self
 
     def close(self) -> None:
-        """Stop, and close every connection; a second call changes nothing."""
+        """Stop the server and close all connections; a second call changes nothing."""
         server, thread = self._server, self._thread
         self._server = self._thread = None
         if server is not None and thread is not None:
@@ -81,75 +81,75 @@ class SampleSite:
         self.close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _SampleHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "SampleSite"
     sys_version = ""
     disable_nagle_algorithm = True
-    wbufsize = -1  # head and body leave in one packet
+    wbufsize = -1  # sends head and body in one packet
     timeout = 60.0
-    server: _Server
+    server: _SampleServer
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
+        self._send_reply(with_body=True)
 
     def do_HEAD(self) -> None:
-        self._answer(with_body=False)
+        self._send_reply(with_body=False)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
-        """Stay quiet: the tour's output is the tour's."""
+        """Log nothing, since the tour prints to the same terminal."""
 
-    def _answer(self, *, with_body: bool) -> None:
-        answer = self.server.web.answer(self.path)
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        if answer.location is not None:
-            self.send_header("Location", answer.location)
+    def _send_reply(self, *, with_body: bool) -> None:
+        reply = self.server.web.reply(self.path)
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        if reply.location is not None:
+            self.send_header("Location", reply.location)
         self.end_headers()
         if with_body:
-            self.wfile.write(answer.body)
+            self.wfile.write(reply.body)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for the handlers
+class _SampleServer(ThreadingHTTPServer):
+    daemon_threads = False  # server_close waits for the handlers
     request_queue_size = 128
 
     def __init__(self) -> None:
-        self._open: set[socket.socket] = set()
+        self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        super().__init__((_HOST, 0), _Handler)
+        super().__init__((_HOST, 0), _SampleHandler)
         self.origin = f"http://{_HOST}:{self.server_port}"
         self.web = SampleWeb(self.origin)
 
     def server_bind(self) -> None:
-        # HTTPServer would ask the resolver for this host's full name, which may take seconds.
+        # HTTPServer.server_bind looks up the full name of this host, which may take seconds.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = _HOST, int(self.server_address[1])
 
     def get_request(self) -> tuple[socket.socket, object]:
         connection, address = super().get_request()
         with self._lock:
-            self._open.add(connection)
+            self._connections.add(connection)
         return connection, address
 
     def close_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
         with self._lock:
-            self._open.discard(request)
+            self._connections.discard(request)
         super().close_request(request)
 
     def handle_error(
         self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
     ) -> None:
-        """Stay quiet when a client leaves early, and only then."""
+        """Report every error except a connection that the client closed."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
     def close_connections(self) -> None:
         with self._lock:
-            connections = list(self._open)
+            connections = list(self._connections)
         for connection in connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                continue  # the client was faster
+                continue  # the client has closed it
