@@ -19,13 +19,13 @@ HANGING = """
 import signal, sys, threading
 from pathlib import Path
 from webdata_nb.service import app
-from webdata_nb.service.creatives.files import FileStore
+from webdata_nb.service.creatives.file_store import FileStore
 
 def never(*_):
     signal.raise_signal(signal.SIGTERM)
     threading.Event().wait()
 
-FileStore.sweep = never
+FileStore.delete_expired = never
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until the service has set its own
 sys.exit(app.serve(host=None, port=0, data_dir=Path(sys.argv[1]), store=None, mode="local",
                    allow_networks=(), managed=False))

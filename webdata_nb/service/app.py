@@ -19,11 +19,11 @@ from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.browser.profile_folders import remove_stale_folders
-from webdata_nb.service.creatives.cursor import Seal
-from webdata_nb.service.creatives.files import FileStore
-from webdata_nb.service.creatives.listing import Listing
-from webdata_nb.service.creatives.ocr import Readers
-from webdata_nb.service.creatives.sources import Sources
+from webdata_nb.service.creatives.cursor import CursorSealer
+from webdata_nb.service.creatives.file_store import FileStore
+from webdata_nb.service.creatives.listing import CreativesListing
+from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.creatives.source_factory import SourceFactory
 from webdata_nb.service.errors import ApplicationError
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
@@ -198,9 +198,10 @@ async def _open_webhooks(
     return Webhooks(store.outbox, sender, Profile(choice.profile), choice.pages, deliverer.wake)
 
 
-def _creatives(data_dir: Path, throttle: HostThrottle) -> Listing:
+def _creatives(data_dir: Path, throttle: HostThrottle) -> CreativesListing:
     files = FileStore(data_dir / "creatives")
-    return Listing(Sources(throttle), Seal.kept_in(data_dir), files, Readers())
+    sealer = CursorSealer.load_or_create(data_dir)
+    return CreativesListing(SourceFactory(throttle), sealer, files, OcrPool())
 
 
 def _running_service(
@@ -270,7 +271,7 @@ async def _sweep(state: AppState) -> None:
     while True:
         state.response_cache.clear()
         try:
-            await asyncio.to_thread(state.creatives.files.sweep, time())
+            await asyncio.to_thread(state.creatives.files.delete_expired, time())
         except OSError:
             log.exception("old files could not be removed; trying again later")
         await asyncio.sleep(SWEEP_INTERVAL_S)

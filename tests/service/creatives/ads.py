@@ -1,4 +1,4 @@
-"""Advertisements of nobody, as HTML, and Chromium to photograph them: for samples and for OCR."""
+"""Renders fictional advertisements in Chromium, for the sample source and for tests of OCR."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from playwright.async_api import Page, async_playwright
 
 @dataclass(frozen=True, slots=True)
 class Ad:
-    """What an advertisement says and how it looks; sizes are CSS pixels."""
+    """Text and style of an advertisement; sizes are CSS pixels."""
 
     headline: str
     description: str
@@ -21,8 +21,8 @@ class Ad:
     width: int = 300
     height: int = 250
     font: str = "DejaVu Sans"
-    paper: str = "#ffffff"
-    ink: str = "#202124"
+    background: str = "#ffffff"
+    color: str = "#202124"
     accent: str = "#1a0dab"
     headline_px: int = 22
     body_px: int = 14
@@ -35,23 +35,23 @@ class Ad:
 
     @property
     def markup(self) -> str:
-        """The page to photograph."""
+        """The advertisement as an HTML page."""
         headline, description, domain = map(
             html.escape, (self.headline, self.description, self.domain)
         )
         return f"""<!DOCTYPE html><meta charset="utf-8"><style>
           * {{ margin: 0; box-sizing: border-box }}
           body {{ width: {self.width}px; height: {self.height}px; overflow: hidden; padding: 14px;
-            background: {self.paper}; color: {self.ink}; font: {self.body_px}px "{self.font}";
-            text-align: {self.align}; line-height: 1.35 }}
+            background: {self.background}; color: {self.color}; text-align: {self.align};
+            font: {self.body_px}px "{self.font}"; line-height: 1.35 }}
           h1 {{ font-size: {self.headline_px}px; color: {self.accent}; line-height: 1.2;
             margin: 8px 0 }}
         </style><p>{domain}</p><h1>{headline}</h1><p>{description}</p>"""
 
 
 @asynccontextmanager
-async def camera(chromium: Path, *, scale: float = 1.0) -> AsyncIterator[Page]:
-    """Give a browser page to photograph with."""
+async def open_page(chromium: Path, *, scale: float = 1.0) -> AsyncIterator[Page]:
+    """Open a browser page for screenshots."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium)
         try:
@@ -61,13 +61,13 @@ async def camera(chromium: Path, *, scale: float = 1.0) -> AsyncIterator[Page]:
             await browser.close()
 
 
-async def photographs(ads: Sequence[Ad], chromium: Path, *, scale: float = 1.0) -> list[bytes]:
+async def take_screenshots(ads: Sequence[Ad], chromium: Path, *, scale: float = 1.0) -> list[bytes]:
     """Return a PNG of each advertisement."""
-    async with camera(chromium, scale=scale) as page:
-        return [await photograph(page, ad) for ad in ads]
+    async with open_page(chromium, scale=scale) as page:
+        return [await take_screenshot(page, ad) for ad in ads]
 
 
-async def photograph(page: Page, ad: Ad) -> bytes:
+async def take_screenshot(page: Page, ad: Ad) -> bytes:
     """Return a PNG of one advertisement."""
     await page.set_viewport_size({"width": ad.width, "height": ad.height})
     await page.set_content(ad.markup)

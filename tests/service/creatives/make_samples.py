@@ -1,7 +1,7 @@
-"""Draws the sample advertisers that ship with the package: `python -m` this module, from the root.
+"""Generates the data of the sample source; run with `python -m` in the root of the repository.
 
-Everything is invented: the advertisers, their products, their words. Ages are days before the day
-on which the sample is read, so that every date range finds something for ever.
+All advertisers, products and texts are fictional. Ages are in days before the day on which the
+sample is read, so that recent date ranges always match.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from PIL import Image
 
 from tests.requirements import require
-from tests.service.creatives.ads import Ad, photographs
+from tests.service.creatives.ads import Ad, take_screenshots
 
 FOLDER: Final = Path(__file__).resolve().parents[3] / "webdata_nb/service/creatives/samples"
 INSTRUMENTS: Final = {
@@ -49,7 +49,7 @@ ROUTES: Final = (
     ("Winter timetable", "Four crossings a day, also when it snows."),
     ("Island hopping pass", "Seven islands, ten days, one ticket."),
 )
-PAPERS: Final = (
+PALETTES: Final = (
     ("#ffffff", "#3c4043", "#174ea6"),
     ("#0b2545", "#e6eef8", "#ffd166"),
     ("#f1e9da", "#463f3a", "#8a2b0e"),
@@ -61,15 +61,17 @@ FORMATS: Final = ("image", "text", "image", "video")
 REGIONS: Final = (("NO", "SE"), ("NO", "DK", "FO", "IS"), ("DE",), ("GB", "IE"), ("US", "CA"))
 
 
-def drawn(advertiser: dict[str, str], number: int, title: str, text: str) -> tuple[Ad, Any]:
-    """Return one advertisement, and what the source tells about it."""
-    paper, ink, accent = PAPERS[number % len(PAPERS)]
+def sample_ad(advertiser: dict[str, str], number: int, title: str, text: str) -> tuple[Ad, Any]:
+    """Return one advertisement, and its row in the data of the source."""
+    background, color, accent = PALETTES[number % len(PALETTES)]
     width, height = SIZES[number % len(SIZES)]
-    ad = Ad(title, text, advertiser["domain"], width, height, "DejaVu Sans", paper, ink, accent)
+    ad = Ad(
+        title, text, advertiser["domain"], width, height, "DejaVu Sans", background, color, accent
+    )
     last_age = (number * number) % 75
     days = 3 + (number * 7) % 60
     lower = 10 ** (3 + number % 3)
-    told = {
+    row = {
         "advertiser_id": advertiser["advertiser_id"],
         "creative_id": f"CR{int(advertiser['advertiser_id'][2:]):010d}{number:010d}",
         "format": FORMATS[number % len(FORMATS)],
@@ -84,11 +86,11 @@ def drawn(advertiser: dict[str, str], number: int, title: str, text: str) -> tup
         "description": text,
         "image": f"{advertiser['advertiser_id']}-{number:02d}.png",
     }
-    return ad, told
+    return ad, row
 
 
-def small(png: bytes) -> bytes:
-    """Return the same picture in a few colours."""
+def compress(png: bytes) -> bytes:
+    """Return the picture with 12 colours."""
     out = io.BytesIO()
     image = Image.open(io.BytesIO(png)).convert("RGB").quantize(12, dither=Image.Dither.NONE)
     image.save(out, "PNG", optimize=True)
@@ -96,19 +98,18 @@ def small(png: bytes) -> bytes:
 
 
 async def main() -> None:
-    """Write the pictures and what the sample source tells."""
-    made = [
-        drawn(INSTRUMENTS, number, f"{title}: {offer}", text)
+    """Write the pictures and the data of the sample source."""
+    samples = [
+        sample_ad(INSTRUMENTS, number, f"{title}: {offer}", text)
         for number, (offer, (title, text)) in enumerate(
             ((offer, product) for offer in OFFERS for product in PRODUCTS), start=1
         )
     ]
-    made += [drawn(FERRIES, number, *route) for number, route in enumerate(ROUTES, start=1)]
-    pictures = await photographs([ad for ad, _ in made], require("chromium"))
-    for (_, told), png in zip(made, pictures, strict=True):
-        (FOLDER / told["image"]).write_bytes(small(png))
-    told = {"advertisers": [INSTRUMENTS, FERRIES], "creatives": [each for _, each in made]}
-    (FOLDER / "samples.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    screenshots = await take_screenshots([ad for ad, _ in samples], require("chromium"))
+    for (_, row), png in zip(samples, screenshots, strict=True):
+        (FOLDER / row["image"]).write_bytes(compress(png))
+    data = {"advertisers": [INSTRUMENTS, FERRIES], "creatives": [row for _, row in samples]}
+    (FOLDER / "samples.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

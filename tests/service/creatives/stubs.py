@@ -1,4 +1,4 @@
-"""Two sources of creatives on loopback, with the shapes of the real ones."""
+"""Serves stubs of Google's and Meta's ad services on loopback."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def google_id(number: int) -> str:
 
 
 class GoogleStub:
-    """The Transparency Center's calls over `count` creatives of one advertiser.
+    """The RPC methods of the Transparency Center, with `count` creatives of one advertiser.
 
-    `fault` is asked with the number of each search, from 1, for an answer of its own; `mend`
-    may change the body of an answer before it is sent.
+    `fault` may return another reply for a search, given its number from 1. `edit_reply` may change
+    the body of a reply before it is sent.
     """
 
     advertiser: Final = "AR17828074650563772417"
@@ -44,7 +44,9 @@ class GoogleStub:
         self._site = site
         self.rows = [self._row(number) for number in range(count)]
         self.fault: Fault = no_fault
-        self.mend: Callable[[int, dict[str, Any]], dict[str, Any]] = lambda _number, body: body
+        self.edit_reply: Callable[[int, dict[str, Any]], dict[str, Any]] = lambda _number, body: (
+            body
+        )
         self.searches: list[dict[str, Any]] = []
         site.page(SEARCH, self._search)
         site.page(LOOKUP, self._details)
@@ -72,58 +74,58 @@ class GoogleStub:
             "13": 30 + number % 11,
         }
 
-    def _asked(self, path: str) -> dict[str, Any]:
+    def _params(self, path: str) -> dict[str, Any]:
         hit = self._site.hits(path)[-1]
         assert hit.headers["X-Same-Domain"] == "1"
         assert hit.headers["Content-Type"] == "application/x-www-form-urlencoded"
-        asked: dict[str, Any] = json.loads(parse_qs(hit.body.decode())["f.req"][0])
-        return asked
+        params: dict[str, Any] = json.loads(parse_qs(hit.body.decode())["f.req"][0])
+        return params
 
     def _search(self, _request: web.BaseRequest) -> web.StreamResponse:
-        asked = self._asked(SEARCH)
-        self.searches.append(asked)
-        answer = self.fault(len(self.searches))
-        if answer is not None:
-            return answer
-        if asked.get("7") != {"1": 1}:
+        params = self._params(SEARCH)
+        self.searches.append(params)
+        faulty_reply = self.fault(len(self.searches))
+        if faulty_reply is not None:
+            return faulty_reply
+        if params.get("7") != {"1": 1}:
             return web.json_response({})
         start = 0
-        if "4" in asked:
-            text = base64.b64decode(asked["4"]).decode()
+        if "4" in params:
+            text = base64.b64decode(params["4"]).decode()
             if not text.startswith("at:"):
                 return web.json_response(
                     {"2": "com.google.BadRequestException", "5": 400}, status=400
                 )
             start = int(text[3:])
-        end = start + asked["2"]
+        end = start + params["2"]
         body: dict[str, Any] = {"1": self.rows[start:end], "4": "100", "5": "200"}
         if end < len(self.rows):
             body["2"] = cursor_to(end)
-        return web.json_response(self.mend(len(self.searches), body))
+        return web.json_response(self.edit_reply(len(self.searches), body))
 
     def _details(self, _request: web.BaseRequest) -> web.StreamResponse:
-        asked = self._asked(LOOKUP)
-        row = next((row for row in self.rows if row["2"] == asked["2"]), None)
+        params = self._params(LOOKUP)
+        row = next((row for row in self.rows if row["2"] == params["2"]), None)
         if row is None:
             return web.json_response({})
-        told = {
-            "1": asked["1"],
-            "2": asked["2"],
+        fields = {
+            "1": params["1"],
+            "2": params["2"],
             "5": [row["3"], row["3"]],
             "8": row["4"],
             "17": [{"1": 2578, "5": "20251101"}, {"1": 20340}, {"1": 999999}],
             "22": {"1": row["12"]},
         }
-        return web.json_response({"1": told})
+        return web.json_response({"1": fields})
 
     def _suggest(self, _request: web.BaseRequest) -> web.StreamResponse:
         counts = {"2": {"1": "100", "2": "200"}}
         names = ("Fulmar Instruments AS", "Fulmar Ferries P/F")
-        told: list[dict[str, Any]] = [
+        suggestions: list[dict[str, Any]] = [
             {"1": {"1": name, "2": f"AR{number:020d}", "3": "NO", "4": counts}}
             for number, name in enumerate(names, start=1)
         ]
-        return web.json_response({"1": [*told, {"2": {"1": "fulmar.example"}}]})
+        return web.json_response({"1": [*suggestions, {"2": {"1": "fulmar.example"}}]})
 
 
 def cursor_to(start: int) -> str:
@@ -166,14 +168,14 @@ class MetaStub:
     def _archive(self, request: web.BaseRequest) -> web.StreamResponse:
         query = {k: v[0] for k, v in parse_qs(urlsplit(str(request.rel_url)).query).items()}
         self.searches.append(query)
-        answer = self.fault(len(self.searches))
-        if answer is not None:
-            return answer
+        faulty_reply = self.fault(len(self.searches))
+        if faulty_reply is not None:
+            return faulty_reply
         assert "access_token" not in query
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return meta_error(190, "Invalid OAuth access token.")
-        about = {"search_page_ids", "search_terms"} & {*query}
-        if "ad_reached_countries" not in query or not about:
+        selectors = {"search_page_ids", "search_terms"} & {*query}
+        if "ad_reached_countries" not in query or not selectors:
             return meta_error(100, "Missing parameter")
         start = 0
         if "after" in query:
@@ -192,5 +194,5 @@ class MetaStub:
 
 
 def meta_error(code: int, message: str) -> web.Response:
-    told = {"message": message, "type": "OAuthException", "code": code, "fbtrace_id": "A1"}
-    return web.json_response({"error": told}, status=400)
+    error = {"message": message, "type": "OAuthException", "code": code, "fbtrace_id": "A1"}
+    return web.json_response({"error": error}, status=400)

@@ -1,4 +1,4 @@
-"""What a creatives call costs, and that it counts as one active request."""
+"""Tests the charges of creatives calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from webdata_nb.service.routes.creatives import max_charges_of
 ADVERTISER = advertiser_ids()[0]
 
 
-async def used(api: Api) -> dict[str, float]:
-    """Return the units that were charged so far, by operation."""
+async def charged_units(api: Api) -> dict[str, float]:
+    """Return the charged units by operation."""
     reply: Any = await api.get(paths.USAGE)
     return {
         each["operation"]: each["units"]
@@ -23,21 +23,21 @@ async def used(api: Api) -> dict[str, float]:
     }
 
 
-async def test_what_succeeded_is_charged(api: Api) -> None:
+async def test_successful_operations_are_charged(api: Api) -> None:
     await api.post(paths.CREATIVES, {"advertiser_id": ADVERTISER, "limit": 3})
-    assert await used(api) == {"creatives": 1}
+    assert await charged_units(api) == {"creatives": 1}
     more = {"limit": 2, "should_download_assets": True, "should_download_previews": True}
     await api.post(paths.CREATIVES, {"advertiser_id": ADVERTISER, **more})
-    assert await used(api) == {"creatives": 2, "details": 2, "assets": 4}
+    assert await charged_units(api) == {"creatives": 2, "details": 2, "assets": 4}
 
 
-async def test_what_failed_costs_nothing(api: Api) -> None:
+async def test_failed_call_is_free(api: Api) -> None:
     await api.post(paths.CREATIVES, {"advertiser_id": "AR1"}, 501)
     await api.post(paths.CREATIVES, {"advertiser_id": ADVERTISER, "cursor": "wrong"}, 422)
-    assert await used(api) == {}
+    assert await charged_units(api) == {}
 
 
-def test_what_a_call_may_cost() -> None:
+def test_max_charges_cover_all_options() -> None:
     request = CreativesRequest(advertiser_id=ADVERTISER, limit=5, ocr=True, skip_details=False)
     charges = {charge.operation: charge.units for charge in max_charges_of(request)}
     assert charges == {"creatives": 1, "details": 5, "ocr": 5}

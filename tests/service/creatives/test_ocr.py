@@ -1,4 +1,4 @@
-"""The text of twenty advertisements of nobody, read from their photographs."""
+"""Tests OCR with screenshots of twenty fictional advertisements."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from tests.requirements import require
-from tests.service.creatives.ads import Ad, photographs
-from webdata_nb.service.creatives.ocr import Readers
-from webdata_nb.service.creatives.text_layout import Reading, reading
+from tests.service.creatives.ads import Ad, take_screenshots
+from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.creatives.text_layout import OcrText, layout_text
 from webdata_nb.service.errors import ScrapeError
 
 SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"
@@ -251,52 +251,52 @@ ADS = (
 )
 
 
-def right(ad: Ad, read: Reading) -> int:
-    """Count the words of an advertisement that were read, each letter and mark of them."""
-    return (Counter(ad.words) & Counter(read.text.split())).total()
+def correct_words(ad: Ad, ocr_text: OcrText) -> int:
+    """Count the words of an advertisement that OCR recognized exactly."""
+    return (Counter(ad.words) & Counter(ocr_text.text.split())).total()
 
 
 @pytest.mark.slow
-async def test_at_least_95_of_100_words_are_right() -> None:
+async def test_ocr_recognizes_95_percent_of_words() -> None:
     program = str(require("tesseract"))
-    pictures = await photographs(ADS, require("chromium"))
-    readers = Readers()
-    read = await asyncio.gather(*(readers.read(each, program) for each in pictures))
+    pictures = await take_screenshots(ADS, require("chromium"))
+    pool = OcrPool()
+    texts = await asyncio.gather(*(pool.read(each, program) for each in pictures))
     words = sum(len(ad.words) for ad in ADS)
-    good = sum(map(right, ADS, read))
-    print(f"{good} of {words} words right ({good / words:.1%})")  # noqa: T201 - the figure
-    assert good / words >= 0.95
-    told_apart = [(ad, each) for ad, each in zip(ADS, read, strict=True) if each.headline]
-    assert len(told_apart) >= 15
-    assert all(each.headline == ad.headline for ad, each in told_apart)
-    assert all(each.confidence and 0.5 < each.confidence <= 1 for each in read)
+    correct = sum(map(correct_words, ADS, texts))
+    print(f"{correct} of {words} words correct ({correct / words:.1%})")  # noqa: T201 - the figure
+    assert correct / words >= 0.95
+    with_headline = [(ad, each) for ad, each in zip(ADS, texts, strict=True) if each.headline]
+    assert len(with_headline) >= 15
+    assert all(each.headline == ad.headline for ad, each in with_headline)
+    assert all(each.confidence and 0.5 < each.confidence <= 1 for each in texts)
 
 
-async def test_what_is_no_picture_is_an_error_of_its_own() -> None:
+async def test_unknown_format_is_refused() -> None:
     with pytest.raises(ScrapeError, match="could not be read"):
-        await Readers().read(b"<svg/>", str(require("tesseract")))
+        await OcrPool().read(b"<svg/>", str(require("tesseract")))
 
 
-async def test_a_picture_without_words_has_none() -> None:
-    read = await Readers().read(png(64, 64), str(require("tesseract")))
-    assert (read.text, read.confidence, read.headline) == ("", None, None)
+async def test_blank_picture_has_no_text() -> None:
+    ocr_text = await OcrPool().read(png(64, 64), str(require("tesseract")))
+    assert (ocr_text.text, ocr_text.confidence, ocr_text.headline) == ("", None, None)
 
 
-async def test_a_picture_of_too_many_pixels_is_refused() -> None:
+async def test_picture_with_too_many_pixels_is_refused() -> None:
     with pytest.raises(ScrapeError, match="could not be read"):
-        await Readers().read(png(8000, 8000), str(require("tesseract")))
+        await OcrPool().read(png(8000, 8000), str(require("tesseract")))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="ceilings are POSIX")
-async def test_a_reader_beyond_its_processor_time_is_ended() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="resource limits are POSIX")
+async def test_cpu_limit_ends_process() -> None:
     with pytest.raises(ScrapeError) as caught:
-        # The interpreter alone needs a part of a second, so nothing is read with none.
-        await Readers(cpu_seconds=0).read(png(3000, 3000), str(require("tesseract")))
+        # The interpreter alone exceeds a limit of 0 s.
+        await OcrPool(cpu_seconds=0).read(png(3000, 3000), str(require("tesseract")))
     assert caught.value.kind in {"cpu_limit", "worker_died"}
 
 
-async def test_a_cancelled_reading_leaves_no_process() -> None:
-    task = asyncio.create_task(Readers().read(png(4000, 4000), str(require("tesseract"))))
+async def test_cancelled_ocr_ends_process() -> None:
+    task = asyncio.create_task(OcrPool().read(png(4000, 4000), str(require("tesseract"))))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -326,8 +326,8 @@ def line(text: str, top: int, height: int, confidence: float = 0.9) -> dict[str,
         ([line("Noise", 0, 40, 0.1), line("Big", 50, 30), line("s", 90, 9)], "Big", "s"),
     ],
 )
-def test_a_headline_is_what_is_set_larger(
+def test_headline_has_larger_font(
     lines: Sequence[dict[str, object]], headline: str | None, description: str | None
 ) -> None:
-    read = reading(lines)
-    assert (read.headline, read.description) == (headline, description)
+    ocr_text = layout_text(lines)
+    assert (ocr_text.headline, ocr_text.description) == (headline, description)

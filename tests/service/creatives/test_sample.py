@@ -1,4 +1,4 @@
-"""The endpoint over the sample source: every parameter, without any network."""
+"""Tests the creatives endpoint with the sample source, without network access."""
 
 from __future__ import annotations
 
@@ -14,30 +14,34 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.local import Creatives, SessionSettings
 from webdata_nb.contract.replies import AdvertisersReply, Creative, CreativesReply
 from webdata_nb.service.creatives import enrich
-from webdata_nb.service.creatives.sample import Sample, advertiser_ids
+from webdata_nb.service.creatives.sample import SampleSource, advertiser_ids
 
 ADVERTISER, OTHER = advertiser_ids()
 ROWS = 45
 
 
-async def listed(api: Api, **body: Any) -> Any:
+async def list_creatives(api: Api, **body: Any) -> Any:
     return await api.post(paths.CREATIVES, {"advertiser_id": ADVERTISER, **body})
 
 
-async def refused(api: Api, **body: Any) -> tuple[str, str]:
+async def refusal(api: Api, **body: Any) -> tuple[str, str]:
     """Return the field and the message of a refusal."""
     reply = await api.post(paths.CREATIVES, {"advertiser_id": ADVERTISER, **body}, 422)
     problem = reply["detail"][0]
     return problem["loc"][-1], problem["msg"]
 
 
-async def test_a_page_has_the_contracts_shape(api: Api) -> None:
-    reply = await listed(api)
-    read = CreativesReply.model_validate(reply)
-    assert read.total_results == len(read.creatives) == 40
-    assert (read.source, read.operation) == ("partner_ads_transparency", "creatives")
-    assert (read.advertiser_id, read.region, read.provider) == (ADVERTISER, "anywhere", "sample")
-    assert read.cursor
+async def test_reply_matches_contract(api: Api) -> None:
+    reply = await list_creatives(api)
+    parsed = CreativesReply.model_validate(reply)
+    assert parsed.total_results == len(parsed.creatives) == 40
+    assert (parsed.source, parsed.operation) == ("partner_ads_transparency", "creatives")
+    assert (parsed.advertiser_id, parsed.region, parsed.provider) == (
+        ADVERTISER,
+        "anywhere",
+        "sample",
+    )
+    assert parsed.cursor
     for position, row in enumerate(reply["creatives"], start=1):
         creative = Creative.model_validate(row)
         assert creative.position == position
@@ -46,11 +50,11 @@ async def test_a_page_has_the_contracts_shape(api: Api) -> None:
         assert "regions" not in row
 
 
-async def test_positions_go_on_over_the_pages_and_no_row_comes_twice(api: Api) -> None:
+async def test_positions_continue_over_pages(api: Api) -> None:
     rows: list[Any] = []
     cursor: dict[str, str] = {}
     while True:
-        reply = await listed(api, limit=7, **cursor)
+        reply = await list_creatives(api, limit=7, **cursor)
         rows += reply["creatives"]
         if "cursor" not in reply:
             break
@@ -60,7 +64,7 @@ async def test_positions_go_on_over_the_pages_and_no_row_comes_twice(api: Api) -
 
 
 @pytest.mark.parametrize("name", ["url", "startUrls"])
-async def test_an_advertiser_by_the_address_of_its_page(api: Api, name: str) -> None:
+async def test_advertiser_by_url(api: Api, name: str) -> None:
     url = f"https://adstransparency.google.com/advertiser/{ADVERTISER}?region=NO"
     for value in (url, [url]) if name == "startUrls" else (url,):
         reply = await api.post(paths.CREATIVES, {name: value})
@@ -68,66 +72,66 @@ async def test_an_advertiser_by_the_address_of_its_page(api: Api, name: str) -> 
 
 
 @pytest.mark.parametrize("text", ["DE", "deu", "germany ", "Federal Republic of Germany"])
-async def test_a_region_by_code_or_name(api: Api, text: str) -> None:
-    reply = await listed(api, region=text, skip_details=False)
+async def test_region_by_code_or_name(api: Api, text: str) -> None:
+    reply = await list_creatives(api, region=text, skip_details=False)
     assert reply["region"] == "DE"
     assert reply["creatives"]
     assert all("DE" in row["regions"] for row in reply["creatives"])
 
 
-async def test_an_unknown_region_names_close_ones(api: Api) -> None:
-    where, why = await refused(api, region="Germny")
-    assert where == "region"
-    assert "Germany (DE)" in why
+async def test_unknown_region_suggests_similar_ones(api: Api) -> None:
+    field, message = await refusal(api, region="Germny")
+    assert field == "region"
+    assert "Germany (DE)" in message
 
 
-async def test_the_url_and_the_fields_must_agree(api: Api) -> None:
+async def test_conflicting_url_and_fields_are_refused(api: Api) -> None:
     page = f"https://adstransparency.google.com/advertiser/{ADVERTISER}"
-    where, _ = await refused(api, url=f"{page}?region=NO", region="DE")
-    assert where == "region"
+    field, _ = await refusal(api, url=f"{page}?region=NO", region="DE")
+    assert field == "region"
     dated = f"{page}?start-date=2026-01-01&end-date=2026-01-31"
-    where, _ = await refused(api, url=dated, date_range="last_7_days")
-    assert where == "date_range"
+    field, _ = await refusal(api, url=dated, date_range="last_7_days")
+    assert field == "date_range"
 
 
 @pytest.mark.parametrize(("text", "at_most"), [("last_7_days", 10), ("last_30_days", 40)])
-async def test_a_date_range_leaves_out_what_was_not_shown_then(
-    api: Api, text: str, at_most: int
-) -> None:
-    reply = await listed(api, date_range=text)
+async def test_date_range_filters_rows(api: Api, text: str, at_most: int) -> None:
+    reply = await list_creatives(api, date_range=text)
     assert 0 < reply["total_results"] <= at_most
     assert reply["date_range"] == text
 
 
-async def test_dates_of_long_ago_find_nothing_and_say_what_was_asked(api: Api) -> None:
-    reply = await listed(api, date_range="2001-01-01..2001-12-31", region="NO")
+async def test_empty_reply_repeats_filters(api: Api) -> None:
+    reply = await list_creatives(api, date_range="2001-01-01..2001-12-31", region="NO")
     assert reply["creatives"] == []
     assert (reply["date_range"], reply["region"]) == ("2001-01-01..2001-12-31", "NO")
 
 
-async def test_details_come_when_asked_for(api: Api) -> None:
-    row = (await listed(api, limit=1, skip_details=False))["creatives"][0]
+async def test_details(api: Api) -> None:
+    row = (await list_creatives(api, limit=1, skip_details=False))["creatives"][0]
     assert row["landing_domain"] == "fulmar-instruments.example"
     assert row["impressions_min"] < row["impressions_max"]
     assert row["asset_urls"] == [row["preview_url"]]
 
 
-async def test_downloads_are_kept_under_their_hash_for_their_account(api: Api) -> None:
-    reply = await listed(api, limit=2, should_download_assets=True, should_download_previews=True)
+async def test_assets_are_stored_by_hash(api: Api) -> None:
+    reply = await list_creatives(
+        api, limit=2, should_download_assets=True, should_download_previews=True
+    )
     row = reply["creatives"][0]
-    kept = row["assets"][0]
-    assert (kept["mime"], kept["width"] > 0) == ("image/png", True)
-    assert kept["sha256"] == row["preview"]["sha256"]
-    path = paths.fill(paths.CREATIVES_FILE, sha256=kept["sha256"])
-    answer = await api.http.get(path)
-    assert (answer.status_code, len(answer.content)) == (200, kept["bytes"])
-    assert answer.headers["content-type"] == "image/png"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    asset = row["assets"][0]
+    assert (asset["mime"], asset["width"] > 0) == ("image/png", True)
+    assert asset["sha256"] == row["preview"]["sha256"]
+    path = paths.fill(paths.CREATIVES_FILE, sha256=asset["sha256"])
+    download = await api.http.get(path)
+    assert (download.status_code, len(download.content)) == (200, asset["bytes"])
+    assert download.headers["content-type"] == "image/png"
+    assert download.headers["x-content-type-options"] == "nosniff"
     await api.get(paths.fill(paths.CREATIVES_FILE, sha256="0" * 64), 404)
     await api.get(paths.fill(paths.CREATIVES_FILE, sha256="..%2f..%2fcursor.secret"), 404)
 
 
-async def test_an_advertiser_that_the_sample_does_not_know_needs_a_source(api: Api) -> None:
+async def test_unknown_advertiser_requires_source(api: Api) -> None:
     reply = await api.post(paths.CREATIVES, {"advertiser_id": "AR123"}, 501)
     assert "WEBDATA_CREATIVES_SOURCE" in reply["detail"]
 
@@ -136,42 +140,42 @@ async def test_an_advertiser_that_the_sample_does_not_know_needs_a_source(api: A
     ("field", "value"),
     [("limit", 0), ("limit", 41), ("timeout_ms", 4999), ("timeout_ms", 90_001), ("ocr", "yes")],
 )
-async def test_values_outside_their_bounds_are_refused(api: Api, field: str, value: Any) -> None:
-    where, _ = await refused(api, **{field: value})
-    assert where == field
+async def test_out_of_range_values_are_refused(api: Api, field: str, value: Any) -> None:
+    refused_field, _ = await refusal(api, **{field: value})
+    assert refused_field == field
 
 
-async def test_a_cursor_is_bound_to_its_listing(api: Api) -> None:
-    cursor = (await listed(api, limit=5))["cursor"]
-    assert (await listed(api, limit=40, cursor=cursor))["creatives"][0]["position"] == 6
-    for other in ({"region": "NO"}, {"date_range": "last_7_days"}, {"advertiser_id": OTHER}):
-        where, why = await refused(api, cursor=cursor, **other)
-        assert where == "cursor"
-        assert "another listing" in why
-    for wrong in (cursor[:-4], f"{cursor[:60]}AAAA{cursor[64:]}", "page2", "%%%"):
-        assert (await refused(api, cursor=wrong))[0] == "cursor"
+async def test_cursor_is_bound_to_listing(api: Api) -> None:
+    cursor = (await list_creatives(api, limit=5))["cursor"]
+    assert (await list_creatives(api, limit=40, cursor=cursor))["creatives"][0]["position"] == 6
+    for other_filter in ({"region": "NO"}, {"date_range": "last_7_days"}, {"advertiser_id": OTHER}):
+        field, message = await refusal(api, cursor=cursor, **other_filter)
+        assert field == "cursor"
+        assert "another listing" in message
+    for cursor_text in (cursor[:-4], f"{cursor[:60]}AAAA{cursor[64:]}", "page2", "%%%"):
+        assert (await refusal(api, cursor=cursor_text))[0] == "cursor"
 
 
-async def test_a_cursor_outlives_a_restart_but_not_another_service(tmp_path: Path) -> None:
+async def test_cursor_survives_restart_of_same_service_only(tmp_path: Path) -> None:
     async with opened(tmp_path / "one") as api:
-        cursor = (await listed(api, limit=5))["cursor"]
+        cursor = (await list_creatives(api, limit=5))["cursor"]
     async with opened(tmp_path / "one") as api:
-        assert (await listed(api, cursor=cursor))["creatives"][0]["position"] == 6
+        assert (await list_creatives(api, cursor=cursor))["creatives"][0]["position"] == 6
     async with opened(tmp_path / "two") as api:
-        assert (await refused(api, cursor=cursor))[0] == "cursor"
+        assert (await refusal(api, cursor=cursor))[0] == "cursor"
 
 
-async def test_advertisers_by_name_or_domain(api: Api, sampled: None) -> None:  # noqa: ARG001
+async def test_advertisers_by_name_or_domain(api: Api, sample_session: None) -> None:  # noqa: ARG001
     for query in ("fulmar", "FULMAR Fe", "fulmar-ferries.example"):
         reply = await api.get(paths.ADVERTISERS, params={"query": query})
-        found = AdvertisersReply.model_validate(reply).advertisers
-        assert OTHER in [each.advertiser_id for each in found]
-    assert [each.rank for each in found] == [1]
+        advertisers = AdvertisersReply.model_validate(reply).advertisers
+        assert OTHER in [each.advertiser_id for each in advertisers]
+    assert [each.rank for each in advertisers] == [1]
     await api.get(paths.ADVERTISERS, 422, params={"query": " "})
     await api.get(paths.ADVERTISERS, 422, params={"query": "x", "limit": "51"})
 
 
-async def test_without_a_source_only_the_invented_advertisers_are_found(api: Api) -> None:
+async def test_only_sample_advertisers_without_source(api: Api) -> None:
     reply = await api.get(paths.ADVERTISERS, params={"query": "Fulmar"})
     assert reply["provider"] == "sample"
     assert [each["advertiser_id"] for each in reply["advertisers"]] == [ADVERTISER, OTHER]
@@ -179,31 +183,31 @@ async def test_without_a_source_only_the_invented_advertisers_are_found(api: Api
     assert "WEBDATA_CREATIVES_SOURCE" in reply["detail"]
 
 
-async def test_the_text_of_an_ad_and_its_parts(api: Api) -> None:
+async def test_ocr_text_of_ad(api: Api) -> None:
     require("tesseract")
-    row = (await listed(api, limit=1, ocr=True))["creatives"][0]
+    row = (await list_creatives(api, limit=1, ocr=True))["creatives"][0]
     assert row["headline"] in row["text"].replace("\n", " ")
     assert 0.5 < row["text_confidence"] <= 1
     assert "preview" not in row
 
 
-async def test_what_is_not_done_in_time_is_an_error_of_its_row(
+async def test_timeout_of_enrichment_is_error_of_row(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(*_: object) -> None:
+    async def never_return(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Sample, "detailed", never)
-    # The whole time is kept in reserve, so that none is left for enrichment.
+    monkeypatch.setattr(SampleSource, "with_details", never_return)
+    # The reserve exceeds the timeout, so that no time is left for enrichment.
     monkeypatch.setattr(enrich, "RESERVE_S", 3600.0)
-    reply = await listed(api, limit=3, skip_details=False)
+    reply = await list_creatives(api, limit=3, skip_details=False)
     assert len(reply["creatives"]) == 3
     assert {row["error"] for row in reply["creatives"]} == {"details: not done within timeout_ms"}
 
 
 @pytest.fixture
-def sampled(api: Api) -> None:
-    """Let the session of the requests choose the sample source."""
+def sample_session(api: Api) -> None:
+    """Select the sample source in the session of the requests."""
     api.lifetime.renew("test")
     api.lifetime.bind_settings("test", SessionSettings(creatives=Creatives(source="sample")))
     api.http.headers["X-Webdata-Lease"] = "test"

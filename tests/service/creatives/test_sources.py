@@ -1,7 +1,8 @@
-"""One suite for every source, and what each outside one meets, against stubs of their shapes."""
+"""Tests every source of creatives with one suite, against stubs of the real services."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -13,13 +14,13 @@ from aiohttp import web
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub, google_id, meta_error
 from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
-from webdata_nb.service.creatives import google, sample
+from webdata_nb.service.creatives import google, sample, source_client
 from webdata_nb.service.creatives.cursor import BadCursor
 from webdata_nb.service.creatives.google import urls_in
-from webdata_nb.service.creatives.regions import region
-from webdata_nb.service.creatives.source import DETAILS, Ask, Creative, Source
+from webdata_nb.service.creatives.regions import parse_region
+from webdata_nb.service.creatives.source import DETAILS, AdCreative, CreativesQuery, CreativesSource
 from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
-from webdata_nb.service.creatives.sources import Sources
+from webdata_nb.service.creatives.source_factory import SourceFactory
 from webdata_nb.service.errors import (
     BadInput,
     MissingSetting,
@@ -34,10 +35,10 @@ from webdata_nb.service.web.throttle import HostThrottle
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A source with an advertiser that it knows, and the stub behind it."""
+class SourceSetup:
+    """A source, one of its advertisers, and the stub that serves it."""
 
-    source: Source
+    source: CreativesSource
     advertiser: str
     stub: Any = None
 
@@ -48,154 +49,164 @@ async def fetchers() -> AsyncIterator[SourceFetchers]:
         yield SourceFetchers(opened, opened)
 
 
-Make = Callable[..., Setting]
+MakeSetup = Callable[..., SourceSetup]
 
 
 @pytest.fixture
-def make(site: Site, fetchers: SourceFetchers) -> Make:
-    """Give a maker of each source; seconds are those that the call may take."""
+def make_setup(site: Site, fetchers: SourceFetchers) -> MakeSetup:
+    """Return a function that creates a source; `seconds` is the deadline of its calls."""
 
-    def made(name: SourceName, seconds: float = 30.0, **options: Any) -> Setting:
-        sources = Sources(HostThrottle(), delay_s=0.0, overload_pause_s=0.01, **options)
+    def setup_of(name: SourceName, seconds: float = 30.0, **options: Any) -> SourceSetup:
+        factory = SourceFactory(HostThrottle(), delay_s=0.0, overload_pause_s=0.01, **options)
         deadline = CallDeadline.after(seconds)
         if name == "sample":
-            chosen = Creatives(source="sample")
-            return Setting(sources.of(chosen, fetchers, deadline), sample.advertiser_ids()[0])
+            settings = Creatives(source="sample")
+            return SourceSetup(
+                factory.create(settings, fetchers, deadline), sample.advertiser_ids()[0]
+            )
         if name == "meta_ad_library":
             stub: GoogleStub | MetaStub = MetaStub(site)
-            chosen = Creatives(source="meta_ad_library", key=TOKEN, url=stub.home)
+            settings = Creatives(source="meta_ad_library", key=TOKEN, url=stub.home)
         else:
             stub = GoogleStub(site)
-            chosen = Creatives(source=name, terms=google.TERMS, url=stub.home)
-        return Setting(sources.of(chosen, fetchers, deadline), stub.advertiser, stub)
+            settings = Creatives(source=name, terms=google.TERMS, url=stub.home)
+        return SourceSetup(factory.create(settings, fetchers, deadline), stub.advertiser, stub)
 
-    return made
+    return setup_of
 
 
 @pytest.fixture(params=["sample", "google_ads_transparency", "meta_ad_library"])
-def setting(request: pytest.FixtureRequest, make: Make) -> Setting:
-    return make(request.param)
+def source_setup(request: pytest.FixtureRequest, make_setup: MakeSetup) -> SourceSetup:
+    return make_setup(request.param)
 
 
 @pytest.fixture(params=["google_ads_transparency", "meta_ad_library"])
-def outside(request: pytest.FixtureRequest, make: Make) -> Setting:
-    return make(request.param)
+def remote_setup(request: pytest.FixtureRequest, make_setup: MakeSetup) -> SourceSetup:
+    return make_setup(request.param)
 
 
-async def everything(setting: Setting, **filters: Any) -> list[Creative]:
-    found: list[Creative] = []
+async def list_all(source_setup: SourceSetup, **filters: Any) -> list[AdCreative]:
+    creatives: list[AdCreative] = []
     cursor: str | None = None
     while True:
-        ask = Ask(setting.advertiser, limit=10, cursor=cursor, **filters)
-        page = await setting.source.page(ask)
+        query = CreativesQuery(source_setup.advertiser, limit=10, cursor=cursor, **filters)
+        page = await source_setup.source.list_page(query)
         assert len(page.creatives) <= 10
-        found += page.creatives
+        creatives += page.creatives
         cursor = page.cursor
         if cursor is None:
-            return found
+            return creatives
 
 
-# ------------------------------------------------------------------------ what every source does
+# --- all sources
 
 
-async def test_pages_lead_to_the_end_and_give_nothing_twice(setting: Setting) -> None:
-    found = await everything(setting)
-    assert len(found) == (25 if setting.stub else 45)
-    assert len({each.creative_id for each in found}) == len(found)
-    assert {each.advertiser_id for each in found} == {setting.advertiser}
-    assert all(each.error is None and each.preview_url for each in found)
+async def test_pages_contain_each_creative_once(source_setup: SourceSetup) -> None:
+    creatives = await list_all(source_setup)
+    assert len(creatives) == (25 if source_setup.stub else 45)
+    assert len({each.creative_id for each in creatives}) == len(creatives)
+    assert {each.advertiser_id for each in creatives} == {source_setup.advertiser}
+    assert all(each.error is None and each.preview_url for each in creatives)
 
 
-async def test_times_are_iso_in_utc(setting: Setting) -> None:
-    for each in await everything(setting):
-        for told in filter(None, (each.first_shown, each.last_shown)):
-            assert datetime.fromisoformat(told).tzinfo == UTC
+async def test_times_are_iso_in_utc(source_setup: SourceSetup) -> None:
+    for each in await list_all(source_setup):
+        for time in filter(None, (each.first_shown, each.last_shown)):
+            assert datetime.fromisoformat(time).tzinfo == UTC
 
 
-async def test_an_end_does_not_come_before_its_beginning(setting: Setting) -> None:
-    for each in await everything(setting):
+async def test_first_shown_is_not_after_last_shown(source_setup: SourceSetup) -> None:
+    for each in await list_all(source_setup):
         if each.first_shown and each.last_shown:
             assert each.first_shown <= each.last_shown
 
 
-async def test_filters_are_passed_on(setting: Setting) -> None:
+async def test_filters_are_sent_to_source(source_setup: SourceSetup) -> None:
     filters = {"first_day": date(2026, 1, 1), "last_day": date(2026, 1, 31)}
-    await everything(setting, region=region("NO"), **filters)
-    if setting.source.name == "google_ads_transparency":
-        where = setting.stub.searches[-1]["3"]
-        assert where["13"] == {"1": [setting.advertiser]}
-        assert (where["8"], where["6"], where["7"]) == ([2578], 20260101, 20260131)
-    if setting.source.name == "meta_ad_library":
-        asked = setting.stub.searches[-1]
-        assert asked["ad_reached_countries"] == '["NO"]'
-        assert asked["ad_delivery_date_min"] == "2026-01-01"
-        assert asked["ad_delivery_date_max"] == "2026-01-31"
+    await list_all(source_setup, region=parse_region("NO"), **filters)
+    if source_setup.source.name == "google_ads_transparency":
+        filters_sent = source_setup.stub.searches[-1]["3"]
+        assert filters_sent["13"] == {"1": [source_setup.advertiser]}
+        assert (filters_sent["8"], filters_sent["6"], filters_sent["7"]) == (
+            [2578],
+            20260101,
+            20260131,
+        )
+    if source_setup.source.name == "meta_ad_library":
+        params = source_setup.stub.searches[-1]
+        assert params["ad_reached_countries"] == '["NO"]'
+        assert params["ad_delivery_date_min"] == "2026-01-01"
+        assert params["ad_delivery_date_max"] == "2026-01-31"
 
 
-async def test_a_cursor_gone_by_is_told_apart(setting: Setting) -> None:
+async def test_expired_cursor_is_bad_cursor(source_setup: SourceSetup) -> None:
     with pytest.raises(BadCursor, match="without a cursor"):
-        await setting.source.page(Ask(setting.advertiser, cursor="c3RhbGU="))
+        await source_setup.source.list_page(
+            CreativesQuery(source_setup.advertiser, cursor="c3RhbGU=")
+        )
 
 
-async def test_an_id_of_another_kind_is_refused(setting: Setting) -> None:
+async def test_malformed_advertiser_id_is_refused(source_setup: SourceSetup) -> None:
     with pytest.raises(BadInput):
-        await setting.source.page(Ask("not-an-id"))
+        await source_setup.source.list_page(CreativesQuery("not-an-id"))
 
 
-async def test_details_are_of_the_known_kinds(setting: Setting) -> None:
-    first = (await setting.source.page(Ask(setting.advertiser, limit=1))).creatives[0]
-    detailed = await setting.source.detailed(first)
+async def test_details_have_known_names(source_setup: SourceSetup) -> None:
+    first = (
+        await source_setup.source.list_page(CreativesQuery(source_setup.advertiser, limit=1))
+    ).creatives[0]
+    detailed = await source_setup.source.with_details(first)
     assert detailed.creative_id == first.creative_id
     assert {*detailed.details} <= {*DETAILS}
     assert {"regions", "asset_urls"} <= {*detailed.details}
 
 
-async def test_who_a_name_may_mean(setting: Setting) -> None:
-    found = await setting.source.advertisers("Fulmar", limit=5)
-    assert found
-    assert all(each.advertiser_id and "Fulmar" in each.name for each in found)
-    assert len(await setting.source.advertisers("Fulmar", limit=1)) == 1
+async def test_find_advertisers_by_name(source_setup: SourceSetup) -> None:
+    advertisers = await source_setup.source.find_advertisers("Fulmar", limit=5)
+    assert advertisers
+    assert all(each.advertiser_id and "Fulmar" in each.name for each in advertisers)
+    assert len(await source_setup.source.find_advertisers("Fulmar", limit=1)) == 1
 
 
-async def test_a_file_that_no_creative_named_is_not_fetched(setting: Setting, site: Site) -> None:
+async def test_file_on_other_host_is_not_downloaded(source_setup: SourceSetup, site: Site) -> None:
     foreign = site.page("/secret.png", "x").replace("127.0.0.1", "localhost")
     with pytest.raises(SourceError):
-        await setting.source.file(foreign)
+        await source_setup.source.download(foreign)
     assert "/secret.png" not in site.paths
 
 
-# --------------------------------------------------------------------- what outside sources meet
+# --- remote sources
 
 
-async def test_a_broken_row_stays_a_row_with_its_error(outside: Setting) -> None:
-    rows = outside.stub.rows
+async def test_unreadable_row_has_error(remote_setup: SourceSetup) -> None:
+    rows = remote_setup.stub.rows
     rows[3] = "not a row"
     rows[4] = {**rows[4], "6": {"1": "soon"}, "ad_delivery_start_time": "soon"}
-    found = await everything(outside)
-    assert len(found) == 25
-    assert [at for at, each in enumerate(found) if each.error] == [3, 4]
-    assert found[4].creative_id == (rows[4].get("2") or rows[4].get("id"))
+    creatives = await list_all(remote_setup)
+    assert len(creatives) == 25
+    assert [number for number, each in enumerate(creatives) if each.error] == [3, 4]
+    assert creatives[4].creative_id == (rows[4].get("2") or rows[4].get("id"))
 
 
-async def test_a_busy_source_is_asked_again_within_the_time(outside: Setting) -> None:
-    outside.stub.fault = lambda number: busy("0") if number == 1 else None
-    assert len(await everything(outside)) == 25
+async def test_overloaded_source_is_retried(remote_setup: SourceSetup) -> None:
+    remote_setup.stub.fault = lambda number: too_many_requests("0") if number == 1 else None
+    assert len(await list_all(remote_setup)) == 25
 
 
-async def test_a_source_that_stays_busy_is_not_pressed(outside: Setting) -> None:
-    outside.stub.fault = lambda _number: busy("120")
+async def test_source_is_not_retried_before_retry_after(remote_setup: SourceSetup) -> None:
+    remote_setup.stub.fault = lambda _number: too_many_requests("120")
     with pytest.raises(SourceBusy) as caught:
-        await everything(outside)
+        await list_all(remote_setup)
     assert caught.value.retry_after_s == 120
-    assert len(outside.stub.searches) == 1
+    assert len(remote_setup.stub.searches) == 1
 
 
-def busy(seconds: str) -> web.Response:
+def too_many_requests(seconds: str) -> web.Response:
     return web.Response(status=429, headers={"Retry-After": seconds})
 
 
 @pytest.mark.parametrize(
-    "wall",
+    "blocking_reply",
     [
         lambda: web.Response(status=302, headers={"Location": "https://sorry.invalid/sorry"}),
         lambda: web.Response(status=200, text="<html>unusual traffic</html>"),
@@ -203,27 +214,31 @@ def busy(seconds: str) -> web.Response:
     ],
     ids=["sorry", "page", "forbidden"],
 )
-async def test_a_wall_is_called_one(outside: Setting, wall: Callable[[], web.Response]) -> None:
-    outside.stub.fault = lambda _number: wall()
+async def test_blocking_reply_is_source_refused(
+    remote_setup: SourceSetup, blocking_reply: Callable[[], web.Response]
+) -> None:
+    remote_setup.stub.fault = lambda _number: blocking_reply()
     with pytest.raises(SourceAccessDenied, match="blocks"):
-        await everything(outside)
+        await list_all(remote_setup)
 
 
-async def test_a_source_that_fails_once_is_asked_again(outside: Setting) -> None:
-    outside.stub.fault = lambda number: web.Response(status=500) if number == 2 else None
-    assert len(await everything(outside)) == 25
-    outside.stub.fault = lambda _number: web.Response(status=500)
+async def test_server_error_is_retried(remote_setup: SourceSetup) -> None:
+    remote_setup.stub.fault = lambda number: web.Response(status=500) if number == 2 else None
+    assert len(await list_all(remote_setup)) == 25
+    remote_setup.stub.fault = lambda _number: web.Response(status=500)
     with pytest.raises(SourceError, match="500"):
-        await everything(outside)
+        await list_all(remote_setup)
 
 
 @pytest.mark.parametrize("name", ["google_ads_transparency", "meta_ad_library"])
-async def test_a_source_that_says_nothing_is_slow(make: Make, site: Site, name: SourceName) -> None:
-    setting = make(name, seconds=0.3)
-    path = "/v23.0/ads_archive" if setting.source.name.startswith("meta") else google_path()
+async def test_silent_source_is_source_slow(
+    make_setup: MakeSetup, site: Site, name: SourceName
+) -> None:
+    source_setup = make_setup(name, seconds=0.3)
+    path = "/v23.0/ads_archive" if source_setup.source.name.startswith("meta") else google_path()
     site.page(path, "{}", delay=5.0)
     with pytest.raises(SourceTimeout, match="timeout_ms"):
-        await setting.source.page(Ask(setting.advertiser))
+        await source_setup.source.list_page(CreativesQuery(source_setup.advertiser))
 
 
 def google_path() -> str:
@@ -231,88 +246,104 @@ def google_path() -> str:
 
 
 @pytest.mark.parametrize("body", ["[]", '{"1": 5}', '{"data": 5}', "", "nonsense"])
-async def test_an_unknown_form_is_an_error_not_an_empty_list(outside: Setting, body: str) -> None:
-    outside.stub.fault = lambda _number: web.Response(text=body)
-    expected_empty = outside.source.name.startswith("google") and body == '{"data": 5}'
+async def test_unknown_format_is_error(remote_setup: SourceSetup, body: str) -> None:
+    remote_setup.stub.fault = lambda _number: web.Response(text=body)
+    expected_empty = remote_setup.source.name.startswith("google") and body == '{"data": 5}'
     if expected_empty:
-        assert await everything(outside) == []
+        assert await list_all(remote_setup) == []
         return
     with pytest.raises(SourceError):
-        await everything(outside)
+        await list_all(remote_setup)
 
 
-# ------------------------------------------------------------------------------------ Google alone
+@pytest.mark.parametrize(("size", "count"), [(1000, 0), (2 * 1024 * 1024, 1)])
+async def test_large_reply_is_parsed_in_thread(
+    remote_setup: SourceSetup, monkeypatch: pytest.MonkeyPatch, size: int, count: int
+) -> None:
+    parse_json, event_loop_thread = source_client._parse_json, threading.current_thread()
+    parsed_in_thread: list[bool] = []
+
+    def recording_parse(body: bytes) -> Any:
+        parsed_in_thread.append(threading.current_thread() is not event_loop_thread)
+        return parse_json(body)
+
+    monkeypatch.setattr(source_client, "_parse_json", recording_parse)
+    remote_setup.stub.rows[0]["99"] = "x" * size
+    assert len(await list_all(remote_setup)) == 25
+    assert sum(parsed_in_thread) == count
 
 
-async def test_google_wants_its_terms_accepted(fetchers: SourceFetchers) -> None:
-    chosen = Creatives(source="google_ads_transparency")
+# --- Google
+
+
+async def test_google_requires_accepted_terms(fetchers: SourceFetchers) -> None:
+    settings = Creatives(source="google_ads_transparency")
     with pytest.raises(MissingSetting, match=r"adstransparency\.google\.com/terms"):
-        Sources().of(chosen, fetchers, CallDeadline.after(5))
+        SourceFactory().create(settings, fetchers, CallDeadline.after(5))
 
 
-async def test_google_is_asked_once_a_second_at_most() -> None:
-    assert Sources().delay_s == 1.0
+async def test_google_requests_are_one_second_apart() -> None:
+    assert SourceFactory().delay_s == 1.0
 
 
-async def test_googles_details(make: Make) -> None:
-    setting = make("google_ads_transparency")
-    first = (await setting.source.page(Ask(setting.advertiser, limit=1))).creatives[0]
+async def test_google_details(make_setup: MakeSetup) -> None:
+    source_setup = make_setup("google_ads_transparency")
+    first = (
+        await source_setup.source.list_page(CreativesQuery(source_setup.advertiser, limit=1))
+    ).creatives[0]
     assert first.format == "text"
     assert first.days_shown == 30
     assert first.preview_url is not None
     assert first.preview_url.endswith("/simgad/0.png?a=1&b=2")
-    detailed = await setting.source.detailed(first)
+    detailed = await source_setup.source.with_details(first)
     assert detailed.details["regions"] == ["NO", "IM", "999999"]
     assert detailed.details["asset_urls"] == [first.preview_url]
 
 
-async def test_the_picture_behind_a_script_is_found_and_nothing_is_run(
-    make: Make, site: Site
-) -> None:
-    setting = make("google_ads_transparency")
+async def test_google_picture_url_in_script(make_setup: MakeSetup, site: Site) -> None:
+    source_setup = make_setup("google_ads_transparency")
     picture = site.page("/simgad/hidden.png", "picture")
     escaped = picture.replace(":", "\\x3a").replace("/", "\\/")
     site.page("/content-9.js", f'evil("https://elsewhere.invalid/a.png");show("{escaped}")')
-    creative = (await everything(setting))[9]
+    creative = (await list_all(source_setup))[9]
     assert creative.preview_url is not None
     assert creative.preview_url.endswith("/content-9.js")
-    found = await setting.source.picture_url(creative)
-    assert found == picture
-    assert await setting.source.file(picture) == b"picture"
+    assert await source_setup.source.picture_url(creative) == picture
+    assert await source_setup.source.download(picture) == b"picture"
 
 
-def test_addresses_in_a_script_with_their_escapes_undone() -> None:
+def test_urls_in_script_are_decoded() -> None:
     script = r"""a('https:\/\/x.test\/a\x3fb\u003d1');b("https://y.test/c.png?d&amp;e")"""
     assert list(urls_in(script)) == ["https://x.test/a?b=1", "https://y.test/c.png?d&e"]
 
 
-async def test_a_domain_is_resolved_by_who_advertises_for_it(make: Make) -> None:
-    setting = make("google_ads_transparency")
-    found = await setting.source.advertisers("fulmar.example", limit=5)
-    assert [(each.advertiser_id, each.ads_min) for each in found] == [(setting.advertiser, 25)]
-    assert setting.stub.searches[-1]["3"] == {"12": {"1": "fulmar.example", "2": True}}
+async def test_google_advertisers_of_domain(make_setup: MakeSetup) -> None:
+    source_setup = make_setup("google_ads_transparency")
+    [advertiser] = await source_setup.source.find_advertisers("fulmar.example", limit=5)
+    assert (advertiser.advertiser_id, advertiser.ads_min) == (source_setup.advertiser, 25)
+    assert source_setup.stub.searches[-1]["3"] == {"12": {"1": "fulmar.example", "2": True}}
 
 
-async def test_the_ids_are_those_of_the_source(make: Make) -> None:
-    found = await everything(make("google_ads_transparency"))
-    assert [each.creative_id for each in found] == list(map(google_id, range(25)))
+async def test_google_creative_ids_are_kept(make_setup: MakeSetup) -> None:
+    creatives = await list_all(make_setup("google_ads_transparency"))
+    assert [each.creative_id for each in creatives] == list(map(google_id, range(25)))
 
 
-# -------------------------------------------------------------------------------------- Meta alone
+# --- Meta
 
 
-async def test_meta_wants_a_token(fetchers: SourceFetchers) -> None:
+async def test_meta_requires_token(fetchers: SourceFetchers) -> None:
     with pytest.raises(MissingSetting, match="WEBDATA_META_AD_LIBRARY_KEY"):
-        Sources().of(Creatives(source="meta_ad_library"), fetchers, CallDeadline.after(5))
+        SourceFactory().create(Creatives(source="meta_ad_library"), fetchers, CallDeadline.after(5))
 
 
-async def test_the_token_is_never_shown(make: Make, site: Site) -> None:
-    setting = make("meta_ad_library")
-    shown: Iterable[Any] = [*await everything(setting), setting.source, *site.paths]
-    assert not [each for each in shown if TOKEN in repr(each)]
-    setting.stub.fault = lambda _number: meta_error(190, f"token {TOKEN} expired")
+async def test_meta_token_does_not_leak(make_setup: MakeSetup, site: Site) -> None:
+    source_setup = make_setup("meta_ad_library")
+    values: Iterable[Any] = [*await list_all(source_setup), source_setup.source, *site.paths]
+    assert not [each for each in values if TOKEN in repr(each)]
+    source_setup.stub.fault = lambda _number: meta_error(190, f"token {TOKEN} expired")
     with pytest.raises(SourceAccessDenied) as caught:
-        await everything(setting)
+        await list_all(source_setup)
     assert TOKEN not in str(caught.value)
 
 
@@ -320,16 +351,16 @@ async def test_the_token_is_never_shown(make: Make, site: Site) -> None:
     ("code", "error"),
     [(190, SourceAccessDenied), (10, SourceAccessDenied), (613, SourceBusy), (1, SourceError)],
 )
-async def test_metas_error_codes(make: Make, code: int, error: type[SourceError]) -> None:
-    setting = make("meta_ad_library", seconds=5)
-    setting.stub.fault = lambda _number: meta_error(code, "no")
+async def test_meta_error_codes(make_setup: MakeSetup, code: int, error: type[SourceError]) -> None:
+    source_setup = make_setup("meta_ad_library", seconds=5)
+    source_setup.stub.fault = lambda _number: meta_error(code, "no")
     with pytest.raises(error) as caught:
-        await everything(setting)
+        await list_all(source_setup)
     assert type(caught.value) is error
 
 
-async def test_metas_rows(make: Make) -> None:
-    even, odd = (await everything(make("meta_ad_library")))[:2]
+async def test_meta_rows(make_setup: MakeSetup) -> None:
+    even, odd = (await list_all(make_setup("meta_ad_library")))[:2]
     assert (even.last_shown, even.days_shown) == (None, None)
     assert (odd.first_shown, odd.days_shown) == ("2026-01-05T00:00:00Z", 10)
     assert odd.details["headline"] == "Night boat"

@@ -160,11 +160,11 @@ async def test_a_failed_job_costs_nothing_and_its_retry_is_charged_like_a_start(
 
 
 async def break_off(accounts: AccountStore, most: tuple[Charge, ...]) -> None:
-    async with charged(accounts, "a", most, within_s=90) as call:
+    async with charged(accounts, "a", most, timeout_s=90) as call:
         usage = await accounts.usage("a", now=time.time())
         assert (usage.active, usage.reserved) == (1, 81)
         with pytest.raises(ConcurrencyReached):
-            await charged(accounts, "a", most, within_s=90).__aenter__()
+            await charged(accounts, "a", most, timeout_s=90).__aenter__()
         call.add("creatives")
         call.add("ocr", 2)
         call.add("ocr")

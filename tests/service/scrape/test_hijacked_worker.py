@@ -15,7 +15,7 @@ import pytest
 from tests.service.scrape.test_pool import WHOLE, html, workers
 from tests.wire.waiting import until
 from webdata_nb.service.content.page_source import PageSource
-from webdata_nb.service.creatives.ocr import Readers
+from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.runtime.child_process import INHERITED
 from webdata_nb.service.workers import process
@@ -114,10 +114,10 @@ async def test_page_workers_know_no_secrets(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @linux
-async def test_readers_of_pictures_know_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ocr_process_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
-    process = await Readers()._start("/bin/false")
+    process = await OcrPool()._start("/bin/false")
     try:
         # The child is a copy of this process until it has become its own program.
         await until(lambda: b"OMP_THREAD_LIMIT=1" in environment_of(process.pid))

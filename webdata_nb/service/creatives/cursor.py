@@ -1,7 +1,7 @@
-"""Our cursors: the source's own one in an envelope that nobody else can make or bend.
+"""Signs and verifies listing cursors, which wrap the cursor of a source.
 
-A cursor is bound to the account and the filters of the listing that it continues, ends with the
-day, and remembers the cursors that led to it, so that a source going in circles is noticed.
+A cursor is bound to the account and the filters of the listing that it continues, and expires
+after a day. It holds hashes of the source's earlier cursors to detect a source that repeats them.
 """
 
 from __future__ import annotations
@@ -22,139 +22,147 @@ import orjson
 
 from webdata_nb.service.errors import BadInput
 
-LIFE_S: Final = 24 * 3600.0
-_MAC: Final = 32
-_MARK: Final = 6
-_MARKS: Final = 128
-_SECRET: Final = 32
+LIFETIME_S: Final = 24 * 3600.0
+_MAC_BYTES: Final = 32
+_CURSOR_HASH_BYTES: Final = 6
+_MAX_CURSOR_HASHES: Final = 128
+_SECRET_BYTES: Final = 32
 
 
 class BadCursor(BadInput):
     """A cursor that cannot continue this listing; the message says why."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{why}: send the first request again, without a cursor", loc=("body", "cursor")
+            f"{reason}: send the first request again, without a cursor", loc=("body", "cursor")
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a listing stands: the source's cursor, rows so far, and the days that it covers.
+class ListingPosition:
+    """A position in a listing: the source's cursor, the count of earlier rows, and its days.
 
     The days are those of the first request, so that "last 7 days" means the same on every page.
+    `cursor_hashes` are the concatenated hashes of the source's earlier cursors.
     """
 
     source_cursor: str
-    position: int
+    rows_before: int
     first_day: str | None
     last_day: str | None
     expires_at: float
-    trail: bytes = b""
+    cursor_hashes: bytes = b""
 
     @property
-    def circling(self) -> bool:
+    def is_repeated(self) -> bool:
         """Whether the source gave this cursor before."""
-        mark = _mark(self.source_cursor)
-        earlier = (self.trail[at : at + _MARK] for at in range(0, len(self.trail), _MARK))
-        return mark in earlier
+        step = _CURSOR_HASH_BYTES
+        earlier = (
+            self.cursor_hashes[start : start + step]
+            for start in range(0, len(self.cursor_hashes), step)
+        )
+        return _cursor_hash(self.source_cursor) in earlier
 
-    def passed(self) -> bytes:
-        """Return the trail of the place that follows this one."""
-        return (self.trail + _mark(self.source_cursor))[-_MARK * _MARKS :]
+    def advance(self, source_cursor: str, count: int) -> ListingPosition:
+        """Return the position after a page of `count` rows, which ended with `source_cursor`."""
+        hashes = self.cursor_hashes + _cursor_hash(self.source_cursor)
+        return replace(
+            self,
+            source_cursor=source_cursor,
+            rows_before=self.rows_before + count,
+            cursor_hashes=hashes[-_CURSOR_HASH_BYTES * _MAX_CURSOR_HASHES :],
+        )
 
 
-def _mark(cursor: str) -> bytes:
-    return hashlib.sha256(cursor.encode()).digest()[:_MARK]
+def _cursor_hash(cursor: str) -> bytes:
+    return hashlib.sha256(cursor.encode()).digest()[:_CURSOR_HASH_BYTES]
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
-    """Makes and opens cursors with the server's secret."""
+class CursorSealer:
+    """Signs and verifies cursors with the server's secret."""
 
     secret: bytes
 
     @classmethod
-    def kept_in(cls, folder: Path) -> Seal:
-        """Return the seal of a data directory; it is made once and outlives restarts."""
-        path = folder / "cursor.secret"
+    def load_or_create(cls, data_dir: Path) -> CursorSealer:
+        """Return the sealer of a data directory; its secret is created once and kept."""
+        path = data_dir / "cursor.secret"
         if not path.exists():
-            _keep(path, secrets.token_bytes(_SECRET))
+            _create_secret(path)
         return cls(path.read_bytes())
 
-    def closed(self, place: Place, *, account_id: str, filters: Mapping[str, Any]) -> str:
-        """Return the cursor that leads to `place`."""
-        told = {
-            "c": place.source_cursor,
-            "p": place.position,
-            "f": place.first_day,
-            "l": place.last_day,
-            "e": place.expires_at,
+    def seal(
+        self, position: ListingPosition, *, account_id: str, filters: Mapping[str, Any]
+    ) -> str:
+        """Return the cursor that leads to `position`."""
+        payload = {
+            "c": position.source_cursor,
+            "p": position.rows_before,
+            "f": position.first_day,
+            "l": position.last_day,
+            "e": position.expires_at,
         }
-        body = bytes([len(place.trail) // _MARK]) + place.trail + orjson.dumps(told)
+        hash_count = len(position.cursor_hashes) // _CURSOR_HASH_BYTES
+        body = bytes([hash_count]) + position.cursor_hashes + orjson.dumps(payload)
         mac = self._mac(body, account_id, filters)
         return base64.urlsafe_b64encode(mac + body).rstrip(b"=").decode()
 
-    def opened(
+    def open(
         self, cursor: str, *, account_id: str, filters: Mapping[str, Any], now: float
-    ) -> Place:
-        """Return the place that a cursor leads to; raises `BadCursor`."""
-        raw = _decoded(cursor)
-        mac, body = raw[:_MAC], raw[_MAC:]
+    ) -> ListingPosition:
+        """Return the position that a cursor leads to; raises `BadCursor`."""
+        decoded = _decode(cursor)
+        mac, body = decoded[:_MAC_BYTES], decoded[_MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(body, account_id, filters)):
             raise BadCursor(
                 "this cursor was altered, or belongs to another listing (advertiser, region and "
                 "date_range must stay the same), account or service"
             )
-        place = _read(body)
-        if now >= place.expires_at:
+        position = _parse_body(body)
+        if now >= position.expires_at:
             raise BadCursor("this cursor has expired")
-        if place.circling:
-            raise BadCursor("the source goes in circles: it gave this cursor before")
-        return place
+        if position.is_repeated:
+            raise BadCursor("the source repeated an earlier cursor, so the listing would not end")
+        return position
 
     def _mac(self, body: bytes, account_id: str, filters: Mapping[str, Any]) -> bytes:
-        bound = orjson.dumps([account_id, dict(filters)], option=orjson.OPT_SORT_KEYS)
-        return hmac.digest(self.secret, hashlib.sha256(bound).digest() + body, "sha256")
+        binding = orjson.dumps([account_id, dict(filters)], option=orjson.OPT_SORT_KEYS)
+        return hmac.digest(self.secret, hashlib.sha256(binding).digest() + body, "sha256")
 
 
-def following(place: Place | None, source_cursor: str, position: int, **told: Any) -> Place:
-    """Return the place after a page that began at `place` (None: the first)."""
-    if place is not None:
-        return replace(place, source_cursor=source_cursor, position=position, trail=place.passed())
-    return Place(source_cursor, position, **told)
-
-
-def _decoded(cursor: str) -> bytes:
+def _decode(cursor: str) -> bytes:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        decoded = base64.b64decode(padded, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise BadCursor("this is no cursor of this service") from None
-    if len(raw) <= _MAC:
-        raise BadCursor("this is no cursor of this service")
-    return raw
+        raise BadCursor("this is not a cursor of this service") from None
+    if len(decoded) <= _MAC_BYTES:
+        raise BadCursor("this is not a cursor of this service")
+    return decoded
 
 
-def _read(body: bytes) -> Place:
-    """Read what our own seal vouches for."""
-    end = 1 + body[0] * _MARK
-    told = orjson.loads(body[end:])
-    return Place(told["c"], told["p"], told["f"], told["l"], told["e"], body[1:end])
+def _parse_body(body: bytes) -> ListingPosition:
+    """Parse a body whose signature is valid."""
+    end = 1 + body[0] * _CURSOR_HASH_BYTES
+    payload = orjson.loads(body[end:])
+    return ListingPosition(
+        payload["c"], payload["p"], payload["f"], payload["l"], payload["e"], body[1:end]
+    )
 
 
-def _keep(path: Path, secret: bytes) -> None:
-    """Write the secret whole, for its owner alone; the first of two writers wins."""
+def _create_secret(path: Path) -> None:
+    """Write a secret atomically, readable by its owner only; the first of two writers wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secret)
+        file.write(secrets.token_bytes(_SECRET_BYTES))
         file.flush()
         os.fsync(file.fileno())
     try:
         with suppress(FileExistsError):
             os.link(draft, path)
-    except OSError:  # no hard links here: then the last of two writers wins
+    except OSError:  # without hard links, the last of two writers wins
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

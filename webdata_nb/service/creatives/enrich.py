@@ -1,4 +1,4 @@
-"""What a call adds to its creatives: details, files, text. What fails is told in the row."""
+"""Adds details, files and OCR text to listed creatives; a failure becomes an error of its row."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any, Final
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives.files import FileStore
-from webdata_nb.service.creatives.ocr import Readers
-from webdata_nb.service.creatives.source import Creative, Source
+from webdata_nb.service.creatives.file_store import FileStore
+from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.creatives.source import AdCreative, CreativesSource
 from webdata_nb.service.creatives.source_client import CallDeadline
 from webdata_nb.service.errors import ApplicationError, BadInput, PageError, SourceError
 
-AT_ONCE: Final = 4
-MOST_ASSETS: Final = limits.CREATIVE_FILES
-# Left of the call's time to write its answer.
+MAX_CONCURRENT: Final = 4
+MAX_ASSETS: Final = limits.CREATIVE_FILES
+# Time that is kept back from enrichment to write the reply.
 RESERVE_S: Final = 0.25
-_LATE: Final = "not done within timeout_ms"
+_TIMED_OUT: Final = "not done within timeout_ms"
 _NO_PICTURE: Final = "the preview is a page, not a picture"
 
 Row = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Done:
-    """What a call did for its rows, counted for the bill."""
+class EnrichmentCounts:
+    """Counts the successful enrichments of a call, which are charged."""
 
     details: int = 0
     assets: int = 0
@@ -35,14 +35,14 @@ class Done:
 
     @property
     def units(self) -> dict[str, int]:
-        """Return what is charged, by operation: the listing once, the rest by what succeeded."""
-        more = {"details": self.details, "assets": self.assets, "ocr": self.ocr}
-        return {"creatives": 1, **{name: count for name, count in more.items() if count}}
+        """Charged units by operation; the listing itself is one."""
+        enrichments = {"details": self.details, "assets": self.assets, "ocr": self.ocr}
+        return {"creatives": 1, **{name: count for name, count in enrichments.items() if count}}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request asks for beyond the listing."""
+class EnrichmentOptions:
+    """The enrichments that a request selects."""
 
     details: bool
     assets: bool
@@ -50,144 +50,148 @@ class Wanted:
     ocr: bool
 
     @classmethod
-    def by(cls, request: CreativesRequest) -> Wanted:
-        """Return the wishes of a request; assets are named by the details."""
+    def of_request(cls, request: CreativesRequest) -> EnrichmentOptions:
+        """Return the options of a request; assets require details, which name their URLs."""
         assets = request.should_download_assets
         details = not request.skip_details or assets
         return cls(details, assets, request.should_download_previews, request.ocr)
 
     @property
-    def anything(self) -> bool:
-        """Whether there is work at all."""
+    def any(self) -> bool:
+        """Whether any enrichment is selected."""
         return self.details or self.assets or self.previews or self.ocr
 
 
 @dataclass(frozen=True, slots=True)
 class Enricher:
-    """Works on the rows of one call until they are done or the time is over."""
+    """Enriches the creatives of one call until its deadline."""
 
-    source: Source
-    wanted: Wanted
+    source: CreativesSource
+    options: EnrichmentOptions
     files: FileStore
-    readers: Readers
+    ocr_pool: OcrPool
     account_id: str
     deadline: CallDeadline
-    engine: str = ""
-    done: Done = field(default_factory=Done)
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    ocr_engine: str = ""
+    counts: EnrichmentCounts = field(default_factory=EnrichmentCounts)
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT))
 
-    async def rows(self, creatives: Sequence[Creative]) -> list[Row]:
-        """Return what enrichment adds to each creative, in their order."""
-        if not self.wanted.anything:
+    async def enrich(self, creatives: Sequence[AdCreative]) -> list[Row]:
+        """Return the additional fields of each creative, in the same order."""
+        if not self.options.any:
             return [{} for _ in creatives]
-        works = [_Work(self, creative) for creative in creatives]
-        tasks = [asyncio.create_task(work.run()) for work in works if not work.creative.error]
+        enrichments = [_CreativeEnrichment(self, creative) for creative in creatives]
+        tasks = [asyncio.create_task(each.run()) for each in enrichments if not each.creative.error]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=max(0.0, self.deadline.remaining_s - RESERVE_S))
         finally:
             for task in tasks:
                 task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for outcome in ended:
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
-        return [work.told() for work in works]
+        return [each.fields() for each in enrichments]
 
 
-class _Work:
-    """One creative on its way: steps still to come, what was found, what failed."""
+class _CreativeEnrichment:
+    """Enriches one creative: holds its pending steps, new fields and errors."""
 
-    def __init__(self, by: Enricher, creative: Creative) -> None:
-        self._by, self.creative = by, creative
-        self._found: Row = {}
+    def __init__(self, enricher: Enricher, creative: AdCreative) -> None:
+        self._enricher, self.creative = enricher, creative
+        self._fields: Row = {}
         self._errors: list[str] = []
         steps = {
-            "details": self._details,
-            "assets": self._assets,
-            "previews": self._preview,
-            "ocr": self._text,
+            "details": self._add_details,
+            "assets": self._add_assets,
+            "previews": self._add_preview,
+            "ocr": self._add_text,
         }
-        self._steps: dict[str, Callable[[], Awaitable[None]]] = {
-            name: step for name, step in steps.items() if getattr(by.wanted, name)
+        self._pending: dict[str, Callable[[], Awaitable[None]]] = {
+            name: step for name, step in steps.items() if getattr(enricher.options, name)
         }
-        self._pictures: dict[str, bytes] = {}
+        self._downloads: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Take every step; one that fails does not keep the next from being tried."""
-        async with self._by.turns:
-            for name, step in list(self._steps.items()):
+        """Run every step; a failed step does not prevent the next one."""
+        async with self._enricher.slots:
+            for name, step in list(self._pending.items()):
                 try:
                     await step()
                 except (SourceError, PageError, BadInput) as error:
                     self._errors.append(f"{name}: {error}")
-                del self._steps[name]
+                del self._pending[name]
 
-    def told(self) -> Row:
-        """Return the row's additions; steps without time are errors of the row."""
-        late = [] if self.creative.error else [f"{name}: {_LATE}" for name in self._steps]
-        errors = [*filter(None, [self.creative.error]), *self._errors, *late]
-        found = {**self._found}
-        if self._by.wanted.details:
-            found = {**self.creative.details, **found}
-            if self.creative.format is not None:
-                found["format"] = self.creative.format
-        return {**found, "error": "; ".join(errors)} if errors else found
+    def fields(self) -> Row:
+        """Return the additional fields of the row, with an error for each unfinished step."""
+        creative = self.creative
+        unfinished = [] if creative.error else [f"{name}: {_TIMED_OUT}" for name in self._pending]
+        errors = [*filter(None, [creative.error]), *self._errors, *unfinished]
+        fields = dict(self._fields)
+        if self._enricher.options.details:
+            fields = {**creative.details, **fields}
+            if creative.format is not None:
+                fields["format"] = creative.format
+        return {**fields, "error": "; ".join(errors)} if errors else fields
 
-    async def _details(self) -> None:
-        self.creative = await self._by.source.detailed(self.creative)
-        self._by.done.details += 1
+    async def _add_details(self) -> None:
+        self.creative = await self._enricher.source.with_details(self.creative)
+        self._enricher.counts.details += 1
 
-    async def _assets(self) -> None:
-        kept, failed = [], []
+    async def _add_assets(self) -> None:
+        assets: list[Row] = []
+        errors: list[str] = []
         urls = self.creative.details.get("asset_urls", [])
-        for url in urls[:MOST_ASSETS]:
+        for url in urls[:MAX_ASSETS]:
             try:
-                kept.append({"url": url, **await self._keep(await self._file(url))})
+                assets.append({"url": url, **await self._store(await self._download(url))})
             except (ApplicationError, OSError) as error:
-                failed.append(str(error))
-                kept.append({"url": url, "error": str(error)})
-            self._found["assets"] = kept
-        self._found["assets"] = kept
-        self._by.done.assets += len(kept) - len(failed)
-        if len(urls) > MOST_ASSETS:
-            raise SourceError(f"{len(urls)} files, of which {MOST_ASSETS} were downloaded")
-        if failed:
-            raise SourceError(f"{len(failed)} of {len(kept)} failed, first: {failed[0]}")
+                errors.append(str(error))
+                assets.append({"url": url, "error": str(error)})
+            # Assets that are stored before the deadline stay in the row.
+            self._fields["assets"] = assets
+        self._fields["assets"] = assets
+        self._enricher.counts.assets += len(assets) - len(errors)
+        if len(urls) > MAX_ASSETS:
+            raise SourceError(f"{len(urls)} files, of which {MAX_ASSETS} were downloaded")
+        if errors:
+            raise SourceError(f"{len(errors)} of {len(assets)} failed, first: {errors[0]}")
 
-    async def _preview(self) -> None:
+    async def _add_preview(self) -> None:
         url, picture = await self._picture()
-        self._found["preview"] = {"url": url, **await self._keep(picture)}
-        self._by.done.assets += 1
+        self._fields["preview"] = {"url": url, **await self._store(picture)}
+        self._enricher.counts.assets += 1
 
-    async def _text(self) -> None:
+    async def _add_text(self) -> None:
         _, picture = await self._picture()
-        read = await self._by.readers.read(picture, self._by.engine)
-        self._found |= {"text": read.text, "text_confidence": read.confidence}
-        known = self.creative.details
-        for name, value in (("headline", read.headline), ("description", read.description)):
-            if value is not None and known.get(name) is None:
-                self._found[name] = value
-        self._by.done.ocr += 1
+        ocr_text = await self._enricher.ocr_pool.read(picture, self._enricher.ocr_engine)
+        self._fields |= {"text": ocr_text.text, "text_confidence": ocr_text.confidence}
+        details = self.creative.details
+        parts = (("headline", ocr_text.headline), ("description", ocr_text.description))
+        for name, value in parts:
+            if value is not None and details.get(name) is None:
+                self._fields[name] = value
+        self._enricher.counts.ocr += 1
 
     async def _picture(self) -> tuple[str, bytes]:
-        url = await self._by.source.picture_url(self.creative)
+        url = await self._enricher.source.picture_url(self.creative)
         if url is None:
             raise SourceError(_NO_PICTURE)
-        return url, await self._file(url)
+        return url, await self._download(url)
 
-    async def _file(self, url: str) -> bytes:
-        if url not in self._pictures:
-            self._pictures[url] = await self._by.source.file(url)
-        return self._pictures[url]
+    async def _download(self, url: str) -> bytes:
+        if url not in self._downloads:
+            self._downloads[url] = await self._enricher.source.download(url)
+        return self._downloads[url]
 
-    async def _keep(self, data: bytes) -> Row:
-        return await asyncio.to_thread(self._by.files.put, self._by.account_id, data)
+    async def _store(self, data: bytes) -> Row:
+        return await asyncio.to_thread(self._enricher.files.put, self._enricher.account_id, data)
 
 
-def row_of(creative: Creative, position: int, added: Row) -> Row:
-    """Return a creative as the contract's row; what is not known is left out."""
-    told: Row = {
+def creative_row(creative: AdCreative, position: int, enrichment: Row) -> Row:
+    """Return a creative as a row of the reply, without unknown values."""
+    row: Row = {
         "position": position,
         "advertiser_id": creative.advertiser_id,
         "creative_id": creative.creative_id,
@@ -199,5 +203,6 @@ def row_of(creative: Creative, position: int, added: Row) -> Row:
         "days_shown": creative.days_shown,
         "political": creative.political,
         "error": creative.error,
+        **enrichment,
     }
-    return {name: value for name, value in {**told, **added}.items() if value is not None}
+    return {name: value for name, value in row.items() if value is not None}

@@ -1,4 +1,4 @@
-"""From a request to what is asked of a source: the advertiser, the region, the days."""
+"""Parses the filters of a creatives request: advertiser, region and days."""
 
 from __future__ import annotations
 
@@ -10,89 +10,82 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives.regions import ANYWHERE, Region, region
+from webdata_nb.service.creatives.regions import ANYWHERE, GeoRegion, parse_region
 from webdata_nb.service.errors import BadInput
 
-Days = tuple[date | None, date | None]
+DayRange = tuple[date | None, date | None]
 
+# First and last day of each preset, in days before today.
 _PRESETS: Final = {"yesterday": (1, 1), "last_7_days": (7, 1), "last_30_days": (30, 1)}
+_DAY: Final = r"\d{4}-\d{2}-\d{2}"
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What a listing is about. `date_range` is the text; its days depend on the day of asking."""
+class CreativesFilters:
+    """The filters of a listing. `date_range` is the text of the request, such as a preset."""
 
     advertiser_id: str
-    region: Region | None
-    region_text: str
+    region: GeoRegion | None
+    region_code: str
     date_range: str | None
 
-    def bound(self, source: str) -> Mapping[str, Any]:
-        """Return what a cursor is bound to."""
-        code = self.region.alpha_2 if self.region else ANYWHERE
+    def cursor_fields(self, source: str) -> Mapping[str, Any]:
+        """Return the values that a cursor is bound to."""
         return {
             "source": source,
             "advertiser": self.advertiser_id,
-            "region": code,
+            "region": self.region_code,
             "range": self.date_range,
         }
 
 
-def filters_of(request: CreativesRequest) -> Filters:
-    """Return what a request asks for; a page's address may name region and days as well.
+def parse_filters(request: CreativesRequest) -> CreativesFilters:
+    """Return the filters of a request, including the region and days in its `url`.
 
     Raises
     ------
     BadInput
-        An unknown region, or an address that disagrees with a field.
+        An unknown region, or a URL that disagrees with a field.
     """
-    there = _in_url(request.url)
-    told = request.region if "region" in request.model_fields_set else None
-    text = told or there.get("region") or ANYWHERE
-    chosen = region(text)
-    if told and "region" in there and region(there["region"]) != chosen:
-        raise BadInput("region and the region in url disagree: send one of them", loc=_REGION)
-    days = _agreed(request.date_range, there.get("date_range"))
-    return Filters(request.advertiser, chosen, chosen.alpha_2 if chosen else ANYWHERE, days)
-
-
-_REGION: Final = ("body", "region")
-
-
-def _agreed(told: str | None, there: str | None) -> str | None:
-    if told and there and told != there:
+    in_url = _parse_url(request.url)
+    in_field = request.region if "region" in request.model_fields_set else None
+    region = parse_region(in_field or in_url.get("region") or ANYWHERE)
+    if in_field and "region" in in_url and parse_region(in_url["region"]) != region:
+        raise BadInput(
+            "region and the region in url disagree: send one of them", loc=("body", "region")
+        )
+    range_in_url = in_url.get("date_range")
+    if request.date_range and range_in_url and request.date_range != range_in_url:
         raise BadInput(
             "date_range and the dates in url disagree: send one of them",
             loc=("body", "date_range"),
         )
-    return told or there
+    code = region.alpha_2 if region else ANYWHERE
+    return CreativesFilters(request.advertiser, region, code, request.date_range or range_in_url)
 
 
-def _in_url(url: str | None) -> dict[str, str]:
-    """Read the filters in the address of a transparency page, as its own buttons write them."""
+def _parse_url(url: str | None) -> dict[str, str]:
+    """Parse the filters in the URL of a transparency page, as the page's own controls write it."""
     query = parse_qs(urlsplit(url).query) if url else {}
-    found: dict[str, str] = {}
-    if place := (query.get("region") or query.get("country") or [""])[0]:
-        found["region"] = ANYWHERE if place.upper() == "ALL" else place
+    filters: dict[str, str] = {}
+    if region := (query.get("region") or query.get("country") or [""])[0]:
+        filters["region"] = ANYWHERE if region.upper() == "ALL" else region
     preset = (query.get("preset-date") or [""])[0].strip().lower().replace(" ", "_")
     if preset in _PRESETS:
-        found["date_range"] = preset
+        filters["date_range"] = preset
     start, end = (query.get(name, [""])[0] for name in ("start-date", "end-date"))
     if re.fullmatch(_DAY, start) and re.fullmatch(_DAY, end):
-        found["date_range"] = f"{start}..{end}"
-    return found
+        filters["date_range"] = f"{start}..{end}"
+    return filters
 
 
-_DAY: Final = r"\d{4}-\d{2}-\d{2}"
-
-
-def days_of(date_range: str | None, today: date) -> Days:
+def days_of_range(date_range: str | None, today: date) -> DayRange:
     """Return the first and the last day of a range; preset ranges end yesterday.
 
     Raises
     ------
     BadInput
-        Dates that no calendar has, or in the wrong order.
+        An invalid date, or a range that ends before it begins.
     """
     if date_range is None:
         return None, None
@@ -103,7 +96,7 @@ def days_of(date_range: str | None, today: date) -> Days:
     try:
         days = date.fromisoformat(first_text), date.fromisoformat(last_text)
     except ValueError:
-        raise BadInput("has a day that no calendar knows", loc=("body", "date_range")) from None
+        raise BadInput("contains an invalid date", loc=("body", "date_range")) from None
     if days[0] > days[1]:
         raise BadInput("must not end before it begins", loc=("body", "date_range"))
     return days

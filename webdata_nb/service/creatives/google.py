@@ -1,7 +1,7 @@
-"""The Google Ads Transparency Center, through the calls that its own pages make.
+"""Queries the Google Ads Transparency Center through the RPC methods of its web pages.
 
-Not an official interface: its terms allow information and research, and it is asked once a second
-at most. Field numbers are those of the service's own answers.
+This is not an official API: its terms allow information and research, and requests are at least
+one second apart. The numbered JSON fields are those of the service.
 """
 
 from __future__ import annotations
@@ -18,16 +18,26 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.regions import of_google
-from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
-from webdata_nb.service.creatives.source_client import SourceClient, as_mapping, host_of
+from webdata_nb.service.creatives.regions import alpha_2_of_google_id
+from webdata_nb.service.creatives.source import (
+    AdCreative,
+    Advertiser,
+    CreativesPage,
+    CreativesQuery,
+)
+from webdata_nb.service.creatives.source_client import (
+    SourceClient,
+    as_mapping,
+    host_of,
+    parse_count,
+)
 from webdata_nb.service.errors import BadInput, SourceError
 from webdata_nb.service.web.fetch import FetchRequest
 
 NAME: Final = "google_ads_transparency"
 TERMS: Final = "https://adstransparency.google.com/terms"
 HOME: Final = "https://adstransparency.google.com"
-PACE_S: Final = 1.0
+MIN_DELAY_S: Final = 1.0
 FILE_HOSTS: Final = (
     "tpc.googlesyndication.com",
     "s0.2mdn.net",
@@ -36,7 +46,7 @@ FILE_HOSTS: Final = (
 )
 FORMATS: Final = {1: "text", 2: "image", 3: "video"}
 
-_ID: Final = re.compile(r"AR\d{1,30}")
+_ADVERTISER_ID: Final = re.compile(r"AR\d{1,30}")
 _IMAGE: Final = re.compile(r"""<img\b[^>]*?\bsrc\s*=\s*["']([^"']+)""", re.IGNORECASE)
 _ESCAPE: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})")
 _URL: Final = re.compile(r"""https?://[^\s"'<>\\)]+""")
@@ -44,82 +54,79 @@ _DOMAIN: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}", 
 
 
 @dataclass(frozen=True, slots=True)
-class Google:
-    """See the module; `home` is another address for tests, and a file host with it."""
+class GoogleTransparencyCenter:
+    """The Transparency Center at `home`; another host than Google's also serves its files."""
 
     client: SourceClient
     home: str = HOME
     name: str = NAME
 
-    async def page(self, ask: Ask) -> Page:
-        """See `Source.page`."""
-        if not _ID.fullmatch(ask.advertiser_id):
+    async def list_page(self, query: CreativesQuery) -> CreativesPage:
+        if not _ADVERTISER_ID.fullmatch(query.advertiser_id):
             raise BadInput(
                 "must be an advertiser id of the Transparency Center, such as "
                 '"AR17828074650563772417"',
                 loc=("body", "advertiser_id"),
             )
-        body = await self._call("SearchService/SearchCreatives", _search(ask), cursor=ask.cursor)
+        body = await self._call(
+            "SearchService/SearchCreatives", _search_params(query), cursor=query.cursor
+        )
         rows = body.get("1") or []
         if not isinstance(rows, list):
-            raise SourceError(f"{NAME} answered in a form that is not known here")
-        return Page(tuple(_creative(row, ask) for row in rows), _text(body.get("2")))
+            raise SourceError(f"{NAME} answered in an unknown format")
+        return CreativesPage(tuple(_creative(row, query) for row in rows), _text(body.get("2")))
 
-    async def detailed(self, creative: Creative) -> Creative:
-        """See `Source.detailed`."""
-        asked = {"1": creative.advertiser_id, "2": creative.creative_id, "5": {"1": 1}}
-        body = await self._call("LookupService/GetCreativeById", asked)
-        told = as_mapping(body.get("1"))
-        if not told:
-            raise SourceError("the source knows no details of this creative")
-        return _with_details(creative, told)
+    async def with_details(self, creative: AdCreative) -> AdCreative:
+        params = {"1": creative.advertiser_id, "2": creative.creative_id, "5": {"1": 1}}
+        body = await self._call("LookupService/GetCreativeById", params)
+        fields = as_mapping(body.get("1"))
+        if not fields:
+            raise SourceError("the source has no details of this creative")
+        return _with_details(creative, fields)
 
-    async def picture_url(self, creative: Creative) -> str | None:
-        """See `Source.picture_url`; a preview in script is searched for the picture it shows."""
+    async def picture_url(self, creative: AdCreative) -> str | None:
+        """Return the URL of a picture, which a preview script may contain."""
         urls = [creative.preview_url] if creative.preview_url else []
         urls += creative.details.get("asset_urls", [])
         for url in urls:
             if not _is_script(url):
                 return url
-        scripts = [url for url in urls if _is_script(url)]
-        for url in scripts[:1]:
-            text = (await self.file(url)).decode("utf-8", "replace")
-            return next((found for found in urls_in(text) if self._is_picture(found)), None)
-        return None
+        if not urls:
+            return None
+        script = (await self.download(urls[0])).decode("utf-8", "replace")
+        return next((url for url in urls_in(script) if self._is_picture(url)), None)
 
-    async def file(self, url: str) -> bytes:
-        """See `Source.file`."""
-        if not self._allowed(url):
+    async def download(self, url: str) -> bytes:
+        if not self._is_file_host(url):
             raise SourceError(f"files are not taken from {host_of(url)}")
-        return await replace(self.client, delay_s=0.0).file(url)
+        return await replace(self.client, delay_s=0.0).download(url)
 
-    async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
-        """See `Source.advertisers`."""
-        if _DOMAIN.fullmatch(query):
-            return (await self._of_domain(query.lower()))[:limit]
-        asked = {"1": query, "2": limit, "3": limit}
-        body = await self._call("SearchService/SearchSuggestions", asked)
-        found = [_suggested(each) for each in body.get("1") or []]
-        return [each for each in found if each is not None][:limit]
+    async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
+        if _DOMAIN.fullmatch(name_or_domain):
+            return (await self._advertisers_of_domain(name_or_domain.lower()))[:limit]
+        params = {"1": name_or_domain, "2": limit, "3": limit}
+        body = await self._call("SearchService/SearchSuggestions", params)
+        advertisers = map(_suggested_advertiser, body.get("1") or [])
+        return [each for each in advertisers if each is not None][:limit]
 
-    async def _of_domain(self, domain: str) -> list[Advertiser]:
-        """Return who advertises for a domain, most creatives first."""
-        asked = {"2": 40, "3": {"12": {"1": domain, "2": True}}, "7": {"1": 1}}
-        body = await self._call("SearchService/SearchCreatives", asked)
-        seen: dict[str, list[str]] = {}
+    async def _advertisers_of_domain(self, domain: str) -> list[Advertiser]:
+        """Return the advertisers of a domain, most creatives first."""
+        params = {"2": 40, "3": {"12": {"1": domain, "2": True}}, "7": {"1": 1}}
+        body = await self._call("SearchService/SearchCreatives", params)
+        names_by_id: dict[str, list[str]] = {}
         for row in map(as_mapping, body.get("1") or []):
             if advertiser_id := _text(row.get("1")):
-                seen.setdefault(advertiser_id, []).append(_text(row.get("12")) or "")
-        ordered = sorted(seen.items(), key=lambda entry: -len(entry[1]))
+                names_by_id.setdefault(advertiser_id, []).append(_text(row.get("12")) or "")
+        by_count = sorted(names_by_id.items(), key=lambda entry: -len(entry[1]))
         return [
             Advertiser(advertiser_id, names[0], domain=domain, ads_min=len(names))
-            for advertiser_id, names in ordered
+            for advertiser_id, names in by_count
         ]
 
     async def _call(
-        self, method: str, asked: Mapping[str, Any], *, cursor: str | None = None
+        self, method: str, params: Mapping[str, Any], *, cursor: str | None = None
     ) -> Mapping[str, Any]:
-        form = urlencode({"f.req": orjson.dumps(asked).decode()}).encode()
+        form = urlencode({"f.req": orjson.dumps(params).decode()}).encode()
         request = FetchRequest(
             f"{self.home}/anji/_/rpc/{method}?authuser=",
             headers={
@@ -132,65 +139,64 @@ class Google:
             method="POST",
             body=form,
         )
-        status, body = await self.client.json(request)
+        status, body = await self.client.fetch_json(request)
         if status == HTTPStatus.OK and isinstance(body, dict):
             return body
         if status == HTTPStatus.BAD_REQUEST and cursor is not None:
-            raise BadCursor("the source does not accept its cursor any more")
+            raise BadCursor("the source no longer accepts its cursor")
         raise SourceError(f"{NAME} refused the request (status {status})")
 
-    def _allowed(self, url: str) -> bool:
-        parts = urlsplit(url)
+    def _is_file_host(self, url: str) -> bool:
         return host_of(url) in FILE_HOSTS or (
-            self.home != HOME and parts.netloc == urlsplit(self.home).netloc
+            self.home != HOME and urlsplit(url).netloc == urlsplit(self.home).netloc
         )
 
     def _is_picture(self, url: str) -> bool:
-        return self._allowed(url) and any(
+        return self._is_file_host(url) and any(
             mark in url for mark in ("/simgad/", "ytimg.com/vi/", ".png", ".jpg", ".jpeg", ".gif")
         )
 
 
-def _search(ask: Ask) -> dict[str, Any]:
+def _search_params(query: CreativesQuery) -> dict[str, Any]:
     """Return the body of SearchCreatives."""
-    where: dict[str, Any] = {"12": {"1": "", "2": True}, "13": {"1": [ask.advertiser_id]}}
-    if ask.first_day is not None and ask.last_day is not None:
-        where["6"] = int(ask.first_day.strftime("%Y%m%d"))
-        where["7"] = int(ask.last_day.strftime("%Y%m%d"))
-    if ask.region is not None:
-        where["8"] = [ask.region.google]
-    asked: dict[str, Any] = {"2": ask.limit, "3": where, "7": {"1": 1}}
-    if ask.cursor is not None:
-        asked["4"] = ask.cursor
-    return asked
+    filters: dict[str, Any] = {"12": {"1": "", "2": True}, "13": {"1": [query.advertiser_id]}}
+    if query.first_day is not None and query.last_day is not None:
+        filters["6"] = int(query.first_day.strftime("%Y%m%d"))
+        filters["7"] = int(query.last_day.strftime("%Y%m%d"))
+    if query.region is not None:
+        filters["8"] = [query.region.google_id]
+    params: dict[str, Any] = {"2": query.limit, "3": filters, "7": {"1": 1}}
+    if query.cursor is not None:
+        params["4"] = query.cursor
+    return params
 
 
-def _creative(row: Any, ask: Ask) -> Creative:
-    """Read one row; one that cannot be read stays a row."""
+def _creative(row: Any, query: CreativesQuery) -> AdCreative:
+    """Parse one row; an unreadable row becomes a creative with an error."""
     try:
-        return _read(row)
+        return _parse_row(row)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        known = as_mapping(row)
-        return Creative(
-            _text(known.get("1")) or ask.advertiser_id,
-            _text(known.get("2")) or "",
+        fields = as_mapping(row)
+        return AdCreative(
+            _text(fields.get("1")) or query.advertiser_id,
+            _text(fields.get("2")) or "",
             error=f"the source's row could not be read ({type(error).__name__})",
         )
 
 
-def _read(row: Mapping[str, Any]) -> Creative:
+def _parse_row(row: Mapping[str, Any]) -> AdCreative:
     advertiser_id, creative_id = row["1"], row["2"]
     if not isinstance(advertiser_id, str) or not isinstance(creative_id, str):
-        raise TypeError("ids are texts")
+        raise TypeError("ids must be strings")
     days = row.get("13")
-    return Creative(
+    return AdCreative(
         advertiser_id,
         creative_id,
-        preview_url=_preview(as_mapping(row.get("3"))),
+        preview_url=_preview_url(as_mapping(row.get("3"))),
         advertiser_name=_text(row.get("12")),
         format=FORMATS.get(row.get("4", 0)),
-        first_shown=_moment(row.get("6")),
-        last_shown=_moment(row.get("7")),
+        first_shown=_iso_time(row.get("6")),
+        last_shown=_iso_time(row.get("7")),
         days_shown=None if days is None else int(days),
         political=bool(row["15"]) if "15" in row else None,
         details=_listed_details(row),
@@ -198,61 +204,59 @@ def _read(row: Mapping[str, Any]) -> Creative:
 
 
 def _listed_details(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what only some listings tell: the domain, and how often political ads were shown."""
-    found: dict[str, Any] = {}
+    """Return the domain and impressions of a row; most rows have only one of them or neither."""
+    details: dict[str, Any] = {}
     if domain := _text(row.get("14")):
-        found["landing_domain"] = domain
+        details["landing_domain"] = domain
     for field, name in (("8", "impressions_min"), ("9", "impressions_max")):
         if row.get(field) is not None:
-            found[name] = int(row[field])
-    return found
+            details[name] = int(row[field])
+    return details
 
 
-def _preview(content: Mapping[str, Any]) -> str | None:
-    """Return the address of the picture, or of the script that shows it."""
+def _preview_url(content: Mapping[str, Any]) -> str | None:
+    """Return the URL of the picture, or of the script that shows it."""
     markup = _text(as_mapping(content.get("3")).get("2"))
     if markup and (image := _IMAGE.search(markup)):
         return html.unescape(image[1])
     return _text(as_mapping(content.get("1")).get("4"))
 
 
-def _with_details(creative: Creative, told: Mapping[str, Any]) -> Creative:
-    regions = [as_mapping(each) for each in told.get("17") or []]
-    codes = [of_google(int(each["1"])) for each in regions if str(each.get("1", "")).isdecimal()]
-    assets = [url for each in told.get("5") or [] if (url := _preview(as_mapping(each)))]
-    found = {**creative.details, "regions": codes, "asset_urls": list(dict.fromkeys(assets))}
-    name = _text(as_mapping(told.get("22")).get("1"))
+def _with_details(creative: AdCreative, fields: Mapping[str, Any]) -> AdCreative:
+    region_ids = [as_mapping(each).get("1", "") for each in fields.get("17") or []]
+    regions = [alpha_2_of_google_id(int(each)) for each in region_ids if str(each).isdecimal()]
+    asset_urls = [_preview_url(as_mapping(each)) for each in fields.get("5") or []]
     return replace(
         creative,
-        advertiser_name=creative.advertiser_name or name,
-        format=creative.format or FORMATS.get(told.get("8", 0)),
-        details=found,
+        advertiser_name=creative.advertiser_name or _text(as_mapping(fields.get("22")).get("1")),
+        format=creative.format or FORMATS.get(fields.get("8", 0)),
+        details={
+            **creative.details,
+            "regions": regions,
+            "asset_urls": list(dict.fromkeys(filter(None, asset_urls))),
+        },
     )
 
 
-def _moment(told: Any) -> str | None:
-    if told is None:
+def _iso_time(timestamp: Any) -> str | None:
+    if timestamp is None:
         return None
-    return datetime.fromtimestamp(int(told["1"]), UTC).isoformat().replace("+00:00", "Z")
+    return datetime.fromtimestamp(int(timestamp["1"]), UTC).isoformat().replace("+00:00", "Z")
 
 
-def _suggested(entry: Any) -> Advertiser | None:
-    told = as_mapping(as_mapping(entry).get("1"))
-    name, advertiser_id = _text(told.get("1")), _text(told.get("2"))
+def _suggested_advertiser(suggestion: Any) -> Advertiser | None:
+    fields = as_mapping(as_mapping(suggestion).get("1"))
+    name, advertiser_id = _text(fields.get("1")), _text(fields.get("2"))
     if not name or not advertiser_id:
         return None
-    counts = as_mapping(as_mapping(told.get("4")).get("2"))
+    counts = as_mapping(as_mapping(fields.get("4")).get("2"))
     return Advertiser(
         advertiser_id,
         name,
-        region=_text(told.get("3")),
-        ads_min=_count(counts.get("1")),
-        ads_max=_count(counts.get("2")),
+        region=_text(fields.get("3")),
+        ads_min=parse_count(counts.get("1")),
+        ads_max=parse_count(counts.get("2")),
     )
-
-
-def _count(value: Any) -> int | None:
-    return int(value) if str(value).isdecimal() else None
 
 
 def _text(value: Any) -> str | None:
@@ -264,6 +268,7 @@ def _is_script(url: str) -> bool:
 
 
 def urls_in(script: str) -> Iterator[str]:
-    """Yield the addresses in a script, escapes undone; the script itself is never run."""
-    plain = _ESCAPE.sub(lambda code: chr(int(code[1] or code[2], 16)), script)
-    yield from dict.fromkeys(html.unescape(url) for url in _URL.findall(plain.replace("\\/", "/")))
+    """Yield the URLs in a script with their escapes decoded; the script is not executed."""
+    decoded = _ESCAPE.sub(lambda code: chr(int(code[1] or code[2], 16)), script)
+    urls = _URL.findall(decoded.replace("\\/", "/"))
+    yield from dict.fromkeys(html.unescape(url) for url in urls)

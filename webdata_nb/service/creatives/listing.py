@@ -1,4 +1,4 @@
-"""One creatives call: from a request to a page of rows, within its time."""
+"""Lists one page of an advertiser's creatives within the deadline of the call."""
 
 from __future__ import annotations
 
@@ -10,174 +10,198 @@ from typing import Any, Final
 
 from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives import cursor as cursors
 from webdata_nb.service.creatives import ocr, sample
-from webdata_nb.service.creatives.cursor import Place, Seal
-from webdata_nb.service.creatives.enrich import Done, Enricher, Wanted, row_of
-from webdata_nb.service.creatives.files import FileStore
-from webdata_nb.service.creatives.filters import Filters, days_of, filters_of
-from webdata_nb.service.creatives.ocr import Readers
-from webdata_nb.service.creatives.source import Advertiser, Ask, Page, Source
+from webdata_nb.service.creatives.cursor import LIFETIME_S, CursorSealer, ListingPosition
+from webdata_nb.service.creatives.enrich import (
+    Enricher,
+    EnrichmentCounts,
+    EnrichmentOptions,
+    creative_row,
+)
+from webdata_nb.service.creatives.file_store import FileStore
+from webdata_nb.service.creatives.filters import CreativesFilters, days_of_range, parse_filters
+from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.creatives.source import (
+    Advertiser,
+    CreativesPage,
+    CreativesQuery,
+    CreativesSource,
+)
 from webdata_nb.service.creatives.source_client import CallDeadline, SourceFetchers
-from webdata_nb.service.creatives.sources import Sources
+from webdata_nb.service.creatives.source_factory import SourceFactory
 from webdata_nb.service.errors import SourceError
 
-CURSOR_LENGTH: Final = 4096
+MAX_CURSOR_LENGTH: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A page of rows, and what was done for it."""
+class ListedPage:
+    """A page of rows, with the counts of successful enrichments and of failed rows."""
 
     source: str
-    filters: Filters
+    filters: CreativesFilters
     rows: list[dict[str, Any]]
     cursor: str | None
-    done: Done
+    counts: EnrichmentCounts
     failed: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Owner:
-    """Whose cursors these are, and what they are bound to."""
+class _CursorBinding:
+    """The account and the filters that a cursor is bound to."""
 
     account_id: str
     filters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CreativesListing:
     """Answers creatives calls for all accounts."""
 
-    sources: Sources
-    seal: Seal
+    sources: SourceFactory
+    sealer: CursorSealer
     files: FileStore
-    readers: Readers
+    ocr_pool: OcrPool
 
-    async def page(
+    async def list_page(
         self,
         request: CreativesRequest,
         *,
         account_id: str,
-        chosen: Creatives,
+        settings: Creatives,
         fetchers: SourceFetchers,
-    ) -> Answer:
+    ) -> ListedPage:
         """Answer one call.
 
         Raises
         ------
         BadInput
-            A region, cursor or advertiser that the source cannot be asked for.
+            A region, cursor or advertiser that the source does not support.
         MissingSetting
-            No source is chosen, its terms are not accepted, or there is nothing to read with.
+            No source is chosen, its terms are not accepted, or no OCR engine is installed.
         SourceError
             The source gave no page; its subclasses say why.
         """
         deadline = CallDeadline.after(request.timeout_ms / 1000)
-        filters = filters_of(request)
-        engine = ocr.engine() if request.ocr else ""
-        source = self._source(filters.advertiser_id, chosen, fetchers, deadline)
-        owner = _Owner(account_id, filters.bound(source.name))
-        place = self._place(request.cursor, owner)
-        first_day, last_day = _days(place, filters)
-        ask = Ask(
+        filters = parse_filters(request)
+        engine = ocr.find_engine() if request.ocr else ""
+        source = self._source(filters.advertiser_id, settings, fetchers, deadline)
+        binding = _CursorBinding(account_id, filters.cursor_fields(source.name))
+        position = self._open_cursor(request.cursor, binding)
+        first_day, last_day = _days(position, filters)
+        query = CreativesQuery(
             filters.advertiser_id,
             filters.region,
             first_day,
             last_day,
             request.limit,
-            place.source_cursor if place else None,
+            position.source_cursor if position else None,
         )
-        page = await source.page(ask)
+        page = await source.list_page(query)
         enricher = Enricher(
             source,
-            Wanted.by(request),
+            EnrichmentOptions.of_request(request),
             self.files,
-            self.readers,
+            self.ocr_pool,
             account_id,
             deadline,
             engine,
         )
-        added = await enricher.rows(page.creatives)
-        start = place.position if place else 0
+        enrichments = await enricher.enrich(page.creatives)
+        start = position.rows_before if position else 0
         rows = [
-            row_of(creative, position, more)
-            for position, (creative, more) in enumerate(
-                zip(page.creatives, added, strict=True), start=start + 1
+            creative_row(creative, number, enrichment)
+            for number, (creative, enrichment) in enumerate(
+                zip(page.creatives, enrichments, strict=True), start=start + 1
             )
         ]
-        return Answer(
+        return ListedPage(
             source.name,
             filters,
             rows,
-            self._next(page, place, ask, owner),
-            enricher.done,
+            self._next_cursor(page, position, query, binding),
+            enricher.counts,
             sum("error" in row for row in rows),
         )
 
-    async def advertisers(
+    async def find_advertisers(
         self,
-        query: str,
+        name_or_domain: str,
         *,
         limit: int,
-        chosen: Creatives,
+        settings: Creatives,
         fetchers: SourceFetchers,
         timeout_ms: int,
     ) -> tuple[str, list[Advertiser]]:
-        """Return the source asked, and who a name or domain may mean there."""
+        """Return the name of the source, and its advertisers that match a name or domain."""
+        name_or_domain = name_or_domain.strip()
+        if settings.source is None:
+            sample_source = sample.SampleSource(_today())
+            if matches := await sample_source.find_advertisers(name_or_domain, limit=limit):
+                return sample.NAME, matches
         deadline = CallDeadline.after(timeout_ms / 1000)
-        if chosen.source is None and (
-            invented := await sample.Sample(_today()).advertisers(query.strip(), limit=limit)
-        ):
-            return sample.NAME, invented
-        source = self.sources.of(chosen, fetchers, deadline)
-        return source.name, await source.advertisers(query.strip(), limit=limit)
+        source = self.sources.create(settings, fetchers, deadline)
+        return source.name, await source.find_advertisers(name_or_domain, limit=limit)
 
     def _source(
         self,
         advertiser_id: str,
-        chosen: Creatives,
+        settings: Creatives,
         fetchers: SourceFetchers,
         deadline: CallDeadline,
-    ) -> Source:
-        # The invented advertisers are found whatever is set, and by nobody else's id.
-        if chosen.source is None and advertiser_id in sample.advertiser_ids():
-            return sample.Sample(_today())
-        return self.sources.of(chosen, fetchers, deadline)
+    ) -> CreativesSource:
+        # The sample's advertisers need no setting; no real advertiser has their ids.
+        if settings.source is None and advertiser_id in sample.advertiser_ids():
+            return sample.SampleSource(_today())
+        return self.sources.create(settings, fetchers, deadline)
 
-    def _place(self, cursor: str | None, owner: _Owner) -> Place | None:
+    def _open_cursor(self, cursor: str | None, binding: _CursorBinding) -> ListingPosition | None:
         if cursor is None:
             return None
-        return self.seal.opened(
-            cursor, account_id=owner.account_id, filters=owner.filters, now=time.time()
+        return self.sealer.open(
+            cursor, account_id=binding.account_id, filters=binding.filters, now=time.time()
         )
 
-    def _next(self, page: Page, place: Place | None, ask: Ask, owner: _Owner) -> str | None:
-        """Return the cursor of the page after this one."""
+    def _next_cursor(
+        self,
+        page: CreativesPage,
+        position: ListingPosition | None,
+        query: CreativesQuery,
+        binding: _CursorBinding,
+    ) -> str | None:
         if page.cursor is None:
             return None
-        following = cursors.following(
-            place,
-            page.cursor,
-            (place.position if place else 0) + len(page.creatives),
-            first_day=ask.first_day and ask.first_day.isoformat(),
-            last_day=ask.last_day and ask.last_day.isoformat(),
-            expires_at=time.time() + cursors.LIFE_S,
-        )
-        sealed = self.seal.closed(following, account_id=owner.account_id, filters=owner.filters)
-        if len(sealed) > CURSOR_LENGTH:
+        count = len(page.creatives)
+        if position is None:
+            following = ListingPosition(
+                page.cursor,
+                count,
+                first_day=_iso_day(query.first_day),
+                last_day=_iso_day(query.last_day),
+                expires_at=time.time() + LIFETIME_S,
+            )
+        else:
+            following = position.advance(page.cursor, count)
+        cursor = self.sealer.seal(following, account_id=binding.account_id, filters=binding.filters)
+        if len(cursor) > MAX_CURSOR_LENGTH:
             raise SourceError("the source's cursor is too long to be handed on")
-        return sealed
+        return cursor
 
 
 def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _days(place: Place | None, filters: Filters) -> tuple[date | None, date | None]:
-    """Return the days of a listing: those of its first page, on every page."""
-    if place is None:
-        return days_of(filters.date_range, _today())
-    days = (place.first_day, place.last_day)
+def _iso_day(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()
+
+
+def _days(
+    position: ListingPosition | None, filters: CreativesFilters
+) -> tuple[date | None, date | None]:
+    """Return the days of a listing; later pages keep the days of the first page."""
+    if position is None:
+        return days_of_range(filters.date_range, _today())
+    days = (position.first_day, position.last_day)
     first, last = (None if day is None else date.fromisoformat(day) for day in days)
     return first, last

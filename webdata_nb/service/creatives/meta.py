@@ -1,7 +1,7 @@
-"""Meta's Ad Library, through its official API.
+"""Queries Meta's Ad Library through its official API.
 
-The API needs the token of a person whose identity Meta has confirmed. It gives political ads
-everywhere, and all ads that were shown in the European Union or the United Kingdom.
+The API requires the token of a person whose identity Meta has confirmed. It returns political ads
+worldwide, and all ads that were shown in the European Union or the United Kingdom.
 """
 
 from __future__ import annotations
@@ -15,8 +15,18 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
-from webdata_nb.service.creatives.source_client import SourceClient, as_mapping, host_of
+from webdata_nb.service.creatives.source import (
+    AdCreative,
+    Advertiser,
+    CreativesPage,
+    CreativesQuery,
+)
+from webdata_nb.service.creatives.source_client import (
+    SourceClient,
+    as_mapping,
+    host_of,
+    parse_count,
+)
 from webdata_nb.service.errors import BadInput, SourceAccessDenied, SourceBusy, SourceError
 from webdata_nb.service.web.fetch import FetchRequest
 
@@ -39,69 +49,68 @@ FIELDS: Final = (
     "delivery_by_region",
     "age_country_gender_reach_breakdown",
 )
-# What the API's error codes mean, as its documentation lists them.
-_LIMITED: Final = frozenset({4, 17, 32, 613})
-_REFUSED: Final = frozenset({10, 102, 190, 200})
-_PAUSE_S: Final = 15.0
+# Error codes of the API's documentation.
+_RATE_LIMIT_CODES: Final = frozenset({4, 17, 32, 613})
+_TOKEN_CODES: Final = frozenset({10, 102, 190, 200})
+_RATE_LIMIT_PAUSE_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
-    """See the module. The token goes in a header, so that no address ever holds it."""
+class MetaAdLibrary:
+    """The Ad Library API; the token is sent in a header, so that no URL contains it."""
 
     client: SourceClient
     token: str = field(repr=False)
     home: str = HOME
     name: str = NAME
 
-    async def page(self, ask: Ask) -> Page:
-        """See `Source.page`."""
-        if not ask.advertiser_id.isdecimal():
+    async def list_page(self, query: CreativesQuery) -> CreativesPage:
+        if not query.advertiser_id.isdecimal():
             raise BadInput(
                 'must be the number of a Facebook page, such as "20531316728"',
                 loc=("body", "advertiser_id"),
             )
-        asked = {**_filters(ask), "search_page_ids": orjson.dumps([ask.advertiser_id]).decode()}
-        body = await self._archive(asked, ask.limit, ask.cursor)
+        params = _search_params(query)
+        body = await self._search_archive(params, limit=query.limit, cursor=query.cursor)
         rows = body.get("data")
         if not isinstance(rows, list):
-            raise SourceError(f"{NAME} answered in a form that is not known here")
-        return Page(tuple(_creative(row, ask) for row in rows), _next(body))
+            raise SourceError(f"{NAME} answered in an unknown format")
+        return CreativesPage(tuple(_creative(row, query) for row in rows), _next_cursor(body))
 
-    async def detailed(self, creative: Creative) -> Creative:
-        """See `Source.detailed`: the API tells everything at once."""
+    async def with_details(self, creative: AdCreative) -> AdCreative:
+        """Return the creative unchanged: listings already contain all details."""
         return creative
 
-    async def picture_url(self, creative: Creative) -> str | None:  # noqa: ARG002 - the interface's
-        """See `Source.picture_url`: a snapshot is a page that asks for a login, not a picture."""
+    async def picture_url(self, creative: AdCreative) -> str | None:  # noqa: ARG002 - the protocol's
+        """Return None: a snapshot is a page that requires a login."""
         return None
 
-    async def file(self, url: str) -> bytes:
-        """See `Source.file`: the API names no files."""
+    async def download(self, url: str) -> bytes:
+        """Refuse every URL: the API names no files."""
         raise SourceError(f"files are not taken from {host_of(url)}")
 
-    async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
-        """See `Source.advertisers`: the pages whose ads hold the words, most ads first."""
-        asked = {
-            "search_terms": query,
+    async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
+        """Return the pages whose ads contain the words, most ads first."""
+        params = {
+            "search_terms": name_or_domain,
             "ad_reached_countries": '["ALL"]',
             "ad_active_status": "ALL",
         }
-        body = await self._archive(asked, 100, None)
-        seen: dict[str, list[Mapping[str, Any]]] = {}
+        body = await self._search_archive(params, limit=100)
+        rows_by_page: dict[str, list[Mapping[str, Any]]] = {}
         for row in map(as_mapping, body.get("data") or []):
-            seen.setdefault(str(row.get("page_id", "")), []).append(row)
-        seen.pop("", None)
-        ordered = sorted(seen.items(), key=lambda entry: -len(entry[1]))
+            rows_by_page.setdefault(str(row.get("page_id", "")), []).append(row)
+        rows_by_page.pop("", None)
+        by_count = sorted(rows_by_page.items(), key=lambda entry: -len(entry[1]))
         return [
             Advertiser(page_id, str(rows[0].get("page_name", "")), ads_min=len(rows))
-            for page_id, rows in ordered[:limit]
+            for page_id, rows in by_count[:limit]
         ]
 
-    async def _archive(
-        self, asked: Mapping[str, str], limit: int, cursor: str | None
+    async def _search_archive(
+        self, params: Mapping[str, str], *, limit: int, cursor: str | None = None
     ) -> Mapping[str, Any]:
-        query = {**asked, "fields": ",".join(FIELDS), "limit": str(limit)}
+        query = {**params, "fields": ",".join(FIELDS), "limit": str(limit)}
         if cursor is not None:
             query["after"] = cursor
         request = FetchRequest(
@@ -109,64 +118,70 @@ class Meta:
             headers={"Authorization": f"Bearer {self.token}"},
             accept="application/json",
         )
-        _, body = await self.client.json(request)
-        answer = as_mapping(body)
-        if "error" in answer:
-            raise _problem(as_mapping(answer["error"]), continued=cursor is not None)
-        return answer
+        _, body = await self.client.fetch_json(request)
+        reply = as_mapping(body)
+        if "error" in reply:
+            raise _api_error(as_mapping(reply["error"]), has_cursor=cursor is not None)
+        return reply
 
 
-def _filters(ask: Ask) -> dict[str, str]:
-    region = "ALL" if ask.region is None else ask.region.alpha_2
-    asked = {"ad_reached_countries": orjson.dumps([region]).decode(), "ad_active_status": "ALL"}
-    if ask.first_day is not None and ask.last_day is not None:
-        asked["ad_delivery_date_min"] = ask.first_day.isoformat()
-        asked["ad_delivery_date_max"] = ask.last_day.isoformat()
-    return asked
+def _search_params(query: CreativesQuery) -> dict[str, str]:
+    region = "ALL" if query.region is None else query.region.alpha_2
+    params = {
+        "ad_reached_countries": orjson.dumps([region]).decode(),
+        "ad_active_status": "ALL",
+        "search_page_ids": orjson.dumps([query.advertiser_id]).decode(),
+    }
+    if query.first_day is not None and query.last_day is not None:
+        params["ad_delivery_date_min"] = query.first_day.isoformat()
+        params["ad_delivery_date_max"] = query.last_day.isoformat()
+    return params
 
 
-def _next(body: Mapping[str, Any]) -> str | None:
-    """Return the cursor of the next page; `next` itself would hold the token."""
+def _next_cursor(body: Mapping[str, Any]) -> str | None:
+    """Return the cursor of the next page; the URL in `next` is not used, it has the token."""
     paging = as_mapping(body.get("paging"))
     after = as_mapping(paging.get("cursors")).get("after")
     return after if paging.get("next") and isinstance(after, str) else None
 
 
-def _problem(error: Mapping[str, Any], *, continued: bool) -> Exception:
-    """Return what an error of the API means; its own words could repeat what was sent."""
+def _api_error(error: Mapping[str, Any], *, has_cursor: bool) -> Exception:
+    """Convert an error by its code; its message is dropped, it could repeat the token."""
     code = error.get("code")
-    if code in _LIMITED:
-        return SourceBusy(f"{NAME} limits the rate (code {code})", retry_after_s=_PAUSE_S)
-    if code in _REFUSED:
+    if code in _RATE_LIMIT_CODES:
+        return SourceBusy(
+            f"{NAME} limits the rate (code {code})", retry_after_s=_RATE_LIMIT_PAUSE_S
+        )
+    if code in _TOKEN_CODES:
         return SourceAccessDenied(
             f"{NAME} does not accept the token (code {code}): renew it, and confirm your identity "
             f"at {TERMS}"
         )
-    if continued:
-        return BadCursor("the source does not accept its cursor any more")
+    if has_cursor:
+        return BadCursor("the source no longer accepts its cursor")
     return SourceError(f"{NAME} refused the request (code {code})")
 
 
-def _creative(row: Any, ask: Ask) -> Creative:
-    """Read one row; one that cannot be read stays a row."""
+def _creative(row: Any, query: CreativesQuery) -> AdCreative:
+    """Parse one row; an unreadable row becomes a creative with an error."""
     try:
-        return _read(row)
+        return _parse_row(row)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        known = as_mapping(row)
-        return Creative(
-            str(known.get("page_id") or ask.advertiser_id),
-            str(known.get("id") or ""),
+        fields = as_mapping(row)
+        return AdCreative(
+            str(fields.get("page_id") or query.advertiser_id),
+            str(fields.get("id") or ""),
             error=f"the source's row could not be read ({type(error).__name__})",
         )
 
 
-def _read(row: Mapping[str, Any]) -> Creative:
+def _parse_row(row: Mapping[str, Any]) -> AdCreative:
     if not isinstance(row["id"], str):
-        raise TypeError("ids are texts")
+        raise TypeError("ids must be strings")
     start = date.fromisoformat(row["ad_delivery_start_time"][:10])
     stop = row.get("ad_delivery_stop_time")
     last = date.fromisoformat(stop[:10]) if stop else None
-    return Creative(
+    return AdCreative(
         str(row["page_id"]),
         row["id"],
         preview_url=_without_token(row.get("ad_snapshot_url")),
@@ -180,26 +195,26 @@ def _read(row: Mapping[str, Any]) -> Creative:
 
 
 def _details(row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = as_mapping(row.get("impressions"))
-    found = {
+    impressions = as_mapping(row.get("impressions"))
+    details = {
         "regions": _regions(row),
-        "impressions_min": _number(shown.get("lower_bound")),
-        "impressions_max": _number(shown.get("upper_bound")),
-        "landing_domain": _first(row.get("ad_creative_link_captions")),
-        "headline": _first(row.get("ad_creative_link_titles")),
-        "description": _first(row.get("ad_creative_bodies"))
-        or _first(row.get("ad_creative_link_descriptions")),
+        "impressions_min": parse_count(impressions.get("lower_bound")),
+        "impressions_max": parse_count(impressions.get("upper_bound")),
+        "landing_domain": _first_text(row.get("ad_creative_link_captions")),
+        "headline": _first_text(row.get("ad_creative_link_titles")),
+        "description": _first_text(row.get("ad_creative_bodies"))
+        or _first_text(row.get("ad_creative_link_descriptions")),
         "asset_urls": [],
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in details.items() if value is not None}
 
 
 def _regions(row: Mapping[str, Any]) -> list[str]:
-    """Return the countries of a European ad, else the parts of the country it was shown in."""
+    """Return the countries of a European ad and the parts of a country of other ads."""
     reached = row.get("age_country_gender_reach_breakdown") or []
-    places = [as_mapping(each).get("country") for each in reached]
-    places += [as_mapping(each).get("region") for each in row.get("delivery_by_region") or []]
-    return list(dict.fromkeys(place for place in places if isinstance(place, str)))
+    regions = [as_mapping(each).get("country") for each in reached]
+    regions += [as_mapping(each).get("region") for each in row.get("delivery_by_region") or []]
+    return list(dict.fromkeys(region for region in regions if isinstance(region, str)))
 
 
 def _without_token(url: Any) -> str | None:
@@ -214,9 +229,5 @@ def _midnight(day: date) -> str:
     return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
-def _number(text: Any) -> int | None:
-    return int(text) if str(text).isdecimal() else None
-
-
-def _first(texts: Any) -> str | None:
+def _first_text(texts: Any) -> str | None:
     return texts[0] if isinstance(texts, list) and texts and isinstance(texts[0], str) else None

@@ -1,4 +1,4 @@
-"""Text of pictures: tesseract where it is installed, else the rapidocr extra."""
+"""Recognizes the text of pictures in child processes, with tesseract or rapidocr."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.creatives.text_layout import Reading, reading
+from webdata_nb.service.creatives.text_layout import OcrText, layout_text
 from webdata_nb.service.errors import MissingSetting, ScrapeError
 from webdata_nb.service.runtime.child_process import python_command, python_environment
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 
-# One picture takes a fifth of a second, with rapidocr two: these are ceilings, not plans.
+# Limits for hostile pictures: most need 0.2 s with tesseract and 2 s with rapidocr.
 CPU_SECONDS: Final = 15
 MEMORY_BYTES: Final = 1536 * 1024 * 1024
-STUCK_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 _MODULE: Final = "webdata_nb.service.creatives.ocr_process"
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_KILL_SIGNAL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
-def engine() -> str:
-    """Return the engine to read with: tesseract's path, or `rapidocr`.
+def find_engine() -> str:
+    """Return the OCR engine to use: tesseract's path, or `rapidocr`.
 
     Raises
     ------
     MissingSetting
-        There is neither.
+        Neither is installed.
     """
     if program := shutil.which("tesseract"):
         return program
@@ -45,61 +45,61 @@ def engine() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
-    """Reads pictures, each in a process of its own, at most one a core at a time."""
+class OcrPool:
+    """Runs OCR in one process per picture, with at most one process per core."""
 
     cpu_seconds: int = CPU_SECONDS
     memory_bytes: int = MEMORY_BYTES
-    turns: FairSemaphore = field(default_factory=lambda: FairSemaphore(os.cpu_count() or 1))
+    slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(os.cpu_count() or 1))
 
-    async def read(self, picture: bytes, program: str) -> Reading:
+    async def read(self, picture: bytes, engine: str) -> OcrText:
         """Return the text of a picture.
 
         Raises
         ------
         ScrapeError
-            It is no picture, or took more than a picture may; `kind` says which.
+            The data is not a picture, or OCR exceeded a limit; `kind` says which.
         """
-        async with self.turns:
-            process = await self._start(program)
+        async with self.slots:
+            process = await self._start(engine)
             try:
-                async with asyncio.timeout(STUCK_S):
-                    out, _ = await process.communicate(picture)
+                async with asyncio.timeout(TIMEOUT_S):
+                    output, _ = await process.communicate(picture)
             except TimeoutError:
-                raise ScrapeError("cpu_limit", f"reading took over {STUCK_S:.0f} s") from None
+                raise ScrapeError("cpu_limit", f"OCR took over {TIMEOUT_S:.0f} s") from None
             finally:
-                await _end(process)
-        return _read(out, process.returncode)
+                await _kill(process)
+        return _parse_output(output, process.returncode)
 
-    async def _start(self, program: str) -> asyncio.subprocess.Process:
+    async def _start(self, engine: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *python_command(_MODULE, program, str(self.cpu_seconds), str(self.memory_bytes)),
+            *python_command(_MODULE, engine, str(self.cpu_seconds), str(self.memory_bytes)),
             env=python_environment(OMP_THREAD_LIMIT="1"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # so that tesseract, its child, can be killed with it
+            start_new_session=True,  # allows killing the process group with tesseract in it
         )
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process and what it started, if it has not ended by itself."""
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill the process and its children unless it has ended."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
-                os.killpg(process.pid, _KILL)
+                os.killpg(process.pid, _KILL_SIGNAL)
             else:
                 process.kill()
         await process.communicate()
 
 
-def _read(out: bytes, code: int | None) -> Reading:
+def _parse_output(output: bytes, exit_code: int | None) -> OcrText:
     try:
-        told: dict[str, Any] = orjson.loads(out)
+        reply: dict[str, Any] = orjson.loads(output)
     except orjson.JSONDecodeError:
-        if code is not None and -code in {getattr(signal, "SIGXCPU", 0), _KILL}:
-            raise ScrapeError("cpu_limit", "reading the picture took too much time") from None
-        raise ScrapeError("worker_died", "the process that read the picture died") from None
-    if "error" in told:
-        raise ScrapeError("parse", str(told["error"]))
-    return reading(told["lines"])
+        if exit_code is not None and -exit_code in {getattr(signal, "SIGXCPU", 0), _KILL_SIGNAL}:
+            raise ScrapeError("cpu_limit", "OCR of the picture took too much time") from None
+        raise ScrapeError("worker_died", "the OCR process died") from None
+    if "error" in reply:
+        raise ScrapeError("parse", str(reply["error"]))
+    return layout_text(reply["lines"])

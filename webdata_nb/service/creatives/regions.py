@@ -1,4 +1,4 @@
-"""Regions of the world: ISO 3166-1 by code or name, and Google's numbers for them."""
+"""Looks up countries of ISO 3166-1 by code, name or Google's numeric id."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Final
 from webdata_nb.service.errors import BadInput
 
 ANYWHERE: Final = "anywhere"
-_CLOSE: Final = 3
+_MAX_SUGGESTIONS: Final = 3
 _GOOGLE_BASE: Final = 2000
-# The one country whose number in Google's tables does not follow the rule.
+# The only country whose Google id is not 2000 plus its ISO number.
 _GOOGLE_EXCEPTIONS: Final = {"IM": 20340}
-# What people write and ISO does not know.
-_COMMON: Final = {
+# Common names that ISO 3166-1 does not contain.
+_ALIASES: Final = {
     "uk": "GB",
     "great britain": "GB",
     "england": "GB",
@@ -36,7 +36,7 @@ _COMMON: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class GeoRegion:
     """A country of ISO 3166-1."""
 
     alpha_2: str
@@ -45,75 +45,81 @@ class Region:
     name: str
 
     @property
-    def google(self) -> int:
-        """Google's number: 2000 and the ISO number, but for the Isle of Man."""
+    def google_id(self) -> int:
+        """Google's id: 2000 plus the ISO number, except for the Isle of Man."""
         return _GOOGLE_EXCEPTIONS.get(self.alpha_2, _GOOGLE_BASE + self.numeric)
 
 
-def region(text: str) -> Region | None:
-    """Return the country that a code or name means; None for "anywhere".
+def parse_region(text: str) -> GeoRegion | None:
+    """Return the country with a code or name; None for "anywhere".
 
     Raises
     ------
     BadInput
-        No country is called so; the message names close matches.
+        No country has this name; the message suggests similar names.
     """
-    wanted = _folded(text)
-    if wanted == ANYWHERE:
+    name = _normalize(text)
+    if name == ANYWHERE:
         return None
-    found = _by_name().get(_COMMON.get(wanted, wanted).casefold())
-    if found is None:
-        raise BadInput(_unknown(wanted), loc=("body", "region"))
-    return found
+    country = _lookup(name)
+    if country is None:
+        raise BadInput(_unknown_region_message(name), loc=("body", "region"))
+    return country
 
 
-def of_google(number: int) -> str:
-    """Return the ISO code of Google's number, or the number itself where there is none."""
-    return _by_google().get(number, str(number))
-
-
-@cache
-def regions() -> tuple[Region, ...]:
-    """Return every country, by code."""
-    return tuple(entry for entry, _ in _table())
+def alpha_2_of_google_id(google_id: int) -> str:
+    """Return the ISO code of one of Google's ids, or the id as text if it is unknown."""
+    return _by_google_id().get(google_id, str(google_id))
 
 
 @cache
-def _table() -> tuple[tuple[Region, tuple[str, ...]], ...]:
+def regions() -> tuple[GeoRegion, ...]:
+    """Return all countries, sorted by code."""
+    return tuple(country for country, _ in _countries_with_names())
+
+
+@cache
+def _countries_with_names() -> tuple[tuple[GeoRegion, tuple[str, ...]], ...]:
     text = (files(__package__) / "countries.tsv").read_text("utf-8")
-    return tuple(_entry(line) for line in text.splitlines())
+    return tuple(map(_parse_country, text.splitlines()))
 
 
-def _entry(line: str) -> tuple[Region, tuple[str, ...]]:
-    alpha_2, alpha_3, numeric, name, others = line.split("\t")
-    found = Region(alpha_2, alpha_3, int(numeric), name)
-    return found, (alpha_2, alpha_3, name, *filter(None, others.split("|")))
-
-
-@cache
-def _by_name() -> dict[str, Region]:
-    return {_folded(name): entry for entry, names in _table() for name in names}
+def _parse_country(line: str) -> tuple[GeoRegion, tuple[str, ...]]:
+    alpha_2, alpha_3, numeric, name, other_names = line.split("\t")
+    country = GeoRegion(alpha_2, alpha_3, int(numeric), name)
+    return country, (alpha_2, alpha_3, name, *filter(None, other_names.split("|")))
 
 
 @cache
-def _by_google() -> dict[int, str]:
-    return {entry.google: entry.alpha_2 for entry in regions()}
+def _by_name() -> dict[str, GeoRegion]:
+    return {
+        _normalize(name): country for country, names in _countries_with_names() for name in names
+    }
 
 
-def _folded(text: str) -> str:
-    """Return a name as it is compared: without case, accents and double spaces."""
-    plain = unicodedata.normalize("NFKD", text)
-    bare = "".join(mark for mark in plain if not unicodedata.combining(mark))
+@cache
+def _by_google_id() -> dict[int, str]:
+    return {country.google_id: country.alpha_2 for country in regions()}
+
+
+def _normalize(text: str) -> str:
+    """Return a name without case, accents and repeated spaces."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    bare = "".join(char for char in decomposed if not unicodedata.combining(char))
     return " ".join(bare.casefold().split())
 
 
-def _unknown(wanted: str) -> str:
-    names = {*_by_name(), *_COMMON, ANYWHERE}
-    close = difflib.get_close_matches(wanted, sorted(names), n=_CLOSE, cutoff=0.6)
-    hint = f"; close: {', '.join(map(_told, close))}" if close else ""
+def _lookup(name: str) -> GeoRegion | None:
+    return _by_name().get(_ALIASES.get(name, name).casefold())
+
+
+def _unknown_region_message(name: str) -> str:
+    names = sorted({*_by_name(), *_ALIASES, ANYWHERE})
+    similar = difflib.get_close_matches(name, names, n=_MAX_SUGGESTIONS, cutoff=0.6)
+    hint = f"; similar: {', '.join(map(_display_name, similar))}" if similar else ""
     return f'must be "anywhere", an ISO 3166 code such as "DE", or the name of a country{hint}'
 
 
-def _told(name: str) -> str:
-    found = _by_name().get(_COMMON.get(name, name).casefold())
-    return name if found is None else f"{found.name} ({found.alpha_2})"
+def _display_name(name: str) -> str:
+    country = _lookup(name)
+    return name if country is None else f"{country.name} ({country.alpha_2})"

@@ -1,6 +1,6 @@
-"""Invented advertisers that ship with the package: for demos, notebooks and first steps offline.
+"""Serves fictional advertisers that ship with the package, for demos and offline use.
 
-Their ages count from today, so that every date range finds something for ever.
+The data contains ages in days instead of dates, so that recent date ranges always match.
 """
 
 from __future__ import annotations
@@ -15,83 +15,87 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.creatives.cursor import BadCursor
-from webdata_nb.service.creatives.source import Advertiser, Ask, Creative, Page
+from webdata_nb.service.creatives.source import (
+    AdCreative,
+    Advertiser,
+    CreativesPage,
+    CreativesQuery,
+)
 from webdata_nb.service.errors import BadInput, SourceError
 
 NAME: Final = "sample"
-# A name that no resolver knows: nothing of the sample can be mistaken for the web.
-PREFIX: Final = "https://sample.invalid/creatives/"
+# The domain `.invalid` never resolves, so that no sample URL leads to a real site.
+URL_PREFIX: Final = "https://sample.invalid/creatives/"
+_SAMPLES: Final = files(__package__) / "samples"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """The invented advertisers, as seen on one day."""
+class SampleSource:
+    """The fictional advertisers; `today` is the day from which their ages count."""
 
     today: date
     name: str = NAME
 
-    async def page(self, ask: Ask) -> Page:
-        """See `Source.page`."""
-        if ask.advertiser_id not in advertiser_ids():
+    async def list_page(self, query: CreativesQuery) -> CreativesPage:
+        if query.advertiser_id not in advertiser_ids():
             raise BadInput(
-                f"the sample source knows {' and '.join(advertiser_ids())} only; creatives_source "
+                f"the sample source has {' and '.join(advertiser_ids())} only; creatives_source "
                 "(WEBDATA_CREATIVES_SOURCE) chooses a real one",
                 loc=("body", "advertiser_id"),
             )
-        rows = [row for row in self._rows(ask.advertiser_id) if self._fits(row, ask)]
-        start = _offset(ask.cursor)
-        end = start + ask.limit
+        rows = [row for row in _rows_of(query.advertiser_id) if self._matches(row, query)]
+        start = _parse_cursor(query.cursor)
+        end = start + query.limit
         cursor = str(end) if end < len(rows) else None
-        return Page(tuple(map(self._creative, rows[start:end])), cursor)
+        return CreativesPage(tuple(map(self._creative, rows[start:end])), cursor)
 
-    async def detailed(self, creative: Creative) -> Creative:
-        """See `Source.detailed`."""
-        row = _row(creative.creative_id)
-        low, high = row["impressions"]
-        told = {name: row[name] for name in ("regions", "landing_domain")}
-        more = {"impressions_min": low, "impressions_max": high, "asset_urls": [_url(row)]}
-        return replace(creative, details={**creative.details, **told, **more})
+    async def with_details(self, creative: AdCreative) -> AdCreative:
+        row = next((row for row in _rows() if row["creative_id"] == creative.creative_id), None)
+        if row is None:
+            raise SourceError("the source has no details of this creative")
+        impressions_min, impressions_max = row["impressions"]
+        details = {
+            **creative.details,
+            "regions": row["regions"],
+            "landing_domain": row["landing_domain"],
+            "impressions_min": impressions_min,
+            "impressions_max": impressions_max,
+            "asset_urls": [_image_url(row)],
+        }
+        return replace(creative, details=details)
 
-    async def picture_url(self, creative: Creative) -> str | None:
-        """See `Source.picture_url`."""
+    async def picture_url(self, creative: AdCreative) -> str | None:
         return creative.preview_url
 
-    async def file(self, url: str) -> bytes:
-        """See `Source.file`."""
-        known = {_url(row): row["image"] for row in _told()["creatives"]}
-        if url not in known:
+    async def download(self, url: str) -> bytes:
+        images = {_image_url(row): row["image"] for row in _rows()}
+        if url not in images:
             raise SourceError("the sample source has no such file")
-        data: bytes = (_FOLDER / known[url]).read_bytes()
+        data: bytes = (_SAMPLES / images[url]).read_bytes()
         return data
 
-    async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
-        """See `Source.advertisers`."""
-        wanted = query.casefold()
+    async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
+        text = name_or_domain.casefold()
         return [
             _advertiser(each)
-            for each in _told()["advertisers"]
-            if wanted in each["name"].casefold() or wanted in each["domain"]
+            for each in _data()["advertisers"]
+            if text in each["name"].casefold() or text in each["domain"]
         ][:limit]
 
-    def _rows(self, advertiser_id: str) -> list[Mapping[str, Any]]:
-        """Return an advertiser's rows, last shown first."""
-        rows = [row for row in _told()["creatives"] if row["advertiser_id"] == advertiser_id]
-        return sorted(rows, key=lambda row: (row["last_age"], row["creative_id"]))
-
-    def _fits(self, row: Mapping[str, Any], ask: Ask) -> bool:
-        if ask.region is not None and ask.region.alpha_2 not in row["regions"]:
+    def _matches(self, row: Mapping[str, Any], query: CreativesQuery) -> bool:
+        if query.region is not None and query.region.alpha_2 not in row["regions"]:
             return False
-        if ask.first_day is None or ask.last_day is None:
+        if query.first_day is None or query.last_day is None:
             return True
         first, last = self._day(row["first_age"]), self._day(row["last_age"])
-        return first <= ask.last_day and last >= ask.first_day
+        return first <= query.last_day and last >= query.first_day
 
-    def _creative(self, row: Mapping[str, Any]) -> Creative:
-        return Creative(
+    def _creative(self, row: Mapping[str, Any]) -> AdCreative:
+        return AdCreative(
             row["advertiser_id"],
             row["creative_id"],
-            preview_url=_url(row),
-            advertiser_name=_names()[row["advertiser_id"]],
+            preview_url=_image_url(row),
+            advertiser_name=_advertiser_names()[row["advertiser_id"]],
             format=row["format"],
             first_shown=_midnight(self._day(row["first_age"])),
             last_shown=_midnight(self._day(row["last_age"])),
@@ -104,36 +108,38 @@ class Sample:
 
 
 def advertiser_ids() -> tuple[str, ...]:
-    """Return the ids of the invented advertisers."""
-    return tuple(_names())
+    """Return the ids of the fictional advertisers."""
+    return tuple(_advertiser_names())
 
 
-def _offset(cursor: str | None) -> int:
+def _parse_cursor(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not cursor.isdecimal():
-        raise BadCursor("the source does not accept its cursor any more")
+        raise BadCursor("the source no longer accepts its cursor")
     return int(cursor)
 
 
-def _row(creative_id: str) -> Mapping[str, Any]:
-    found = [row for row in _told()["creatives"] if row["creative_id"] == creative_id]
-    if not found:
-        raise SourceError("the source knows no details of this creative")
-    row: Mapping[str, Any] = found[0]
-    return row
+def _rows_of(advertiser_id: str) -> list[Mapping[str, Any]]:
+    """Return an advertiser's rows, last shown first."""
+    rows = [row for row in _rows() if row["advertiser_id"] == advertiser_id]
+    return sorted(rows, key=lambda row: (row["last_age"], row["creative_id"]))
 
 
-def _advertiser(told: Mapping[str, str]) -> Advertiser:
-    advertiser_id = told["advertiser_id"]
-    count = sum(row["advertiser_id"] == advertiser_id for row in _told()["creatives"])
+def _advertiser(fields: Mapping[str, str]) -> Advertiser:
+    count = len(_rows_of(fields["advertiser_id"]))
     return Advertiser(
-        advertiser_id, told["name"], told["country"], told["domain"], ads_min=count, ads_max=count
+        fields["advertiser_id"],
+        fields["name"],
+        fields["country"],
+        fields["domain"],
+        ads_min=count,
+        ads_max=count,
     )
 
 
-def _url(row: Mapping[str, Any]) -> str:
-    return PREFIX + str(row["image"])
+def _image_url(row: Mapping[str, Any]) -> str:
+    return URL_PREFIX + str(row["image"])
 
 
 def _midnight(day: date) -> str:
@@ -141,14 +147,16 @@ def _midnight(day: date) -> str:
 
 
 @cache
-def _told() -> dict[str, Any]:
-    told: dict[str, Any] = orjson.loads((_FOLDER / "samples.json").read_bytes())
-    return told
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = orjson.loads((_SAMPLES / "samples.json").read_bytes())
+    return data
+
+
+def _rows() -> list[Mapping[str, Any]]:
+    rows: list[Mapping[str, Any]] = _data()["creatives"]
+    return rows
 
 
 @cache
-def _names() -> dict[str, str]:
-    return {each["advertiser_id"]: each["name"] for each in _told()["advertisers"]}
-
-
-_FOLDER: Final = files(__package__) / "samples"
+def _advertiser_names() -> dict[str, str]:
+    return {each["advertiser_id"]: each["name"] for each in _data()["advertisers"]}

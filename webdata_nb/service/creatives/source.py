@@ -1,4 +1,4 @@
-"""What a source of creatives is asked, and what it answers: the seam between us and the outside."""
+"""Defines the interface of a source of creatives, its queries and its results."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
-from webdata_nb.service.creatives.regions import Region
+from webdata_nb.service.creatives.regions import GeoRegion
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One page of one advertiser's creatives; `cursor` is the source's own."""
+class CreativesQuery:
+    """Selects one page of an advertiser's creatives; `cursor` is the source's own."""
 
     advertiser_id: str
-    region: Region | None = None
+    region: GeoRegion | None = None
     first_day: date | None = None
     last_day: date | None = None
     limit: int = 40
@@ -23,10 +23,10 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Creative:
-    """One advertisement, as far as it is known. Times are ISO 8601 in UTC.
+class AdCreative:
+    """One advertisement. Times are ISO 8601 in UTC, and unknown values are None.
 
-    A creative that could not be read is one all the same: `error` says why.
+    `error` says why a row of the source could not be read.
     """
 
     advertiser_id: str
@@ -54,16 +54,16 @@ DETAILS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CreativesPage:
     """A page of creatives; `cursor` is the source's own, None on the last page."""
 
-    creatives: tuple[Creative, ...]
+    creatives: tuple[AdCreative, ...]
     cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Advertiser:
-    """An advertiser that a name or domain may mean; counts of ads where the source gives them."""
+    """An advertiser that matches a name or domain; ad counts are None where unknown."""
 
     advertiser_id: str
     name: str
@@ -73,7 +73,7 @@ class Advertiser:
     ads_max: int | None = None
 
 
-class Source(Protocol):
+class CreativesSource(Protocol):
     """A public source of creatives.
 
     Every method raises a `SourceError` if the source gives no usable reply, and `BadInput` if the
@@ -82,19 +82,19 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which settings choose it."""
+        """The name that selects the source in the settings."""
 
-    async def page(self, ask: Ask) -> Page:
-        """Return a page of creatives, newest first; raises `StaleCursor` for a cursor gone by."""
+    async def list_page(self, query: CreativesQuery) -> CreativesPage:
+        """Return a page of creatives, newest first; raises `BadCursor` for an expired cursor."""
 
-    async def detailed(self, creative: Creative) -> Creative:
-        """Return the creative with everything in `DETAILS` that the source tells."""
+    async def with_details(self, creative: AdCreative) -> AdCreative:
+        """Return the creative with all `DETAILS` that the source has."""
 
-    async def picture_url(self, creative: Creative) -> str | None:
-        """Return where a picture of the creative is; None where there is only a page."""
+    async def picture_url(self, creative: AdCreative) -> str | None:
+        """Return the URL of a picture of the creative; None if there is only an HTML page."""
 
-    async def file(self, url: str) -> bytes:
-        """Return a file that the source named in a creative, and no other."""
+    async def download(self, url: str) -> bytes:
+        """Return a file that the source named in a creative; other URLs are refused."""
 
-    async def advertisers(self, query: str, *, limit: int) -> list[Advertiser]:
-        """Return who a name or a domain may mean, best first."""
+    async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
+        """Return the advertisers that match a name or a domain, best match first."""

@@ -33,6 +33,8 @@ _MIN_REMAINING_S: Final = 0.5
 _MIB: Final = 1024 * 1024
 FILE_LIMITS: Final = FetchLimits(wire_bytes=10 * _MIB, decoded_bytes=10 * _MIB, redirects=5)
 _JSON_LIMITS: Final = FetchLimits(wire_bytes=10 * _MIB, decoded_bytes=40 * _MIB, redirects=0)
+# Larger bodies are parsed in a thread, since parsing them would block the event loop.
+_MAX_INLINE_JSON_BYTES: Final = _MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class SourceClient:
     delay_s: float = 0.0
     overload_pause_s: float = OVERLOAD_PAUSE_S
 
-    async def json(self, request: FetchRequest) -> tuple[int, Any]:
+    async def fetch_json(self, request: FetchRequest) -> tuple[int, Any]:
         """Return the status and the body of a JSON reply with a status below 500.
 
         Raises
@@ -87,17 +89,20 @@ class SourceClient:
             There is no such reply, even after retries.
         """
         fetched = await self._fetch_with_retries(self.fetchers.api, request, _JSON_LIMITS)
-        body = _parse_json(fetched.body)
+        if len(fetched.body) > _MAX_INLINE_JSON_BYTES:
+            body = await asyncio.to_thread(_parse_json, fetched.body)
+        else:
+            body = _parse_json(fetched.body)
         if body is None:
             raise self._not_json(fetched)
         return fetched.status, body
 
-    async def file(self, url: str) -> bytes:
-        """Return a file; errors as `json`."""
+    async def download(self, url: str) -> bytes:
+        """Return a file; errors as for `fetch_json`."""
         request = FetchRequest(url, accept="image/*,*/*;q=0.5")
         fetched = await self._fetch_with_retries(self.fetchers.files, request, FILE_LIMITS)
         if fetched.status != HTTPStatus.OK:
-            raise SourceError(f"the file answered {fetched.status}")
+            raise SourceError(f"the download answered {fetched.status}")
         return fetched.body
 
     async def _fetch_with_retries(
@@ -164,7 +169,7 @@ class SourceClient:
         return SourceTimeout(f"{self.source} did not answer within timeout_ms")
 
     def _not_json(self, fetched: FetchedResponse) -> SourceError:
-        """Return the error for a reply without JSON: mostly, requests are blocked."""
+        """Return the error for a reply without JSON; most such replies block the client."""
         redirects = HTTPStatus.MULTIPLE_CHOICES <= fetched.status < HTTPStatus.BAD_REQUEST
         is_page = fetched.body.lstrip()[:1] == b"<"
         if redirects or is_page or fetched.status == HTTPStatus.FORBIDDEN:
@@ -206,5 +211,10 @@ def host_of(url: str) -> str:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object; anything else counts as an empty one."""
+    """Return a JSON object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
+
+
+def parse_count(value: Any) -> int | None:
+    """Return a count that JSON may hold as a number or as digits; None for any other value."""
+    return int(value) if str(value).isdecimal() else None

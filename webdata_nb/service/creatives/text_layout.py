@@ -1,4 +1,4 @@
-"""From the lines of a picture to its text, its headline and its description."""
+"""Orders recognized lines of text and finds the headline and the description among them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-# A headline is set this much larger than the rest; less may be chance.
-_LARGER: Final = 1.15
-_SURE: Final = 0.3
-_ADDRESS: Final = re.compile(r"(?:https?://)?(?:[\w-]+\.)+[a-z]{2,}(?:/\S*)?", re.IGNORECASE)
+# The least ratio of a headline's font size to the other lines'; smaller ones may be noise.
+_HEADLINE_RATIO: Final = 1.15
+_MIN_CONFIDENCE: Final = 0.3
+_WEB_ADDRESS: Final = re.compile(r"(?:https?://)?(?:[\w-]+\.)+[a-z]{2,}(?:/\S*)?", re.IGNORECASE)
+# Parts of the font size: letters without ascenders or descenders, ascenders, descenders.
+_X_HEIGHT: Final = 0.53
+_ASCENDER: Final = 0.20
+_DESCENDER: Final = 0.21
+_WITH_DESCENDER: Final = frozenset("gjpqy,;()[]{}|/QJ@")
+_WITHOUT_ASCENDER: Final = frozenset("acegmnopqrsuvwxyz.,-:;_~")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """The text of a picture; headline and description only where their sizes tell them apart."""
+class OcrText:
+    """The text of a picture, with headline and description if font sizes distinguish them."""
 
     text: str
     confidence: float | None
@@ -24,27 +30,9 @@ class Reading:
     description: str | None = None
 
 
-# Parts of the type's size: letters without strokes up or down, the strokes up, the strokes down.
-_MIDDLE: Final = 0.53
-_UP: Final = 0.20
-_DOWN: Final = 0.21
-_WITH_DOWN: Final = frozenset("gjpqy,;()[]{}|/QJ@")
-_WITHOUT_UP: Final = frozenset("acegmnopqrsuvwxyz.,-:;_~")
-
-
-def type_size(word: str, height: float) -> float:
-    """Return the size of type in which a word is as high as it is.
-
-    "on" set in 20 pixels is lower than "pj" set in 15: the strokes of its letters decide.
-    """
-    up = 0.0 if _WITHOUT_UP.issuperset(word) else _UP
-    down = 0.0 if _WITH_DOWN.isdisjoint(word) else _DOWN
-    return height / (_MIDDLE + up + down)
-
-
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of text: place and size of type in pixels, confidence from 0 to 1."""
+class TextLine:
+    """A line of text: position and font size in pixels, confidence from 0 to 1."""
 
     text: str
     confidence: float
@@ -53,29 +41,46 @@ class Line:
     size: float
 
 
-def reading(told: Sequence[Mapping[str, Any]]) -> Reading:
-    """Put lines in reading order, and tell the headline from the rest by its size."""
-    lines = sorted((Line(**line) for line in told), key=lambda line: (line.top, line.left))
-    lines = [line for line in lines if line.confidence >= _SURE]
+def font_size(word: str, height: float) -> float:
+    """Return the font size of a word from its height and the strokes of its letters.
+
+    "on" at 20 pixels is lower than "pj" at 15, which has ascenders and descenders.
+    """
+    ascender = 0.0 if _WITHOUT_ASCENDER.issuperset(word) else _ASCENDER
+    descender = 0.0 if _WITH_DESCENDER.isdisjoint(word) else _DESCENDER
+    return height / (_X_HEIGHT + ascender + descender)
+
+
+def layout_text(line_fields: Sequence[Mapping[str, Any]]) -> OcrText:
+    """Sort lines into reading order, and separate headline and description by font size."""
+    lines = [TextLine(**fields) for fields in line_fields]
+    lines = [line for line in lines if line.confidence >= _MIN_CONFIDENCE]
+    lines.sort(key=lambda line: (line.top, line.left))
     if not lines:
-        return Reading("", None)
-    words = [(line.confidence, len(line.text.split())) for line in lines]
-    mean = sum(sure * count for sure, count in words) / sum(count for _, count in words)
+        return OcrText("", None)
+    word_counts = [len(line.text.split()) for line in lines]
+    total = sum(line.confidence * count for line, count in zip(lines, word_counts, strict=True))
     text = "\n".join(line.text for line in lines)
-    headline, description = _parts([line for line in lines if not _ADDRESS.fullmatch(line.text)])
-    return Reading(text, round(mean, 4), headline, description)
+    headline, description = _find_headline(
+        [line for line in lines if not _WEB_ADDRESS.fullmatch(line.text)]
+    )
+    return OcrText(text, round(total / sum(word_counts), 4), headline, description)
 
 
-def _parts(lines: Sequence[Line]) -> tuple[str | None, str | None]:
-    """Return the block of largest lines and the lines below it."""
-    if len(lines) < 2:  # noqa: PLR2004 - one line cannot be told from another
+def _find_headline(lines: Sequence[TextLine]) -> tuple[str | None, str | None]:
+    """Return the block of the largest lines and the text below it."""
+    if not lines:
         return None, None
     largest = max(line.size for line in lines)
-    large = [at for at, line in enumerate(lines) if line.size * _LARGER >= largest]
-    rest = [line.size for at, line in enumerate(lines) if at not in large]
-    together = large == list(range(large[0], large[-1] + 1))
-    if not rest or not together or largest < _LARGER * statistics.median(rest):
+    large = [number for number, line in enumerate(lines) if line.size * _HEADLINE_RATIO >= largest]
+    other_sizes = [line.size for number, line in enumerate(lines) if number not in large]
+    is_one_block = large == list(range(large[0], large[-1] + 1))
+    if (
+        not other_sizes
+        or not is_one_block
+        or largest < _HEADLINE_RATIO * statistics.median(other_sizes)
+    ):
         return None, None
-    headline = " ".join(lines[at].text for at in large)
-    below = " ".join(line.text for line in lines[large[-1] + 1 :])
-    return headline, below or None
+    headline = " ".join(lines[number].text for number in large)
+    description = " ".join(line.text for line in lines[large[-1] + 1 :])
+    return headline, description or None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
-from webdata_nb.service.creatives.listing import Listing
+from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.routes.response_cache import ResponseCache
 from webdata_nb.service.settings import Retention
@@ -41,7 +41,7 @@ class AppState:
     runner: Runner
     events: JobEvents
     webhooks: Webhooks
-    creatives: Listing
+    creatives: CreativesListing
     sessions: SessionContexts
     retry: StoreRetry
     retention: Retention

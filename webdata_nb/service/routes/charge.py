@@ -1,9 +1,9 @@
-"""Operations that are answered at once, charged like jobs.
+"""Charges for operations without a job: reserves credits, and records what succeeded.
 
 ::
 
-    most = [Charge(CREATIVES, "creatives", 1), Charge(CREATIVES, "details", limit)]
-    async with charged(accounts, account_id, most, within_s=90) as call:
+    max_charges = [Charge(CREATIVES, "creatives", 1), Charge(CREATIVES, "details", limit)]
+    async with charged(accounts, account_id, max_charges, timeout_s=90) as call:
         rows = await list_creatives(...)
         call.add("creatives")
         call.add("details", len(rows))
@@ -23,32 +23,32 @@ from webdata_nb.service.observability.logs import CALLER, event
 from webdata_nb.service.store.interface import AccountStore
 from webdata_nb.service.store.retry import StoreRetry
 
-# A call that takes longer than it said is still active this long; then its process counts as dead.
-MARGIN_S: Final = 60.0
+# A call stays active this long after its timeout; after that its process counts as dead.
+EXPIRY_MARGIN_S: Final = 60.0
 # How long a reply waits for its charge to be written.
-CLOSE_S: Final = 5.0
-_CLOSING: Final[set[asyncio.Task[None]]] = set()
+MAX_CLOSE_WAIT_S: Final = 5.0
+_CLOSING_TASKS: Final[set[asyncio.Task[None]]] = set()
 
 
-class Call:
-    """A charged operation under way."""
+class ChargedCall:
+    """Collects the charges of a running operation."""
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
         self._units: dict[str, int] = {}
 
     def add(self, operation: str, units: int = 1) -> None:
-        """Charge for what succeeded; what failed costs nothing."""
+        """Charge for a successful operation."""
         self._units[operation] = self._units.get(operation, 0) + units
 
     @property
     def charges(self) -> list[Charge]:
-        """What was charged so far."""
+        """The charges so far."""
         return [Charge(self.platform, name, units) for name, units in self._units.items()]
 
 
-def _log(account_id: str, call: Call, seconds: float) -> None:
-    """Write who used which credits."""
+def _log(account_id: str, call: ChargedCall, seconds: float) -> None:
+    """Log which account and key used how many credits."""
     caller = CALLER.get()
     event(
         "call_ended",
@@ -63,8 +63,8 @@ def _log(account_id: str, call: Call, seconds: float) -> None:
 
 @asynccontextmanager
 async def charged(
-    accounts: AccountStore, account_id: str, most: Sequence[Charge], *, within_s: float
-) -> AsyncIterator[Call]:
+    accounts: AccountStore, account_id: str, max_charges: Sequence[Charge], *, timeout_s: float
+) -> AsyncIterator[ChargedCall]:
     """Count as one active request of an account while the block runs, and charge for it.
 
     Parameters
@@ -72,37 +72,37 @@ async def charged(
     accounts
         The store's accounts.
     account_id
-        Who pays.
-    most
-        What the operation costs at most, all of one platform; held while the block runs.
-    within_s
-        Seconds after which the block is over, whatever happens.
+        The account to charge.
+    max_charges
+        The highest charges of the operation, all of one platform; reserved while the block runs.
+    timeout_s
+        Seconds after which the block ends at the latest.
 
     Yields
     ------
-    Call
-        Takes what succeeded, with `add`. What was added is charged however the block ends,
-        never more than `most`; nothing added costs nothing.
+    ChargedCall
+        Collects successful operations with `add`. They are charged however the block ends, at
+        most `max_charges`; without any, the call is free.
 
     Raises
     ------
     ConcurrencyReached, CreditsUsedUp
-        The account may not start this now; the block did not run. Answered with 429.
+        The account may not start the operation now; the block did not run. Answered with 429.
     """
     call_id = str(uuid.uuid4())
-    until = time.time() + within_s + MARGIN_S
-    await accounts.open_call(account_id, call_id, most, until=until, now=time.time())
-    call, began = Call(most[0].platform), time.monotonic()
+    expires_at = time.time() + timeout_s + EXPIRY_MARGIN_S
+    await accounts.open_call(account_id, call_id, max_charges, until=expires_at, now=time.time())
+    call, started = ChargedCall(max_charges[0].platform), time.monotonic()
     try:
         yield call
     finally:
-        _log(account_id, call, time.monotonic() - began)
-        # A caller who hung up has used what was used: a cancellation must not interrupt this. Nor
-        # does a reply wait for long on a store that takes no writes: the charge follows.
+        _log(account_id, call, time.monotonic() - started)
+        # A separate task writes the charge, so that neither a cancelled request interrupts it nor
+        # a reply waits long for a store that cannot write.
         closing = asyncio.create_task(_close(accounts, account_id, call_id, call.charges))
-        _CLOSING.add(closing)
-        closing.add_done_callback(_CLOSING.discard)
-        await asyncio.wait([closing], timeout=CLOSE_S)
+        _CLOSING_TASKS.add(closing)
+        closing.add_done_callback(_CLOSING_TASKS.discard)
+        await asyncio.wait([closing], timeout=MAX_CLOSE_WAIT_S)
         if closing.done():
             closing.result()
 

@@ -1,4 +1,4 @@
-"""POST .../transparency/creatives, and two extras of ours: advertisers by name, stored files."""
+"""Routes for creatives: the listing, the search for advertisers, and the download of files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from webdata_nb.contract.local import Creatives
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives.enrich import MOST_ASSETS, Wanted
-from webdata_nb.service.creatives.image_type import kind_of
-from webdata_nb.service.creatives.listing import Answer
+from webdata_nb.service.creatives.enrich import MAX_ASSETS, EnrichmentOptions
+from webdata_nb.service.creatives.file_store import detect_image_type
+from webdata_nb.service.creatives.listing import ListedPage
 from webdata_nb.service.creatives.source_client import SourceFetchers
 from webdata_nb.service.credits.weights import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
@@ -37,45 +37,45 @@ from webdata_nb.service.routes.routing import (
 )
 
 router = strict_router("creatives")
-_SOURCE: Final = refusals(429, 501, 502, 504)
+_SOURCE_REFUSALS: Final = refusals(429, 501, 502, 504)
 
 
 @router.post(
     paths.CREATIVES,
     summary="List ads of one advertiser",
     response_model=CreativesReply,
-    responses=_SOURCE,
+    responses=_SOURCE_REFUSALS,
 )
 async def list_creatives(
-    request: Request,
+    http_request: Request,
     state: StateDep,
     account_id: AccountId,
-    wanted: Annotated[CreativesRequest, examples("listCreatives")],
+    request: Annotated[CreativesRequest, examples("listCreatives")],
 ) -> Response:
-    """List one page of an advertiser's creatives, with the details and files that were asked for.
+    """List one page of an advertiser's creatives, with the selected details and files.
 
-    It is answered at once, without a job, and charged for what succeeded.
+    The reply is immediate, without a job. Only successful operations are charged.
     """
-    began = time.perf_counter()
-    chosen, fetchers = await _source_of(request, state)
-    most, within_s = max_charges_of(wanted), wanted.timeout_ms / 1000
-    async with charged(state.store.accounts, account_id, most, within_s=within_s) as call:
-        answer = await state.creatives.page(
-            wanted, account_id=account_id, chosen=chosen, fetchers=fetchers
+    started = time.perf_counter()
+    settings, fetchers = await _session_source(http_request, state)
+    max_charges, timeout_s = max_charges_of(request), request.timeout_ms / 1000
+    async with charged(state.store.accounts, account_id, max_charges, timeout_s=timeout_s) as call:
+        page = await state.creatives.list_page(
+            request, account_id=account_id, settings=settings, fetchers=fetchers
         )
-        for operation, units in answer.done.units.items():
+        for operation, units in page.counts.units.items():
             call.add(operation, units)
-    return JSONResponse(_reply(answer, time.perf_counter() - began))
+    return JSONResponse(_reply(page, time.perf_counter() - started))
 
 
 @router.get(
     paths.ADVERTISERS,
     summary="Find advertisers by name or domain (ours)",
     response_model=AdvertisersReply,
-    responses=_SOURCE,
+    responses=_SOURCE_REFUSALS,
 )
 async def find_advertisers(
-    request: Request,
+    http_request: Request,
     state: StateDep,
     account_id: AccountId,
     *,
@@ -83,25 +83,27 @@ async def find_advertisers(
     limit: AdvertisersListed = limits.ADVERTISERS_DEFAULT,
     timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT,
 ) -> Response:
-    """Find the advertisers that a name or a domain may mean, best match first."""
-    chosen, fetchers = await _source_of(request, state)
-    once, within_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
-    async with charged(state.store.accounts, account_id, once, within_s=within_s) as call:
-        source, found = await state.creatives.advertisers(
-            query, limit=limit, chosen=chosen, fetchers=fetchers, timeout_ms=timeout_ms
+    """Find the advertisers that match a name or a domain, best match first."""
+    settings, fetchers = await _session_source(http_request, state)
+    max_charges, timeout_s = [Charge(CREATIVES, "creatives", 1)], timeout_ms / 1000
+    async with charged(state.store.accounts, account_id, max_charges, timeout_s=timeout_s) as call:
+        source, advertisers = await state.creatives.find_advertisers(
+            query, limit=limit, settings=settings, fetchers=fetchers, timeout_ms=timeout_ms
         )
         call.add("creatives")
-    rows = [{"rank": rank, **_known(asdict(each))} for rank, each in enumerate(found, 1)]
+    rows = [
+        {"rank": rank, **_without_nulls(asdict(each))} for rank, each in enumerate(advertisers, 1)
+    ]
     reply = {"success": True, "query": query, "provider": source, "advertisers": rows}
     return JSONResponse(reply)
 
 
-async def _source_of(request: Request, state: AppState) -> tuple[Creatives, SourceFetchers]:
-    """Return the source that the session has chosen, and the fetchers to reach it."""
+async def _session_source(request: Request, state: AppState) -> tuple[Creatives, SourceFetchers]:
+    """Return the session's settings of the source, and the fetchers to reach it."""
     lease = request.headers.get(LEASE_HEADER)
-    chosen = state.sessions.creatives_of(lease)
+    settings = state.sessions.creatives_of(lease)
     route = await state.engines.egress.route_for(state.sessions.context_of(lease))
-    return chosen, SourceFetchers(route.fetcher_for_api(chosen.url or ""), route.fetcher)
+    return settings, SourceFetchers(route.fetcher_for_api(settings.url or ""), route.fetcher)
 
 
 @router.get(
@@ -117,44 +119,44 @@ async def get_creatives_file(state: StateDep, account_id: AccountId, sha256: Sha
     """Download a file that a listing of creatives stored for the account, by its hash."""
     data = state.creatives.files.get(account_id, sha256)
     if data is None:
-        raise NoSuchJob("no such file, or it is past its retention")
+        raise NoSuchJob("no such file, or it has expired")
     headers = {
         "X-Content-Type-Options": "nosniff",
         "Content-Disposition": f'attachment; filename="{sha256}"',
         "Cache-Control": "private, immutable",
     }
-    return Response(data, media_type=kind_of(data).mime, headers=headers)
+    return Response(data, media_type=detect_image_type(data).mime, headers=headers)
 
 
-def max_charges_of(wanted: CreativesRequest) -> list[Charge]:
-    """Return what a call costs at most."""
-    enriched = Wanted.by(wanted)
-    files = MOST_ASSETS * enriched.assets + enriched.previews
+def max_charges_of(request: CreativesRequest) -> list[Charge]:
+    """Return the highest charges that a call may cause."""
+    options = EnrichmentOptions.of_request(request)
+    files = MAX_ASSETS * options.assets + options.previews
     units = {
         "creatives": 1,
-        "details": wanted.limit * enriched.details,
-        "assets": wanted.limit * files,
-        "ocr": wanted.limit * enriched.ocr,
+        "details": request.limit * options.details,
+        "assets": request.limit * files,
+        "ocr": request.limit * options.ocr,
     }
-    return [Charge(CREATIVES, operation, most) for operation, most in units.items() if most]
+    return [Charge(CREATIVES, operation, count) for operation, count in units.items() if count]
 
 
-def _reply(answer: Answer, seconds: float) -> dict[str, Any]:
-    told = {
+def _reply(page: ListedPage, seconds: float) -> dict[str, Any]:
+    reply = {
         "success": True,
         "source": "partner_ads_transparency",
         "operation": "creatives",
-        "advertiser_id": answer.filters.advertiser_id,
-        "region": answer.filters.region_text,
-        "total_results": len(answer.rows),
+        "advertiser_id": page.filters.advertiser_id,
+        "region": page.filters.region_code,
+        "total_results": len(page.rows),
         "time_taken": round(seconds, 6),
-        "creatives": answer.rows,
-        "cursor": answer.cursor,
-        "provider": answer.source,
-        "date_range": answer.filters.date_range,
+        "creatives": page.rows,
+        "cursor": page.cursor,
+        "provider": page.source,
+        "date_range": page.filters.date_range,
     }
-    return _known(told)
+    return _without_nulls(reply)
 
 
-def _known(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value is not None}
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
