@@ -1,1 +1,1 @@
-"""Programs that measure this package against named peers, each in one run."""
+"""Programs that compare this package with named peers."""

@@ -1,6 +1,6 @@
-"""A writer of the cache killed with -9 a hundred times: how many files cannot be read afterwards.
+"""Counts unreadable cache files after a hundred SIGKILLs of a cache writer.
 
-The count must be 0; a peer that writes the same table in place is killed as often beside it.
+The count must be 0. A peer that writes the same table in place is killed as often, for comparison.
 
     python -m benchmarks.cache_kills [kills]
 """

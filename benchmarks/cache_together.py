@@ -1,14 +1,14 @@
-"""Four processes that ask one question again and again: failed reads, and downloads.
+"""Runs the same call in four processes at once, and counts failed reads and downloads.
 
     python -m benchmarks.cache_together [seconds] [processes]
 
-They all begin with an empty cache, so that the first call of each meets the other three. No read
-may fail or give another frame, and the service may be asked for one job, whose rows it sends
-once. Then the same with one process that asks anew all the time (`refresh=True`) while the rest
-reads: again no read may fail, and each refresh is one job.
+All processes start with an empty cache, so that their first calls coincide. No read may fail or
+return a different frame, and the service may receive one job only, and send its rows once. In the
+second part, one process fetches again all the time (`refresh=True`) while the others read: again no
+read may fail, and each refresh is one job.
 
-The peer is pandas, with one process that replaces a file of the same rows by renaming while the
-rest reads it by its path: what fails there is what immutable files are for.
+The peer is pandas: one process replaces a file of the same rows by renaming while the others read
+it by its path. Its failed reads are what immutable files prevent.
 """
 
 from __future__ import annotations

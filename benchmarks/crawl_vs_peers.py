@@ -1,30 +1,30 @@
-"""Pages a second and memory of `crawl_df` against crawlberg, Scrapy and wget, in one run.
+"""Compares pages per second and memory of `crawl_df` with crawlberg, Scrapy and wget.
 
 The site is documentation from Debian packages (`python3-doc`, `python-sqlalchemy-doc`,
-`python-django-doc`), linked from one front page and served by nginx on loopback; 900 pages of it
-are crawled, ten at a time. The contestants:
+`python-django-doc`), linked from one front page and served by nginx on loopback. 900 of its pages
+are crawled, ten in parallel. The contestants:
 
-- `crawl_df` for whole pages, with Markdown, links and metadata, every row durable in the service
-  before it counts; its time ends when the DataFrame is there. The service's start and the first
-  call's imports are left out, by a crawl of one page beforehand, and the cache is off.
-- `crawl_df` with its main content, the default.
-- crawlberg's `crawl_stream`, the fastest peer that makes Markdown; its rows stay in memory.
+- `crawl_df` for whole pages, with Markdown, links and metadata. Every row is durable in the service
+  before it counts, and the time ends when the DataFrame is complete. The start of the service and
+  the imports of the first call are excluded by a crawl of one page beforehand. The cache is off.
+- `crawl_df` with the main content, the default.
+- crawlberg's `crawl_stream`, the fastest peer that produces Markdown; its rows stay in memory.
 - Scrapy with html-to-markdown: title, links and Markdown of each page, in memory.
-- `wget -r`, which makes no Markdown and cannot stop after 900 pages: pages a second over all.
+- `wget -r`, which produces no Markdown and cannot stop after 900 pages: pages per second over all.
 
-Ours runs in an interpreter that imports nothing but `webdata_nb`, as each peer does in one of its
-own; it stays for all rounds, as a notebook's kernel would. Peers start their clock after their
-imports as well. Rounds are interleaved, and the contestant that goes first changes; the figures are
-medians. Memory is the proportional share (PSS) of all processes of ours together: the interpreter
-that called `crawl_df`, the service and its workers, the highest of samples through all rounds. This
-process is not counted, and loads none of the large libraries that it could share with them.
+`crawl_df` runs in an interpreter that imports only `webdata_nb`, and each peer in one of its own.
+Our interpreter is kept for all rounds, like a notebook's kernel. Peers also start their clock after
+their imports. Rounds are interleaved with a rotating first contestant, and the figures are medians.
+Memory is the proportional set size (PSS) of all our processes together: the interpreter that called
+`crawl_df`, the service and its workers, as the maximum of the samples of all rounds. The process of
+the benchmark is not counted, and loads none of the large libraries that it could share with them.
 
-A last line is the same crawl of 900 pages from a server that takes 50 ms for each answer, against
-the time that this latency alone takes with ten at a time. Before it stands how near a bare fetcher
-comes, which does nothing with as many pages but read them: what it misses is the server's.
+The last line is the same crawl of 900 pages from a server with a latency of 50 ms, compared with
+the time that the latency alone takes at ten requests in parallel. The line before shows how close a
+bare fetcher gets that only reads the same pages: its loss is due to the server.
 
-Run it from the checkout, with the `test` extra, nginx, wget and the three packages installed; the
-peers are installed into an environment of their own, kept for the next run in `--peers`::
+Run it from the checkout, with the `test` extra, nginx, wget and the three packages installed. The
+peers are installed into a separate environment, which `--peers` keeps for the next run::
 
     python -m benchmarks.crawl_vs_peers
 """

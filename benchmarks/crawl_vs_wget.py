@@ -1,23 +1,21 @@
-"""Pages a second of `crawl_df` against `wget -r`, on the same real site in the same run.
+"""Compares pages per second of `crawl_df` and `wget -r` on the same site.
 
 The site is Debian's Python documentation (`python3-doc`), served by nginx on loopback. `crawl_df`
-runs as a user calls it: with its defaults, so breadth first, five pages at a time, Markdown of
-the main content, robots.txt obeyed, every row durable in the service before it counts; its time
-ends when the DataFrame is there. Only the service's start and the first call's imports are left
-out, by a crawl of one page beforehand, in an interpreter that imports nothing but `webdata_nb`; and
-the result cache is off. A second line is the same with
-whole pages, ten at a time.
+runs with its defaults: breadth first, five pages in parallel, Markdown of the main content,
+robots.txt obeyed. Every row is durable in the service before it counts, and the time ends when the
+DataFrame is complete. Only the start of the service and the imports of the first call are excluded,
+by a crawl of one page beforehand, in an interpreter that imports only `webdata_nb`. The result
+cache is off. A second line is the same with whole pages, ten in parallel.
 
-`wget -r` is the program that everybody has for "get me this site". It fetches, finds the links
-and writes files; it makes no Markdown, keeps no journal and builds no table, and it is one
-process with one connection. It follows every link to a page (`-l inf`) and leaves out everything
-else (`-A html,htm`), which spares it the style sheets, scripts and sources that `crawl_df` does
-not fetch either. It cannot stop after 500 pages, so it gets the whole site, some 530 pages: what
-is compared is pages a second, each over what it fetched.
+`wget -r` is the most common program for downloading a site. It fetches pages, finds links and
+writes files with one process and one connection; it produces no Markdown, no journal and no table.
+It follows every link to a page (`-l inf`) and skips everything else (`-A html,htm`), so that it
+fetches no style sheets, scripts and sources, like `crawl_df`. It cannot stop after 500 pages, so it
+downloads the whole site of about 530 pages. Each figure is pages per second over the pages that the
+contestant fetched.
 
-Rounds are interleaved, and the one that goes first changes. Between two measurements the
-service comes to rest, because it fills its text index after a crawl, which would slow down
-whoever comes next.
+Rounds are interleaved with an alternating first contestant. Between two measurements the benchmark
+waits until the service is idle, since it fills its text index after a crawl.
 
 Run it from the checkout, with the `test` extra, nginx, wget and python3-doc installed::
 

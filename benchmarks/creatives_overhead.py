@@ -1,8 +1,8 @@
-"""What exhausting a cursor costs over the bare requests: 25 pages of 40 creatives.
+"""Measures the overhead of reading a creatives cursor to its end: 25 pages of 40 creatives.
 
-Peer: httpx sending the same 25 requests over one connection and decoding the same answers. The
-service is a stub in a process of its own, so that its work is in neither time. Both are measured
-as processor time of this process, interleaved, the median of several rounds; the cache is off.
+The peer is httpx, which sends the same 25 requests over one connection and decodes the same
+replies. The service is a stub in another process, so that its work counts in neither time. Both
+figures are processor time of this process, the median of interleaved rounds; the cache is off.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Pages a second of a depth-first crawl against a breadth-first one of the same site.
+"""Compares pages per second of depth-first and breadth-first crawls of the same site.
 
-Breadth first, the next pages are known long before; depth first, each page decides what follows
-it, so the service fetches by speculation. Both crawl ten pages at a time; the site takes up to
-100 ms for an answer, 50 ms in the mean. Three shapes: a tree (each page's first link is unknown
-until the page is read), a manual (every page links to its whole section), and a random web.
+In a breadth-first crawl, the next pages are known early. In a depth-first crawl, each page decides
+which one is next, so the service prefetches. Both crawl ten pages in parallel; the site responds
+after up to 100 ms, 50 ms on average. There are three shapes of sites: a tree (each page's first
+link is unknown until the page is read), a manual (every page links to its whole section), and a
+random graph.
 
 Run it from the checkout, with the `test` extra::
 

@@ -1,18 +1,18 @@
-"""What `search_df` adds to the provider's own answer: discovery against bare httpx calls.
+"""Measures the overhead of `search_df` over bare httpx requests to the same provider.
 
-A stub of SearXNG, a process of its own on loopback, answers in 5 ms with ten results. Bare httpx
-asks it with one kept connection pool and decodes the JSON; `search_df(..., formats=[])` asks it
-through the local service: start, queue, chain, ranks, a journal that survives a kill, and a
-DataFrame with its receipt. The service is warm and the result cache off.
+A stub of SearXNG in another process on loopback responds after 5 ms with ten results. httpx calls
+it with one connection pool and decodes the JSON. `search_df(..., formats=[])` calls it through the
+local service: start, queue, provider chain, ranks, a journal that survives a kill, and a DataFrame
+with its receipt. The service is warm and the result cache off.
 
-- One search of ten results, against one call: at most 10 times as long.
-- A hundred queries in one `search_df` call, against a hundred calls at the same concurrency (as
-  many as the service runs jobs at once): at most 3 times as long.
+- One search of ten results, compared with one request: at most 10 times as long.
+- A hundred queries in one `search_df` call, compared with a hundred requests at the same
+  concurrency (the number of jobs that the service runs in parallel): at most 3 times as long.
 
-Rounds are interleaved, and the one that goes first changes; each figure is that of its best round,
-the one that other programs of the machine disturbed least. With fewer than three free cores the
-second ratio is worse: calling, serving and answering are three processes. The caller's own
-processor time is shown beside, which no neighbour changes.
+Rounds are interleaved with an alternating first contestant. Each figure is that of the best round,
+which other programs of the machine disturbed least. With fewer than three free cores the second
+ratio is worse, since caller, service and provider are three processes. The processor time of the
+caller is shown too; it does not depend on other programs.
 
 Run it from the checkout, with the `test` extra installed::
 

@@ -1,8 +1,8 @@
-"""Extraction from generated pages whose tables, lists and structured data are known.
+"""Checks extraction against generated pages with known tables, lists and structured data.
 
-Each page is scraped and its schema filled as a job does it. A value counts as correct where it
-equals the truth at its place, as null where nothing was read, and as invented where anything else
-was. Ends with 1 when a value was invented, or when too few were read for that to mean much.
+Each page is scraped and its schema filled as in a job. A value counts as correct if it equals the
+truth at its place, as null if there is none, and as invented otherwise. The exit code is 1 if any
+value was invented, or if too few were extracted for a meaningful result.
 
 Run it from the checkout, with the `test` extra::
 

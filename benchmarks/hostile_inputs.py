@@ -1,16 +1,14 @@
-"""Hostile inputs of callers and sites: how long `/healthz` takes meanwhile, and what gets lost.
+"""Measures the latency of `/healthz` and lost jobs while a service processes hostile inputs.
 
-A team's service runs as a process of its own, and a hostile site as another. One input after the
-other is given to the service (`tests/wire/hostile_inputs.py`), the last being 16 crawls at once.
-`/healthz` is asked for all the time. Printed for each input: the longest time until an answer, the
-time of 99 in 100 answers, the most memory of the service's own process, how many answers these
-were, all of them while the input was under way, and the jobs that were lost: those that failed or
-never ended.
+A team's service and a hostile site run in processes of their own. The service receives one input
+after the other (`tests/wire/hostile_inputs.py`); the last one is 16 crawls at once. Meanwhile,
+`/healthz` is requested all the time. For each input the benchmark prints the maximum latency, the
+99th percentile, the peak memory of the service process, the number of probes during the input, and
+the lost jobs: those that failed or did not end.
 
-Ends with 1 where 99 in 100 answers took longer than 250 ms, where a probe failed, or where a job
-was lost.
+The exit code is 1 if the 99th percentile exceeded 250 ms, a probe failed, or a job was lost.
 
-Run it from the checkout, in the environment of the tests, on a machine that does nothing else::
+Run it from the checkout, in the environment of the tests, on an otherwise idle machine::
 
     python -m benchmarks.hostile_inputs
     python -m benchmarks.hostile_inputs --only sitemap

@@ -1,10 +1,10 @@
-"""Drives the panel and its Cancel button on several versions of ipykernel.
+"""Runs the tests of the panel and its Cancel button on several versions of ipykernel.
 
     python -m benchmarks.kernel_matrix            # 7.4, 7.3 and 6.31
     python -m benchmarks.kernel_matrix 7.2.0      # others
 
-Each version gets an environment of its own, which sees the libraries of this one behind its own;
-the tests of the panel, of calls and of jobs, then run against its kernel.
+Each version gets an environment of its own on top of the current one. The tests of the panel, of
+calls and of jobs run against its kernel.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Kill -9 of the local service at random instants of a 1,000-page crawl.
+"""Kills the local service with SIGKILL at random moments of a 1,000-page crawl.
 
-Each round starts a crawl of 1,000 pages, ten at a time, kills the service at a random instant (the
-service's process alone in one round, its page workers with it in the next), starts it again and
-waits for the end. A round is exact when the rows are those of a crawl that nobody killed, in the
-same order, the rows that a client had seen are unchanged, and no more than ten pages were fetched
-twice. In the full run the service has to go on fetching within 2 s after it answers again.
+Each round starts a crawl of 1,000 pages, ten in parallel, kills the service at a random moment (in
+alternating rounds without and with its page workers), restarts it and waits for the end. A round is
+exact if the rows equal those of an undisturbed crawl, in the same order, if the rows that a client
+had seen are unchanged, and if no more than ten pages were fetched twice. In the full run, the
+service must also fetch again within 2 s after it responds.
 
-With `--latency` each answer takes up to so many seconds, at random: then the crawl fetches ahead of
-its page work, and the spool holds pages when the kill comes.
+With `--latency`, each response takes a random time up to that many seconds: the crawl then fetches
+ahead of its page work, and the spool contains pages when the kill happens.
 
 Run it from the checkout, with the `test` extra; 60 rounds take about ten minutes::
 

@@ -1,14 +1,14 @@
-"""F1 and CPU time of our Markdown of the main content against trafilatura's, in the same run.
+"""Compares F1 and processor time of main content extraction with trafilatura.
 
-Both get the bytes of each labelled page and give Markdown; both outputs are scored by the corpora's
-own program. trafilatura runs with its defaults and `output_format="markdown"`; ours is `scrape`
-as the service calls it, so charset, parse, cleaning and the Markdown writer count too. Pages are
-interleaved, and the one that goes first alternates.
+Both receive the bytes of each labelled page and return Markdown; the corpora's own program scores
+both outputs. trafilatura runs with its defaults and `output_format="markdown"`. Ours is `scrape` as
+the service calls it, which includes charset detection, parsing, cleaning and the Markdown writer.
+Pages are interleaved with an alternating first contestant.
 
-Figures are given for two fixed halves of each set (a hash of the page's key decides): the rules
-were made with half A in view, half B was only ever scored.
+Figures are printed for two fixed halves of each set (by a hash of the page's key): half A was used
+to develop the rules, half B only for scoring.
 
-Run it from the checkout, where the corpora are present, in the environment of the tests::
+Run it from the checkout, with the corpora present, in the environment of the tests::
 
     pip install trafilatura lxml_html_clean
     python -m benchmarks.main_content

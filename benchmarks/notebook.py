@@ -1,4 +1,4 @@
-"""A process that crawls as a notebook does, with a local service of its own."""
+"""Controls a process that crawls like a notebook, with a local service of its own."""
 
 from __future__ import annotations
 

@@ -1,19 +1,18 @@
-r"""CPU time of one page's work against the fastest and the best-known peers, in the same run.
+r"""Compares the processor time of processing one page with html-to-markdown and trafilatura.
 
 - ``asked``: title, outlinks and the Markdown of the whole page, from bytes, against
-  html-to-markdown's ``convert`` alone on the decoded text. ``scrape`` makes the robots directives,
-  the canonical URL and the text besides, which take next to nothing.
-- ``row``: all that a crawl's row has besides: metadata with the hash of the body, quality, and the
-  shape that tells traps; against the same.
-- ``main``: such a row with the search for the main content, against ``trafilatura.extract`` to
-  Markdown.
+  html-to-markdown's ``convert`` alone on the decoded text. ``scrape`` also produces the robots
+  directives, the canonical URL and the text, at negligible cost.
+- ``row``: everything else that a crawl's row contains, too: metadata with the hash of the body,
+  quality, and the shape that trap detection uses; against the same.
+- ``main``: such a row with main content extraction, against ``trafilatura.extract`` to Markdown.
 
 The pages are documentation of Debian's packages, of 20 to 90 kB: an even sample of each of eleven
-sets that differ in what made them (Sphinx, DocBook, AsciiDoc, gtk-doc, Texinfo, and others), for a
-cost that one of them never shows may be most of another. Contestants take turns round by round,
-the one that goes first alternates: each works on page after page, as it does in a crawl, and finds
-the processor's caches as its own last page left them. A page's time is the least of its rounds,
-for what other processes do to a measurement only ever adds to it.
+sets with different generators (Sphinx, DocBook, AsciiDoc, gtk-doc, Texinfo, and others), since a
+cost that one generator does not cause may dominate for another. Contestants alternate by round,
+with an alternating first one. Each processes page after page, as in a crawl, so that it finds the
+processor's caches as its own last page left them. The time of a page is the minimum of its rounds,
+since other processes can only add time.
 
 Run it from the checkout, in the environment of the tests::
 

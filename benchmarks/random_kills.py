@@ -1,9 +1,9 @@
-"""A crawl of 500 pages whose client, service and page workers are killed 20 times.
+"""Kills the client, service and page workers of a 500-page crawl 20 times.
 
-A script calls `crawl_df` and is started again whenever it ended without its table. At random
-moments of the crawl one process is killed with SIGKILL: the script, the local service, or one of
-its page workers. A run is exact when the table has one good row for each page, in the order of a
-crawl that nobody disturbed, and so has every job that a killed script left behind.
+A script calls `crawl_df` and is restarted whenever it ended without its table. At random moments of
+the crawl, one process is killed with SIGKILL: the script, the local service, or one of its page
+workers. A run is exact if the table has one successful row per page, in the order of an undisturbed
+crawl, and if the same holds for every job that a killed script left behind.
 
 Run it from the checkout, with the `test` extra; a run takes about a minute::
 

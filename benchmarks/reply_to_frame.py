@@ -1,7 +1,7 @@
-"""From reply bytes to a typed frame, against orjson and `pd.DataFrame` on the same bytes.
+"""Compares decoding a reply into a typed frame with orjson and `pd.DataFrame`.
 
 Prints the ratio of processor time, the median of interleaved rounds: 1,000 pages, about 15 MB of
-JSON. The peer gives columns of objects as they come; ours gives the whole typed schema.
+JSON. The peer returns untyped object columns; ours returns the complete typed schema.
 
     python benchmarks/reply_to_frame.py [pages] [rounds]
 """

@@ -1,12 +1,12 @@
-"""The fault suite, all hostile inputs and random kills, one after the other.
+"""Runs the store fault suite, all hostile inputs, and random kills.
 
-Runs `store_faults` (every statement of the store fails in several ways), `hostile_inputs` (longest
-time of `/healthz`, peak memory, lost jobs) and `random_kills` (processes killed during a crawl).
-Each prints its own figures; the last lines say which of them missed a bound. Ends with 1 if any
-did.
+Runs `store_faults` (every statement of the store fails in several ways), `hostile_inputs` (maximum
+latency of `/healthz`, peak memory, lost jobs) and `random_kills` (processes killed during a crawl).
+Each prints its own figures; the last lines name those that missed a limit. The exit code is 1 if
+any did.
 
-Run it from the checkout, with the `test` extra, on a machine that does nothing else; it takes about
-ten minutes::
+Run it from the checkout, with the `test` extra, on an otherwise idle machine; it takes about ten
+minutes::
 
     python -m benchmarks.resilience
 """

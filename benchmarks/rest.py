@@ -1,4 +1,4 @@
-"""Measurements in turns; between two of them the service comes to rest."""
+"""Interleaves measurements, and waits between them until the service is idle."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""A search of one account beside sixteen crawls of another, against the same search alone.
+"""Compares a search beside sixteen crawls of another account with the same search alone.
 
-A team's service runs as a process of its own. Its search engine answers after 300 ms, and so does
-the page that the engine names; a search asks for one result with its Markdown. The median of its
-time is measured on the idle service, then while sixteen crawls of another account run, whose pages
-answer after 100 ms and never end. The site and the engine are served by this program, on the same
-processors as the service.
+A team's service runs in a process of its own. Its search engine, and the page that the engine
+returns, respond after 300 ms. A search requests one result with its Markdown. The benchmark
+measures the median time on the idle service, then while sixteen crawls of another account run,
+whose pages respond after 100 ms and never end. This program serves the site and the engine, on the
+same processors as the service.
 
 Run it from the checkout, with the `test` extra::
 
     python -m benchmarks.search_beside_crawls
 
-It ends with 1 where the ratio is above 2, or a crawl did not run all the while.
+The exit code is 1 if the ratio is above 2, or a crawl ended early.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Mixed load on one service for hours: every job ends, and nothing accumulates.
+"""Runs a mixed load on one service for hours: every job ends, and nothing accumulates.
 
-Crawls in every order, searches that read their results, rendered pages, cancelled crawls, readers
-that go away and pages that are missing or hostile run side by side, drawn at random. Meanwhile page
+Crawls with every strategy, searches that fetch their results, rendered pages, cancelled crawls,
+disconnecting readers, and missing or hostile pages run in parallel, drawn at random. Meanwhile page
 workers and browsers are killed. The service itself is killed in the first tenth of the time, and
 half-way its disk is full for a while (on a small file system of its own, which needs root).
 
-The load pauses after the first tenth and at the end. Both times memory (proportional share, PSS),
-open files and temporary files of the service and its children are counted. A run is good when every
-job ended as it should with all of its rows, memory grew by a tenth at most, and no file stayed open
-or lay around.
+The load pauses after the first tenth and at the end. At both times, the benchmark counts memory
+(proportional set size, PSS), open files and temporary files of the service and its children. A run
+passes if every job ended with the expected status and all of its rows, memory grew by a tenth at
+most, and no open or temporary files were left.
 
 Run it from the checkout, with the `test` extra; the default is two hours::
 

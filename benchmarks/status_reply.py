@@ -1,14 +1,14 @@
-"""Rate of GET on the status of a crawl of 1 MB against a bare Starlette route, in the same run.
+"""Compares the rate of status requests for a crawl of 1 MB with a bare Starlette route.
 
-The bare route returns the very bytes of that reply from memory: no key, no job, no database. Both
-are served by one process with the service's own settings; one client asks them in turn, block by
-block over one connection each, and a peer's time is the least of its blocks, for what other
-processes do to a measurement only ever adds to it.
+The bare route returns the same bytes from memory, without key, job or database. One process serves
+both with the service's own settings. One client alternates between them in blocks, over one
+connection each. The time of a contestant is the minimum of its blocks, since other processes can
+only add time.
 
-The status is asked for in three ways. ``again``: as by whoever has asked before; the service keeps
-such replies of ended jobs, and the floor is for these. ``changed``: the same, with something else
-written to the database before each request, so that the job's record is read anew. ``first``: a
-question that was never asked before, whose rows are read from the database; shown without a floor.
+The status is requested in three ways. ``again``: a repeated request; the service caches such
+replies of ended jobs, and the floor applies to these. ``changed``: the same, with a write to the
+database before each request, so that the job's record is read again. ``first``: a request that was
+never made before, whose rows are read from the database; shown without a floor.
 
 Run it from the checkout, in the environment of the tests::
 

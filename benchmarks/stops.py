@@ -1,9 +1,9 @@
-"""Seconds that a stop and a cancellation take, against what they may take.
+"""Measures the duration of a shutdown and of a cancellation against their limits.
 
-A service is stopped with everything open: crawls that wait for a page, their streams, clients that
-do not read a reply of 12 MB, clients that never end a request. It has to end by itself within 10 s,
-and every crawl has to be complete after the next start. A crawl is cancelled whose page worker
-would never end by itself: two seconds later the worker has to be gone, and nothing may have been
+A service is stopped under load: crawls that wait for a page, their streams, clients that do not
+read a reply of 12 MB, clients that do not complete a request. It must exit by itself within 10 s,
+and every crawl must be complete after the next start. Then a crawl is cancelled whose page worker
+would never end by itself: two seconds later the worker must be gone, and no page may have been
 fetched since.
 
 Run it from the checkout, in the environment of the tests, on Linux::

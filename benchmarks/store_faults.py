@@ -1,6 +1,6 @@
-"""Let every statement of the store fail, in every way, while jobs run.
+"""Makes every statement of the store fail, in every way, while jobs run.
 
-Run it from the checkout, with the `test` extra; the whole takes some minutes::
+Run it from the checkout, with the `test` extra; a run takes some minutes::
 
     python -m benchmarks.store_faults
     python -m benchmarks.store_faults --seed 7

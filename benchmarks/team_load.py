@@ -1,17 +1,16 @@
-"""A team's service under load: what has to be exact, and what slow clients cost the others.
+"""Checks limits of a team's service under load, and the effect of slow clients on others.
 
-A service runs as a process of its own; clients talk to it over sockets. Three parts:
+A service runs in a process of its own; clients connect to it over sockets. Three parts:
 
-``starts``: 200 starts at once by an account with credit for ten, 20 rounds. Ten are accepted each
-time, 190 are told 429, and the ledger ends at nothing.
+``starts``: 200 simultaneous starts by an account with credit for ten, in 20 rounds. Each time ten
+are accepted, 190 return 429, and the ledger ends at zero.
 
-``cap``: 50 clients start 20 searches each, for an account that may have eight under way. Nobody
-is told more than eight, all 1,000 are accepted in the end, and no answer is a 5xx.
+``cap``: 50 clients start 20 searches each, for an account that may have eight active jobs. No reply
+reports more than eight, all 1,000 are accepted in the end, and no reply is a 5xx.
 
-``slow``: 800 connections send a byte of a header now and then. All are closed within 15 s, and
-the median of a normal request's time, against that of the same requests while nobody is slow, is
-printed; clients and service share the processors, so that it says more about them than about the
-service.
+``slow``: 800 connections send one byte of a header at long intervals. All are closed within 15 s.
+The median time of a normal request is printed, against that without slow clients. Clients and
+service share the processors, which dominates this figure.
 
 Run it from the checkout, with the `test` extra; it takes about two minutes::
 

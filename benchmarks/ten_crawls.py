@@ -1,8 +1,8 @@
-"""Ten crawls of 1,000 pages at once: every row arrives, none twice, and memory stays flat.
+"""Runs ten crawls of 1,000 pages at once: every row arrives once, and memory stays flat.
 
-All ten run in one local service over one site, ten pages at a time each. The service and its page
-workers are watched together (proportional share of memory, PSS): what they hold once 2,000 rows are
-there is compared with the most they hold from then on.
+All ten run in one local service over one site, with ten pages in parallel each. The memory of the
+service and its page workers (proportional set size, PSS) after the first 2,000 rows is compared
+with the maximum from then on.
 
 Run it from the checkout, with the `test` extra::
 

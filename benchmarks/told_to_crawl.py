@@ -1,9 +1,9 @@
-"""Crawls when it is told to, in an interpreter that has nothing else to do: what a notebook runs.
+"""Crawls on request in an otherwise idle interpreter, like the kernel of a notebook.
 
-Run by `benchmarks.notebook`: `python -m benchmarks.told_to_crawl URL`. The first crawl, of one
-page, starts the service; then it prints the service's process ids. Each line of standard input
-holds the arguments of `crawl_df` as JSON, and is answered by a line about the frame. The service
-stops when the input ends.
+`benchmarks.notebook` runs it: `python -m benchmarks.told_to_crawl URL`. The first crawl, of one
+page, starts the service; then the program prints the service's process ids. Each line of standard
+input holds the arguments of `crawl_df` as JSON, and is answered by a line about the frame. The
+service stops when the input ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`wget -r`, the program that everybody has for "get me this site"."""
+"""Runs `wget -r`, the most common program for downloading a site."""
 
 from __future__ import annotations
 
