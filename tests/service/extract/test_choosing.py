@@ -13,7 +13,7 @@ from webdata_nb.contract.local import ModelAccess, SessionSettings
 from webdata_nb.contract.requests import Extract
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.extract.chat import retry_delay_s
-from webdata_nb.service.extract.chunking import split, tokens
+from webdata_nb.service.extract.chunking import estimate_tokens, split_chunks
 from webdata_nb.service.extract.extraction import ExtractorFactory, model_access
 from webdata_nb.service.extract.merging import merge_answers, overlay
 from webdata_nb.service.extract.model_providers import HOSTS, choose, standing
@@ -173,22 +173,22 @@ TEXTS = st.lists(
 
 @given(TEXTS, st.integers(2, 60))
 def test_pieces_are_the_text_and_fit(text: str, budget: int) -> None:
-    pieces = split(text, budget)
+    pieces = split_chunks(text, budget)
     assert "".join(pieces) == text
-    assert all(0 < tokens(each) <= budget for each in pieces)
+    assert all(0 < estimate_tokens(each) <= budget for each in pieces)
 
 
 @given(st.lists(st.integers(0, 40), min_size=1), st.integers(20, 80))
 def test_pieces_begin_at_headings_where_sections_fit(sizes: list[int], budget: int) -> None:
     text = "".join(f"# H\n{'w ' * size}\n" for size in sizes)
-    fits = all(tokens(f"# H\n{'w ' * size}\n") <= budget for size in sizes)
-    pieces = split(text, budget)
+    fits = all(estimate_tokens(f"# H\n{'w ' * size}\n") <= budget for size in sizes)
+    pieces = split_chunks(text, budget)
     if fits:
         assert all(each.startswith("# H\n") for each in pieces)
         # Filled one after the other: the next section would not have fitted in.
         for one, after in pairwise(pieces):
             section = "# H\n" + after.split("# H\n")[1]
-            assert tokens(one + section) > budget
+            assert estimate_tokens(one + section) > budget
 
 
 # ------------------------------------------------------------------------------------------ merging

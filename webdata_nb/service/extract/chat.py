@@ -1,6 +1,6 @@
-"""Chat completions in OpenAI's shape, as values: requests out, replies in, retries decided. Pure.
+"""Requests and replies of OpenAI's chat completions API, and its retry policy. Pure.
 
-Nothing of an error reply is ever repeated: some providers echo a part of the key.
+Errors never quote the reply: some providers repeat a part of the key in it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from webdata_nb.service.errors import ExtractError
 ResponseFormat = Literal["json_schema", "json_object", "prompt"]
 ChatMessage = Mapping[str, str]
 RESPONSE_FORMATS: Final[tuple[ResponseFormat, ...]] = ("json_schema", "json_object", "prompt")
+"""From the strictest to the one that any endpoint supports: only the prompt requests JSON."""
 
 _OVERLOADED: Final = 529
-_UNKNOWN_FORMAT: Final = frozenset(
+_UNSUPPORTED_FORMAT_STATUSES: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_IMPLEMENTED}
 )
-_PASSING: Final = frozenset({408, 409, 425, 500, 502, 503, 504, _OVERLOADED})
-_PASSING_FAILURES: Final = frozenset({"connect", "reset", "dns"})
-_RATE_LIMITED: Final = BackoffPolicy(1.0, 16.0, max_attempts=6)
-_TRANSIENT: Final = BackoffPolicy(1.0, 16.0, max_attempts=3)
-_TOO_LONG: Final = frozenset({"context_length_exceeded", "string_above_max_length"})
-_NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 500, 502, 503, 504, _OVERLOADED})
+_TRANSIENT_FAILURES: Final = frozenset({"connect", "reset", "dns"})
+_RATE_LIMIT_POLICY: Final = BackoffPolicy(1.0, 16.0, max_attempts=6)
+_TRANSIENT_POLICY: Final = BackoffPolicy(1.0, 16.0, max_attempts=3)
+_CONTEXT_EXCEEDED_CODES: Final = frozenset({"context_length_exceeded", "string_above_max_length"})
+_QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
-_MEANT: Final[Mapping[int, tuple[str, str]]] = {
+_ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     401: ("auth", "the provider does not accept the key"),
     402: ("quota", "the quota at the provider is used up"),
     403: ("auth", "the provider does not accept the key"),
@@ -42,16 +43,28 @@ _MEANT: Final[Mapping[int, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What a model said: `cut` at its limit, or `declined`; tokens None where it did not count."""
+    """A chat completion.
+
+    Attributes
+    ----------
+    text
+        The model's answer.
+    truncated
+        Whether the answer ended at the model's token limit.
+    refused
+        Whether the model, or a filter of the provider, refused to answer.
+    prompt_tokens, completion_tokens
+        The token usage; None if the endpoint does not report it.
+    """
 
     text: str
-    cut: bool = False
-    declined: bool = False
+    truncated: bool = False
+    refused: bool = False
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
-def body(
+def request_body(
     model: str,
     messages: Sequence[ChatMessage],
     response_format: ResponseFormat,
@@ -59,26 +72,28 @@ def body(
 ) -> bytes:
     """Return the body of a request.
 
-    Neither a temperature nor a limit of tokens is sent: models differ in which they refuse.
+    It sets neither a temperature nor a token limit, as some models refuse the one or the other.
     """
-    asked: dict[str, Any] = {"model": model, "messages": list(messages), "stream": False}
+    request: dict[str, Any] = {"model": model, "messages": list(messages), "stream": False}
     if response_format == "json_schema":
-        named = {"name": "extraction", "strict": True, "schema": schema}
-        asked["response_format"] = {"type": response_format, "json_schema": named}
+        named_schema = {"name": "extraction", "strict": True, "schema": schema}
+        request["response_format"] = {"type": response_format, "json_schema": named_schema}
     elif response_format == "json_object":
-        asked["response_format"] = {"type": response_format}
-    return orjson.dumps(asked)
+        request["response_format"] = {"type": response_format}
+    return orjson.dumps(request)
 
 
-def below(response_format: ResponseFormat) -> ResponseFormat | None:
-    """Return the next simpler way to ask for JSON; None where there is none."""
+def simpler_format(response_format: ResponseFormat) -> ResponseFormat | None:
+    """Return the next less strict response format; None after the last."""
     rest = RESPONSE_FORMATS[RESPONSE_FORMATS.index(response_format) + 1 :]
     return rest[0] if rest else None
 
 
-def steps_down(status: int, reply: bytes) -> bool:
-    """Tell whether a reply may mean that the response format is not understood."""
-    return status in _UNKNOWN_FORMAT and not _codes(reply) & _TOO_LONG
+def may_reject_format(status: int, reply: bytes) -> bool:
+    """Return whether an error may mean that the endpoint does not support the response format."""
+    return (
+        status in _UNSUPPORTED_FORMAT_STATUSES and not _error_codes(reply) & _CONTEXT_EXCEEDED_CODES
+    )
 
 
 def retry_delay_s(
@@ -97,59 +112,59 @@ def retry_delay_s(
     retry_after_s
         The provider's `Retry-After`.
     """
-    limited = status == HTTPStatus.TOO_MANY_REQUESTS and not _codes(reply) & _NO_QUOTA
-    if not limited and status not in _PASSING and status not in _PASSING_FAILURES:
+    limited = status == HTTPStatus.TOO_MANY_REQUESTS and not _error_codes(reply) & _QUOTA_CODES
+    if not limited and status not in _TRANSIENT_STATUSES and status not in _TRANSIENT_FAILURES:
         return None
-    policy = _RATE_LIMITED if limited else _TRANSIENT
+    policy = _RATE_LIMIT_POLICY if limited else _TRANSIENT_POLICY
     return policy.next_delay_s(attempt, retry_after_s=retry_after_s)
 
 
-def problem(status: int, reply: bytes) -> ExtractError | None:
-    """Return what a status means; None for a good one."""
+def error_of(status: int, reply: bytes) -> ExtractError | None:
+    """Return the error that a reply means; None for status 200."""
     if status == HTTPStatus.OK:
         return None
-    codes = _codes(reply)
-    if codes & _TOO_LONG:
-        return ExtractError(*_MEANT[HTTPStatus.REQUEST_ENTITY_TOO_LARGE])
-    if codes & _NO_QUOTA:
-        return ExtractError(*_MEANT[HTTPStatus.PAYMENT_REQUIRED])
-    return ExtractError(*_MEANT.get(status, ("status", f"HTTP {status} from the provider")))
+    codes = _error_codes(reply)
+    if codes & _CONTEXT_EXCEEDED_CODES:
+        return ExtractError(*_ERRORS[HTTPStatus.REQUEST_ENTITY_TOO_LARGE])
+    if codes & _QUOTA_CODES:
+        return ExtractError(*_ERRORS[HTTPStatus.PAYMENT_REQUIRED])
+    return ExtractError(*_ERRORS.get(status, ("status", f"HTTP {status} from the provider")))
 
 
-def read(reply: bytes) -> ChatReply:
-    """Read a good reply. Raises `ExtractError` where it is no chat completion."""
-    told = _document(reply)
-    choices = _member(told, "choices")
+def parse_reply(reply: bytes) -> ChatReply:
+    """Read a successful reply. Raises `ExtractError` if it is no chat completion."""
+    completion = _load_json(reply)
+    choices = _member(completion, "choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = _member(choice, "message")
     if not isinstance(message, dict):
         raise ExtractError("malformed", "the provider's answer is no chat completion")
-    ended, usage = _member(choice, "finish_reason"), _member(told, "usage")
+    finish_reason, usage = _member(choice, "finish_reason"), _member(completion, "usage")
     return ChatReply(
-        _text(message.get("content")),
-        cut=ended == "length",
-        declined=ended == "content_filter" or bool(message.get("refusal")),
-        prompt_tokens=_count(_member(usage, "prompt_tokens")),
-        completion_tokens=_count(_member(usage, "completion_tokens")),
+        _message_text(message.get("content")),
+        truncated=finish_reason == "length",
+        refused=finish_reason == "content_filter" or bool(message.get("refusal")),
+        prompt_tokens=_token_count(_member(usage, "prompt_tokens")),
+        completion_tokens=_token_count(_member(usage, "completion_tokens")),
     )
 
 
-def _text(content: Any) -> str:
-    """Return the text of a message: a string, or a list of parts."""
+def _message_text(content: Any) -> str:
+    """Return the text of a message, whose content is a string or a list of parts."""
     if isinstance(content, list):
         parts = (_member(part, "text") for part in content if _member(part, "type") == "text")
         return "".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else ""
 
 
-def _codes(reply: bytes) -> frozenset[str]:
-    """Return the words by which an error reply names its reason."""
-    error = _member(_document(reply), "error")
-    named = (_member(error, name) for name in ("code", "type"))
-    return frozenset(each for each in named if isinstance(each, str))
+def _error_codes(reply: bytes) -> frozenset[str]:
+    """Return the `code` and `type` of an error reply."""
+    error = _member(_load_json(reply), "error")
+    codes = (_member(error, name) for name in ("code", "type"))
+    return frozenset(code for code in codes if isinstance(code, str))
 
 
-def _document(reply: bytes) -> Any:
+def _load_json(reply: bytes) -> Any:
     try:
         return orjson.loads(reply)
     except orjson.JSONDecodeError:
@@ -160,5 +175,5 @@ def _member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _count(value: Any) -> int | None:
+def _token_count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 10**9 else None

@@ -1,15 +1,14 @@
-"""A long page in pieces that a model can take: cut at headings where that is possible. Pure."""
+"""Splits a page's text into chunks that fit a model's context, at headings where possible. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-# A tokenizer per model is out of reach. Three bytes of UTF-8 a token is more tokens than most
-# languages need, and never less than Chinese or Thai does.
+# Every model has its own tokenizer. Three bytes of UTF-8 per token overestimates the tokens of
+# most languages, and never underestimates those of Chinese or Thai.
 BYTES_PER_TOKEN: Final = 3
-_CUTS: Final = (
+_SEPARATORS: Final = (
     re.compile(r"(?m)^(?=#{1,6} )"),
     re.compile(r"(?<=\n\n)"),
     re.compile(r"(?<=\n)"),
@@ -18,48 +17,49 @@ _CUTS: Final = (
 _MAX_CHARACTER_BYTES: Final = 4
 
 
-def tokens(text: str) -> int:
-    """Return about how many tokens a text has; rather too many than too few."""
-    return -(-_size(text) // BYTES_PER_TOKEN)
+def estimate_tokens(text: str) -> int:
+    """Return the estimated number of tokens of a text, rather too many than too few."""
+    return -(-_byte_count(text) // BYTES_PER_TOKEN)
 
 
-def split(text: str, budget: int) -> list[str]:
-    r"""Cut a text into pieces of at most `budget` tokens, as few as its joints allow.
+def split_chunks(text: str, max_tokens: int) -> list[str]:
+    r"""Split a text into the fewest chunks of at most `max_tokens` that its separators allow.
 
-    Nothing is lost or changed: the pieces joined are the text.
+    The joined chunks are the text.
 
     Examples
     --------
-    >>> split("# One\nfirst\n# Two\nsecond\n", 5)
+    >>> split_chunks("# One\nfirst\n# Two\nsecond\n", 5)
     ['# One\nfirst\n', '# Two\nsecond\n']
     """
-    return _split(text, max(1, budget) * BYTES_PER_TOKEN, 0) if text else []
+    return _split(text, max(1, max_tokens) * BYTES_PER_TOKEN, 0) if text else []
 
 
-def _size(text: str) -> int:
+def _byte_count(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _split(text: str, most: int, level: int) -> list[str]:
-    if _size(text) <= most:
+def _split(text: str, max_bytes: int, level: int) -> list[str]:
+    """Split at the separators of a level, and parts that are still too large at finer ones."""
+    if _byte_count(text) <= max_bytes:
         return [text]
-    if level == len(_CUTS):
-        step = max(1, most // _MAX_CHARACTER_BYTES)
-        return [text[at : at + step] for at in range(0, len(text), step)]
-    pieces: list[str] = []
-    room = 0
-    for part in _parts(text, most, level):
-        size = _size(part)
-        if size <= room:
-            pieces[-1] += part
-            room -= size
+    if level == len(_SEPARATORS):
+        step = max(1, max_bytes // _MAX_CHARACTER_BYTES)
+        return [text[start : start + step] for start in range(0, len(text), step)]
+    parts = (
+        part
+        for section in _SEPARATORS[level].split(text)
+        if section
+        for part in _split(section, max_bytes, level + 1)
+    )
+    chunks: list[str] = []
+    free_bytes = 0
+    for part in parts:
+        size = _byte_count(part)
+        if size <= free_bytes:
+            chunks[-1] += part
+            free_bytes -= size
         else:
-            pieces.append(part)
-            room = most - size
-    return pieces
-
-
-def _parts(text: str, most: int, level: int) -> Iterator[str]:
-    """Yield the parts between the joints of a level, those too large cut at finer ones."""
-    for part in _CUTS[level].split(text):
-        yield from _split(part, most, level + 1) if part else ()
+            chunks.append(part)
+            free_bytes = max_bytes - size
+    return chunks

@@ -15,7 +15,7 @@ from webdata_nb.service.extract.numbers import read_number
 from webdata_nb.service.extract.validation import allowed
 
 if TYPE_CHECKING:
-    from webdata_nb.service.extract.schema import Shape
+    from webdata_nb.service.extract.schema import FieldSchema
 
 _TRUE: Final = frozenset({"true", "yes"})
 _FALSE: Final = frozenset({"false", "no"})
@@ -46,14 +46,14 @@ class ValueCoercion:
         self._base = base
         self._comma = comma
 
-    def scalar(self, value: Any, shape: Shape, *, name: str, prose: bool) -> Any:
-        """Return `value` as the scalar that `shape` describes, None where it is not one.
+    def scalar(self, value: Any, schema: FieldSchema, *, name: str, prose: bool) -> Any:
+        """Return `value` as the scalar that `schema` describes, None where it is not one.
 
         Parameters
         ----------
         value
             A scalar or a node of the page.
-        shape
+        schema
             What is asked for.
         name
             The name that the value has on the page.
@@ -61,21 +61,21 @@ class ValueCoercion:
             Whether people wrote it; data for machines has a decimal point.
         """
         if isinstance(value, DataNode):
-            inner = self._of_node(value, shape, name)
-            return None if inner is None else self.scalar(inner, shape, name=name, prose=prose)
-        if shape.choices is not None:
-            return _choice(value, shape)
-        made = self._typed(value, shape, name, prose=prose)
-        return made if made is not None and allowed(made, shape) else None
+            inner = self._of_node(value, schema, name)
+            return None if inner is None else self.scalar(inner, schema, name=name, prose=prose)
+        if schema.choices is not None:
+            return _choice(value, schema)
+        made = self._typed(value, schema, name, prose=prose)
+        return made if made is not None and allowed(made, schema) else None
 
-    def _typed(self, value: Any, shape: Shape, name: str, *, prose: bool) -> Any:
-        if shape.kind in {"number", "integer"}:
-            return self._number(value, whole=shape.kind == "integer", prose=prose)
-        if shape.kind == "boolean":
+    def _typed(self, value: Any, schema: FieldSchema, name: str, *, prose: bool) -> Any:
+        if schema.kind in {"number", "integer"}:
+            return self._number(value, whole=schema.kind == "integer", prose=prose)
+        if schema.kind == "boolean":
             return _boolean(value, name)
-        if shape.kind == "string":
-            return self._string(value, shape.format)
-        return value if shape.kind == "any" else None
+        if schema.kind == "string":
+            return self._string(value, schema.format)
+        return value if schema.kind == "any" else None
 
     def _number(self, value: Any, *, whole: bool, prose: bool) -> int | float | None:
         if isinstance(value, str):
@@ -110,10 +110,10 @@ class ValueCoercion:
         except ValueError:
             return None
 
-    def _of_node(self, node: DataNode, shape: Shape, name: str) -> Any:
+    def _of_node(self, node: DataNode, schema: FieldSchema, name: str) -> Any:
         """Return the scalar that stands for a node: what it is called, counts, or leads to."""
-        links = name.endswith(("url", "link")) or shape.format in {"uri", "url"}
-        if shape.kind in {"number", "integer"}:
+        links = name.endswith(("url", "link")) or schema.format in {"uri", "url"}
+        if schema.kind in {"number", "integer"}:
             keys: tuple[str, ...] = _COUNTED
         elif links or node.is_a(*_MEDIA):
             keys = _ADDRESSED
@@ -144,7 +144,7 @@ def _boolean(value: Any, name: str) -> bool | None:
     return False if said in no | _FALSE else None
 
 
-def _choice(value: Any, shape: Shape) -> Any:
+def _choice(value: Any, schema: FieldSchema) -> Any:
     """Return the choice that `value` is, but for case, separators and the path of a URL."""
     text = _written(value)
     wanted = (
@@ -152,7 +152,7 @@ def _choice(value: Any, shape: Shape) -> Any:
         if len(text) <= _MAX_CHOICE_LENGTH
         else ()
     )
-    for choice in shape.choices or ():
+    for choice in schema.choices or ():
         if choice == value and isinstance(choice, bool) == isinstance(value, bool):
             return choice
         if isinstance(choice, str) and _squeezed_choice(choice) in wanted:

@@ -15,7 +15,7 @@ from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
 from webdata_nb.service.extract.model_providers import STRUCTURED, Model, choose
-from webdata_nb.service.extract.schema import Loc, Shape, read_schema
+from webdata_nb.service.extract.schema import FieldSchema, Loc, read_schema
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.fetch import Fetcher
@@ -62,7 +62,7 @@ class ExtractorFactory:
             The schema is missing or not supported, or the provider is not set up.
         """
         if request is not None:
-            _model_and_shape(request, access, loc)
+            _model_and_schema(request, access, loc)
 
     def create(
         self,
@@ -81,18 +81,20 @@ class ExtractorFactory:
         """
         if request is None:
             return None
-        model, shape = _model_and_shape(request, access, ("extract",))
-        schema = None if shape is None else json.dumps(request.schema_)
+        model, field_schema = _model_and_schema(request, access, ("extract",))
+        schema = None if field_schema is None else json.dumps(request.schema_)
         if model is not None:
             client = ModelClient(model, fetcher_of(model.url), self.queues)
-            reader = ModelPageReader(request.prompt, shape, model, client, self.queues.limits)
+            reader = ModelPageReader(
+                request.prompt, field_schema, model, client, self.queues.limits
+            )
             return _ModelExtractor(reader, schema)
         return _StructuredExtractor(schema, note=NO_MODEL if request.provider is None else None)
 
 
-def _model_and_shape(
+def _model_and_schema(
     request: Extract, access: Mapping[str, ModelAccess], loc: Loc
-) -> tuple[Model | None, Shape | None]:
+) -> tuple[Model | None, FieldSchema | None]:
     model = choose(access, request, loc=loc)
     if model is not None and request.schema_ is None:
         return model, None

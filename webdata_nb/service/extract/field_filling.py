@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from webdata_nb.service.extract.coerce import ValueCoercion
-    from webdata_nb.service.extract.schema import Shape
+    from webdata_nb.service.extract.schema import FieldSchema
 
 MAX_FIELDS_PER_PAGE: Final = 20_000
 """Fields that are looked for on one page, including those of array items."""
@@ -101,13 +101,13 @@ class SchemaFiller:
         return self._fields_left <= 0 or self._lookups_left <= 0
 
     def object(
-        self, shape: Shape, node: DataNode | None, pointer: str, origin: str, *, page: bool
+        self, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str, *, page: bool
     ) -> FilledValue:
         """Fill an object from a node and, if `page`, from all other sources of the page."""
         values: dict[str, Any] = {}
         provenance: dict[str, str] = {}
         missing: list[str] = []
-        for name, inner in shape.properties.items():
+        for name, inner in schema.properties.items():
             at = f"{pointer}/{escaped(name)}"
             if self._exhausted:
                 part = FilledValue(missing=tuple(_leaf_pointers(inner, at)))
@@ -121,7 +121,7 @@ class SchemaFiller:
     def _field(
         self,
         name: str,
-        shape: Shape,
+        schema: FieldSchema,
         node: DataNode | None,
         pointer: str,
         origin: str,
@@ -129,25 +129,25 @@ class SchemaFiller:
         page: bool,
     ) -> FilledValue:
         self._fields_left -= 1
-        for called in dict.fromkeys((name, shape.title) if shape.title else (name,)):
-            for stated in self._sources(called, shape, node, origin, page=page):
+        for called in dict.fromkeys((name, schema.title) if schema.title else (name,)):
+            for stated in self._sources(called, schema, node, origin, page=page):
                 if self._exhausted:
                     break
-                part = self._make(called, shape, stated, pointer)
+                part = self._make(called, schema, stated, pointer)
                 if part.value is not None:
                     return part
-            part = self._special(called, shape, node, pointer, origin, page=page)
+            part = self._special(called, schema, node, pointer, origin, page=page)
             if part.value is not None:
                 return part
-        missing = tuple(_leaf_pointers(shape, pointer))
+        missing = tuple(_leaf_pointers(schema, pointer))
         self._fields_left -= len(missing) - 1
         return FilledValue(missing=missing)
 
     def _sources(
-        self, name: str, shape: Shape, node: DataNode | None, origin: str, *, page: bool
+        self, name: str, schema: FieldSchema, node: DataNode | None, origin: str, *, page: bool
     ) -> Iterator[DeclaredValues]:
-        whole = shape.kind in {"object", "array"} and bool(kind_of_name(name))
-        if shape.kind in {"object", "array"} and normalize_short_name(name) in NEUTRAL:
+        whole = schema.kind in {"object", "array"} and bool(kind_of_name(name))
+        if schema.kind in {"object", "array"} and normalize_short_name(name) in NEUTRAL:
             return
         if node is not None:
             yield from self._of_node(name, node, origin, whole=whole)
@@ -160,7 +160,7 @@ class SchemaFiller:
         for other in self._pages:
             found = self._of_node(name, other, other.label, whole=whole)
             yield from (each for each in found if each.name in OF_THE_PAGE)
-        if shape.kind != "object" and not whole:
+        if schema.kind != "object" and not whole:
             yield from self._declared.about(name)
             yield from self._declared.labelled(name)
 
@@ -205,42 +205,46 @@ class SchemaFiller:
                     _add(together, each.origin, each.name, each.values)
         yield from together.values()
 
-    def _make(self, name: str, shape: Shape, stated: DeclaredValues, pointer: str) -> FilledValue:
-        if shape.kind == "array":
-            return self._array(name, shape, stated, pointer)
+    def _make(
+        self, name: str, schema: FieldSchema, stated: DeclaredValues, pointer: str
+    ) -> FilledValue:
+        if schema.kind == "array":
+            return self._array(name, schema, stated, pointer)
         for each in _expand_values(stated)[:_MAX_SIBLINGS]:
             if self._exhausted:
                 break
-            part = self._one(name, shape, each, stated, pointer)
+            part = self._one(name, schema, each, stated, pointer)
             if part.value is not None:
                 return part
         return FilledValue()
 
     def _one(
-        self, name: str, shape: Shape, value: Any, stated: DeclaredValues, pointer: str
+        self, name: str, schema: FieldSchema, value: Any, stated: DeclaredValues, pointer: str
     ) -> FilledValue:
         self._lookups_left -= 1
         if isinstance(value, str):
             self._lookups_left -= len(value) // _CHARACTERS_PER_LOOKUP
-        if shape.kind == "object":
+        if schema.kind == "object":
             node = _to_node(value)
             if node is None:
                 return FilledValue()
-            return self.object(shape, node, pointer, stated.origin, page=False)
-        if not isinstance(value, DataNode) and not _is_plausible(name, stated.name, value, shape):
+            return self.object(schema, node, pointer, stated.origin, page=False)
+        if not isinstance(value, DataNode) and not _is_plausible(name, stated.name, value, schema):
             return FilledValue()
         wanted = name if _is_link(name) else stated.name
         made = self._coercion.scalar(
-            value, shape, name=normalize_short_name(wanted), prose=stated.prose
+            value, schema, name=normalize_short_name(wanted), prose=stated.prose
         )
         if made is None or (
-            isinstance(made, str) and not _is_plausible(name, stated.name, made, shape)
+            isinstance(made, str) and not _is_plausible(name, stated.name, made, schema)
         ):
             return FilledValue()
         return FilledValue(made, {pointer: stated.origin})
 
-    def _array(self, name: str, shape: Shape, stated: DeclaredValues, pointer: str) -> FilledValue:
-        inner = shape.items
+    def _array(
+        self, name: str, schema: FieldSchema, stated: DeclaredValues, pointer: str
+    ) -> FilledValue:
+        inner = schema.items
         if inner is None or inner.kind == "array":
             return FilledValue()
         values: list[Any] = []
@@ -252,20 +256,20 @@ class SchemaFiller:
                 break
             part = self._one(name, inner, each, stated, f"{pointer}/{len(values)}")
             known = values if inner.kind == "object" else scalars
-            if part.value is not None and not (shape.unique and part.value in known):
+            if part.value is not None and not (schema.unique and part.value in known):
                 values.append(part.value)
                 if inner.kind != "object":
                     scalars.add(part.value)
                 provenance |= part.provenance if inner.kind == "object" else {}
                 missing += part.missing
-        if not values or not allowed(values, shape):
+        if not values or not allowed(values, schema):
             return FilledValue()
         return FilledValue(values, {pointer: stated.origin} | provenance, tuple(missing))
 
     def _special(
         self,
         name: str,
-        shape: Shape,
+        schema: FieldSchema,
         node: DataNode | None,
         pointer: str,
         origin: str,
@@ -275,56 +279,66 @@ class SchemaFiller:
         """Fill groups of fields, and lists of all nodes of a kind, which no property contains."""
         if not page or self._exhausted:
             return FilledValue()
-        if shape.kind == "object":
-            return self._group(name, shape, node, pointer, origin)
-        if shape.kind == "array" and shape.items is not None:
-            if shape.items.kind == "object":
-                return self._listing(name, shape, shape.items, pointer)
+        if schema.kind == "object":
+            return self._group(name, schema, node, pointer, origin)
+        if schema.kind == "array" and schema.items is not None:
+            if schema.items.kind == "object":
+                return self._listing(name, schema, schema.items, pointer)
             if nodes := self._nodes_of(name)[:MAX_ITEMS] if kind_of_name(name) else []:
-                return self._array(name, shape, DeclaredValues(nodes[0].kind, "", nodes), pointer)
+                return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
         return FilledValue()
 
     def _group(
-        self, name: str, shape: Shape, node: DataNode | None, pointer: str, origin: str
+        self, name: str, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str
     ) -> FilledValue:
         kind = kind_of_name(name)
         if normalize_short_name(name) in NEUTRAL or (
             kind and node is not None and is_of_kind(node, kind)
         ):
-            return self.object(shape, node, pointer, origin, page=True)
+            return self.object(schema, node, pointer, origin, page=True)
         other = next(iter(self._main_of(kind) if kind else ()), None)
         if other is None:
             return FilledValue()
-        return self.object(shape, other, pointer, other.label, page=False)
+        return self.object(schema, other, pointer, other.label, page=False)
 
-    def _listing(self, name: str, shape: Shape, inner: Shape, pointer: str) -> FilledValue:
+    def _listing(
+        self, name: str, schema: FieldSchema, inner: FieldSchema, pointer: str
+    ) -> FilledValue:
         """Fill a list of objects from all nodes of a kind, or from a table."""
         unnamed = normalize_short_name(name) in NEUTRAL
         if not unnamed:
-            best = self._items(shape, inner, self._nodes_of(name), pointer)
+            best = self._items(schema, inner, self._nodes_of(name), pointer)
             kind = bool(kind_of_name(name))
-            return best if best.value is not None else self._table(shape, inner, pointer, kind=kind)
+            return (
+                best if best.value is not None else self._table(schema, inner, pointer, kind=kind)
+            )
         best, most = FilledValue(), 0
         if self._families is None:
             self._families = group_item_nodes(self._graph.nodes)
         for nodes in self._families:
             if self._exhausted:
                 break
-            part = self._items(shape, inner, nodes, pointer)
+            part = self._items(schema, inner, nodes, pointer)
             if len(part.provenance) > len(best.provenance):
                 matched = count_matching_fields(nodes, part.value or (), part.provenance, inner)
                 best, most = (part, matched) if matched else (best, most)
-        table = self._table(shape, inner, pointer, above=most)
+        table = self._table(schema, inner, pointer, above=most)
         return best if table.value is None else table
 
     def _table(
-        self, shape: Shape, inner: Shape, pointer: str, *, above: int = 0, kind: bool = False
+        self,
+        schema: FieldSchema,
+        inner: FieldSchema,
+        pointer: str,
+        *,
+        above: int = 0,
+        kind: bool = False,
     ) -> FilledValue:
         """Fill a list from the table with the most fields, if these are more than `above`."""
         for count, grid in rank_tables(self._declared.grids, inner):
             # Labels with values describe one object, and are no list of objects.
             if count > above and not (grid.pairs and kind):
-                part = self._rows(shape, inner, grid, pointer)
+                part = self._rows(schema, inner, grid, pointer)
                 if part.value is not None:
                     return part
         return FilledValue()
@@ -344,7 +358,7 @@ class SchemaFiller:
         return self._kinds[kind]
 
     def _items(
-        self, shape: Shape, inner: Shape, nodes: list[DataNode], pointer: str
+        self, schema: FieldSchema, inner: FieldSchema, nodes: list[DataNode], pointer: str
     ) -> FilledValue:
         parts: list[FilledValue] = []
         for node in open_lists(nodes):
@@ -354,9 +368,11 @@ class SchemaFiller:
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
-        return _join_items(parts, shape)
+        return _join_items(parts, schema)
 
-    def _rows(self, shape: Shape, inner: Shape, grid: DataTable, pointer: str) -> FilledValue:
+    def _rows(
+        self, schema: FieldSchema, inner: FieldSchema, grid: DataTable, pointer: str
+    ) -> FilledValue:
         parts: list[FilledValue] = []
         for number, row in enumerate(grid.rows[:MAX_ITEMS], 1):
             if self._exhausted:
@@ -366,12 +382,12 @@ class SchemaFiller:
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
-        return _join_items(parts, shape)
+        return _join_items(parts, schema)
 
 
-def _join_items(parts: list[FilledValue], shape: Shape) -> FilledValue:
+def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:
     values = [part.value for part in parts]
-    if not values or not allowed(values, shape):
+    if not values or not allowed(values, schema):
         return FilledValue()
     provenance: dict[str, str] = {}
     for part in parts:
@@ -410,17 +426,17 @@ def _is_link(name: str) -> bool:
     return normalize_short_name(name).endswith(("url", "link", "uri", "href"))
 
 
-def _is_plausible(name: str, stated: str, value: Any, shape: Shape) -> bool:
+def _is_plausible(name: str, stated: str, value: Any, schema: FieldSchema) -> bool:
     """Return whether a text can be a value of this name: a link is no name, and vice versa."""
-    if not isinstance(value, str) or shape.kind not in {"string", "any"}:
+    if not isinstance(value, str) or schema.kind not in {"string", "any"}:
         return True
     if _is_link(name):
         return not _SPACE.search(value) and ("/" in value or "." in value)
     return not (value.startswith(_LINKS) and stated in {"author", "creator", "publisher", "brand"})
 
 
-def _leaf_pointers(shape: Shape, pointer: str) -> Iterator[str]:
-    if shape.kind != "object":
+def _leaf_pointers(schema: FieldSchema, pointer: str) -> Iterator[str]:
+    if schema.kind != "object":
         yield pointer
-    for name, inner in shape.properties.items():
+    for name, inner in schema.properties.items():
         yield from _leaf_pointers(inner, f"{pointer}/{escaped(name)}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from webdata_nb.service.extract.declared import DataTable
-    from webdata_nb.service.extract.schema import Shape
+    from webdata_nb.service.extract.schema import FieldSchema
 
 MAX_ITEMS: Final = 1000
 _MAX_GROUPS: Final = 100
@@ -62,7 +62,7 @@ def count_matching_fields(
     nodes: Sequence[DataNode],
     items: Sequence[Mapping[str, Any]],
     provenance: Mapping[str, str],
-    item: Shape,
+    item: FieldSchema,
 ) -> int:
     """Count the fields of items that nodes of one type provide; 0 if the nodes do not match.
 
@@ -86,13 +86,13 @@ def count_matching_fields(
     return len(filled) if telling or all(map(_is_common, item.properties)) else 0
 
 
-def rank_tables(grids: Sequence[DataTable], item: Shape) -> list[tuple[int, DataTable]]:
+def rank_tables(grids: Sequence[DataTable], item: FieldSchema) -> list[tuple[int, DataTable]]:
     """Return the tables with enough of an item's fields and their number, most fields first."""
     matches = [(_matches(grid, item), grid) for grid in grids]
     return sorted((each for each in matches if each[0]), key=lambda pair: -pair[0])
 
 
-def _matches(grid: DataTable, item: Shape) -> int:
+def _matches(grid: DataTable, item: FieldSchema) -> int:
     """Count the fields that a table has columns for; 0 if they are too few."""
     if grid.pairs:
         # Its columns have no names, so both are asked for in plain words or it is not meant.

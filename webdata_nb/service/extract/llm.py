@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.chat import ChatMessage, ChatReply, ResponseFormat
-from webdata_nb.service.extract.chunking import split, tokens
+from webdata_nb.service.extract.chunking import estimate_tokens, split_chunks
 from webdata_nb.service.extract.merging import MergedAnswers, merge_answers, overlay
 from webdata_nb.service.extract.model_answers import (
     missing_pointers,
@@ -31,7 +31,7 @@ from webdata_nb.service.extract.prompts import (
     correction_messages,
     to_json_schema,
 )
-from webdata_nb.service.extract.schema import Shape
+from webdata_nb.service.extract.schema import FieldSchema
 from webdata_nb.service.extract.structured import Extraction
 from webdata_nb.service.extract.validation import escaped
 
@@ -63,10 +63,10 @@ class ModelUsage:
         self.calls, self.format = self.calls + 1, response_format
         self.estimated |= prompt_tokens is None or completion_tokens is None
         if prompt_tokens is None:
-            prompt_tokens = sum(tokens(each["content"]) for each in messages)
+            prompt_tokens = sum(estimate_tokens(each["content"]) for each in messages)
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += (
-            tokens(reply.text) if completion_tokens is None else completion_tokens
+            estimate_tokens(reply.text) if completion_tokens is None else completion_tokens
         )
 
     def to_metadata(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class ModelPageReader:
     """Extracts from pages, one after another, according to a prompt, a schema, or both."""
 
     prompt: str | None
-    shape: Shape | None
+    schema: FieldSchema | None
     model: Model
     client: ModelClient
     limits: ModelLimits
@@ -149,7 +149,7 @@ class ModelPageReader:
         return result
 
     async def _extract(self, result: ModelPageResult, page: ModelPageInput) -> None:
-        open_fields, certain = self.shape, EMPTY_EXTRACTION
+        open_fields, certain = self.schema, EMPTY_EXTRACTION
         if open_fields is not None and self.prompt is None:
             certain = _select_subject_fields(page.declared)
             open_fields = _remove_complete_fields(open_fields, certain)
@@ -160,44 +160,46 @@ class ModelPageReader:
             for number, messages in enumerate(self._conversations(result, task, page.text), 1):
                 answers.append(await self._ask(result, messages, open_fields))
                 result.chunks = number
-        if self.shape is None and not answers:
+        if self.schema is None and not answers:
             raise ExtractError("empty", "the page has no text to extract from")
         fallback = page.declared if self.prompt is None else EMPTY_EXTRACTION
         answer = merge_answers(answers, open_fields)
-        _combine_sources(result, certain, answer, fallback, self.shape)
+        _combine_sources(result, certain, answer, fallback, self.schema)
 
     def _conversations(
         self, result: ModelPageResult, task: ExtractionTask, text: str
     ) -> list[list[ChatMessage]]:
         """Return a conversation for each chunk of the page that is read."""
-        prompt_tokens = sum(tokens(each["content"]) for each in task.messages("", 1, 2))
+        prompt_tokens = sum(estimate_tokens(each["content"]) for each in task.messages("", 1, 2))
         context = self.model.context
         chunk_tokens = context - context // _ANSWER_SHARE - prompt_tokens
         if chunk_tokens < _MIN_CHUNK_TOKENS:
             raise ExtractError(
                 "too_long", f"prompt and schema leave no room for a page in {context} tokens"
             )
-        all_chunks = split(text, chunk_tokens) if text.strip() else [""] * bool(task.declared)
+        all_chunks = (
+            split_chunks(text, chunk_tokens) if text.strip() else [""] * bool(task.declared)
+        )
         chunks = all_chunks[: self.limits.max_chunks]
-        result.unread_tokens = sum(map(tokens, all_chunks[self.limits.max_chunks :]))
+        result.unread_tokens = sum(map(estimate_tokens, all_chunks[self.limits.max_chunks :]))
         return [task.messages(each, at, len(chunks)) for at, each in enumerate(chunks, 1)]
 
     async def _ask(
-        self, result: ModelPageResult, messages: list[ChatMessage], shape: Shape | None
+        self, result: ModelPageResult, messages: list[ChatMessage], schema: FieldSchema | None
     ) -> dict[str, Any]:
         """Ask about one chunk, and once more if the answer does not match the schema."""
-        schema = None
-        if shape is not None and can_be_strict(shape):
-            schema = to_json_schema(shape, strict=True)
+        json_schema = None
+        if schema is not None and can_be_strict(schema):
+            json_schema = to_json_schema(schema, strict=True)
         violations: tuple[str, ...] = ()
         for _ in range(2):
-            reply, response_format = await self.client.ask(messages, schema)
+            reply, response_format = await self.client.ask(messages, json_schema)
             result.usage.add(messages, reply, response_format)
-            if reply.declined:
+            if reply.refused:
                 raise ExtractError("refused", "the model declined to answer")
-            if reply.cut:
+            if reply.truncated:
                 raise ExtractError("cut_off", "the answer was cut off: ask for less at a time")
-            value, violations = parse_answer(reply.text, shape)
+            value, violations = parse_answer(reply.text, schema)
             if value is not None:
                 return value
             messages = correction_messages(messages, reply.text, violations)
@@ -225,21 +227,21 @@ def _first_step(pointer: str) -> str:
     return pointer.split("/", 2)[1]
 
 
-def _remove_complete_fields(shape: Shape, extraction: Extraction) -> Shape:
+def _remove_complete_fields(schema: FieldSchema, extraction: Extraction) -> FieldSchema:
     """Return the fields that an extraction lacks or has in part; its lists count as complete."""
 
-    def is_open(name: str, inner: Shape) -> bool:
+    def is_open(name: str, inner: FieldSchema) -> bool:
         prefix = f"/{escaped(name)}/"
         has_gaps = any(each.startswith(prefix) for each in extraction.missing)
         return extraction.data.get(name) is None or (inner.kind == "object" and has_gaps)
 
-    properties = {name: inner for name, inner in shape.properties.items() if is_open(name, inner)}
-    return replace(shape, properties=properties, required=shape.required & set(properties))
+    properties = {name: inner for name, inner in schema.properties.items() if is_open(name, inner)}
+    return replace(schema, properties=properties, required=schema.required & set(properties))
 
 
-def _declared_values(declared: Extraction, shape: Shape | None) -> dict[str, Any]:
+def _declared_values(declared: Extraction, schema: FieldSchema | None) -> dict[str, Any]:
     """Return the declared values of the fields that the model is asked for."""
-    names = () if shape is None else shape.properties
+    names = () if schema is None else schema.properties
     return {n: v for n, v in declared.data.items() if n in names and v is not None}
 
 
@@ -248,21 +250,21 @@ def _combine_sources(
     certain: Extraction,
     answer: MergedAnswers,
     fallback: Extraction,
-    shape: Shape | None,
+    schema: FieldSchema | None,
 ) -> None:
     """Combine declared and extracted values with their sources, and check the result."""
     result.conflicts = answer.conflicts
     by_model = dict.fromkeys(value_pointers(answer.value), MODEL)
-    if shape is None:
+    if schema is None:
         result.data, result.provenance = answer.value, by_model
         return
     values = overlay(overlay(certain.data, answer.value), fallback.data)
-    result.data = {name: values.get(name) for name in shape.properties}
-    result.missing = list(missing_pointers(result.data, shape))
+    result.data = {name: values.get(name) for name in schema.properties}
+    result.missing = list(missing_pointers(result.data, schema))
     pointers = {*value_pointers(result.data), *certain.provenance}
     sources = {**fallback.provenance, **by_model, **certain.provenance}
     result.provenance = {at: origin for at, origin in sources.items() if at in pointers}
-    if violations := schema_violations(result.data, shape):
+    if violations := schema_violations(result.data, schema):
         raise ExtractError("invalid", f"the values do not fit: {_join_errors(violations)}")
 
 

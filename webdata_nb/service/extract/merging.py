@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.extract.schema import Shape
+from webdata_nb.service.extract.schema import FieldSchema
 from webdata_nb.service.extract.validation import escaped
 
 MOST_CONFLICTS: Final = 20
@@ -24,7 +24,7 @@ class MergedAnswers:
     conflicts: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def merge_answers(answers: Sequence[dict[str, Any]], shape: Shape | None) -> MergedAnswers:
+def merge_answers(answers: Sequence[dict[str, Any]], schema: FieldSchema | None) -> MergedAnswers:
     """Merge the answers about the chunks of a page in their order.
 
     Lists are joined without duplicates. Of other values the first one wins, and those that differ
@@ -36,7 +36,7 @@ def merge_answers(answers: Sequence[dict[str, Any]], shape: Shape | None) -> Mer
     MergedAnswers(value={'a': 3, 'b': [1, 2]}, conflicts={'/a': [4]})
     """
     conflicts: dict[str, list[Any]] = {}
-    return MergedAnswers(_object(answers, shape, "", conflicts), conflicts)
+    return MergedAnswers(_object(answers, schema, "", conflicts), conflicts)
 
 
 def overlay(first: Any, second: Any) -> Any:
@@ -47,23 +47,28 @@ def overlay(first: Any, second: Any) -> Any:
 
 
 def _object(
-    objects: Sequence[dict[str, Any]], shape: Shape | None, at: str, conflicts: dict[str, list[Any]]
+    objects: Sequence[dict[str, Any]],
+    schema: FieldSchema | None,
+    at: str,
+    conflicts: dict[str, list[Any]],
 ) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for name in dict.fromkeys(name for each in objects for name in each):
         values = [each[name] for each in objects if each.get(name) is not None]
-        inner = None if shape is None else shape.properties.get(name)
+        inner = None if schema is None else schema.properties.get(name)
         whole[name] = _one(values, inner, f"{at}/{escaped(name)}", conflicts)
     return whole
 
 
-def _one(values: list[Any], shape: Shape | None, at: str, conflicts: dict[str, list[Any]]) -> Any:
+def _one(
+    values: list[Any], schema: FieldSchema | None, at: str, conflicts: dict[str, list[Any]]
+) -> Any:
     if not values:
         return None
     if all(isinstance(each, dict) for each in values):
-        return _object(values, shape, at, conflicts)
+        return _object(values, schema, at, conflicts)
     if all(isinstance(each, list) for each in values):
-        return _list(values, shape)
+        return _list(values, schema)
     others = list({_key(each): each for each in values if _key(each) != _key(values[0])}.values())
     if others and len(conflicts) < MOST_CONFLICTS:
         short = [each for each in others if len(_key(each)) <= _LONGEST_OTHER]
@@ -71,9 +76,9 @@ def _one(values: list[Any], shape: Shape | None, at: str, conflicts: dict[str, l
     return values[0]
 
 
-def _list(values: list[list[Any]], shape: Shape | None) -> list[Any]:
+def _list(values: list[list[Any]], schema: FieldSchema | None) -> list[Any]:
     # What one piece says twice may be there twice; what two pieces say is one thing seen twice.
-    unique = shape is not None and shape.unique
+    unique = schema is not None and schema.unique
     items, seen = list[Any](), set[bytes]()
     for piece in values:
         before = frozenset(seen)
@@ -82,7 +87,7 @@ def _list(values: list[list[Any]], shape: Shape | None) -> list[Any]:
             if key not in (seen if unique else before):
                 items.append(each)
                 seen.add(key)
-    most = None if shape is None else shape.limits.get("maxItems")
+    most = None if schema is None else schema.limits.get("maxItems")
     return items if most is None else items[: int(most)]
 
 

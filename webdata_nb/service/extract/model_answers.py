@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.service.extract.schema import MAX_NAME_LENGTH, Shape
+from webdata_nb.service.extract.schema import MAX_NAME_LENGTH, FieldSchema
 from webdata_nb.service.extract.validation import escaped, problems
 
 MAX_DEPTH: Final = 32
@@ -25,14 +25,16 @@ _FENCED: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _MOST_TRIES: Final = 20
 
 
-def parse_answer(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+def parse_answer(
+    text: str, schema: FieldSchema | None
+) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return the values of an answer, or what is wrong with it.
 
     Parameters
     ----------
     text
         What the model said.
-    shape
+    schema
         What was asked for; None takes any object.
     """
     try:
@@ -41,40 +43,40 @@ def parse_answer(text: str, shape: Shape | None) -> tuple[dict[str, Any] | None,
         return None, (str(reason),)
     if not isinstance(value, dict):
         return None, ("/: must be one JSON object",)
-    if shape is None:
+    if schema is None:
         return value, ()
-    wrong = problems(_without_nulls(value), _lenient(shape, counted=False))
-    return (None, wrong) if wrong else (shaped(value, shape), ())
+    wrong = problems(_without_nulls(value), _lenient(schema, counted=False))
+    return (None, wrong) if wrong else (shaped(value, schema), ())
 
 
-def schema_violations(value: dict[str, Any], shape: Shape) -> tuple[str, ...]:
+def schema_violations(value: dict[str, Any], schema: FieldSchema) -> tuple[str, ...]:
     """Return what is wrong with the values of a whole page; a field may be null."""
-    return problems(_without_nulls(value), _lenient(shape, counted=True))
+    return problems(_without_nulls(value), _lenient(schema, counted=True))
 
 
-def shaped(value: Any, shape: Shape) -> Any:
+def shaped(value: Any, schema: FieldSchema) -> Any:
     """Return a value with exactly the fields of the schema; null for what is not there."""
-    if shape.kind == "object" and isinstance(value, dict):
-        return {name: _inner(value.get(name), each) for name, each in shape.properties.items()}
-    if shape.kind == "array" and isinstance(value, list):
-        inner = shape.items or Shape("any")
+    if schema.kind == "object" and isinstance(value, dict):
+        return {name: _inner(value.get(name), each) for name, each in schema.properties.items()}
+    if schema.kind == "array" and isinstance(value, list):
+        inner = schema.items or FieldSchema("any")
         return [made for each in value if (made := _inner(each, inner)) is not None]
-    if shape.kind == "integer" and isinstance(value, float):
+    if schema.kind == "integer" and isinstance(value, float):
         return int(value)
     return value
 
 
-def _inner(value: Any, shape: Shape) -> Any:
-    made = shaped(value, shape)
-    if isinstance(made, dict) and shape.properties and all(v is None for v in made.values()):
+def _inner(value: Any, schema: FieldSchema) -> Any:
+    made = shaped(value, schema)
+    if isinstance(made, dict) and schema.properties and all(v is None for v in made.values()):
         return None
     # A list that must have items and has none is a model's way to say that there is nothing.
-    return None if made == [] and shape.limits.get("minItems", 0) > 0 else made
+    return None if made == [] and schema.limits.get("minItems", 0) > 0 else made
 
 
-def missing_pointers(value: Any, shape: Shape, at: str = "") -> Iterator[str]:
+def missing_pointers(value: Any, schema: FieldSchema, at: str = "") -> Iterator[str]:
     """Yield JSON pointers of the fields that have no value."""
-    for name, inner in shape.properties.items():
+    for name, inner in schema.properties.items():
         pointer, each = f"{at}/{escaped(name)}", (value or {}).get(name)
         if inner.kind == "object":
             yield from missing_pointers(each, inner, pointer)
@@ -152,19 +154,19 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _lenient(shape: Shape, *, counted: bool) -> Shape:
-    """Return the shape with nothing required: null is the honest answer where a page is silent.
+def _lenient(schema: FieldSchema, *, counted: bool) -> FieldSchema:
+    """Return the schema with nothing required: null is the honest answer where a page is silent.
 
     `counted` keeps what it says of the number of items, which holds for a page but not for each
     of its pieces.
     """
     counts = () if counted else ("minItems", "maxItems")
-    inner = {name: _lenient(each, counted=counted) for name, each in shape.properties.items()}
+    inner = {name: _lenient(each, counted=counted) for name, each in schema.properties.items()}
     return replace(
-        shape,
+        schema,
         required=frozenset(),
-        limits={name: bound for name, bound in shape.limits.items() if name not in counts},
-        unique=shape.unique and counted,
+        limits={name: bound for name, bound in schema.limits.items() if name not in counts},
+        unique=schema.unique and counted,
         properties=inner,
-        items=None if shape.items is None else _lenient(shape.items, counted=counted),
+        items=None if schema.items is None else _lenient(schema.items, counted=counted),
     )

@@ -143,18 +143,20 @@ class ModelClient:
             response_format = RESPONSE_FORMATS[
                 max(RESPONSE_FORMATS.index(response_format), RESPONSE_FORMATS.index("json_object"))
             ]
-        stepped = False
+        format_changed = False
         while True:
-            reply = await self._send(chat.body(name, messages, response_format, schema))
-            lower = chat.below(response_format)
-            if lower is None or not chat.steps_down(reply.status, reply.body):
+            reply = await self._send(chat.request_body(name, messages, response_format, schema))
+            simpler = chat.simpler_format(response_format)
+            if simpler is None or not chat.may_reject_format(reply.status, reply.body):
                 break
-            response_format, stepped = lower, True
-        if (failure := chat.problem(reply.status, reply.body)) is not None:
+            response_format, format_changed = simpler, True
+        if (failure := chat.error_of(reply.status, reply.body)) is not None:
             self._store_refusal(failure)
             raise failure
-        answer = chat.read(reply.body)
-        if stepped:  # store a format that works; the failure of another may have had its own reason
+        answer = chat.parse_reply(reply.body)
+        if (
+            format_changed
+        ):  # store a format that works; the failure of another may have had its own reason
             _put(self._queue.response_formats, key, response_format)
         return answer, response_format
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from webdata_nb.service.extract.node_graph import DataNode, NodeGraph, ReachableValues
-    from webdata_nb.service.extract.schema import Shape
+    from webdata_nb.service.extract.schema import FieldSchema
 
 MAX_CANDIDATES: Final = 200
 MAX_TWINS: Final = 5
@@ -50,17 +50,17 @@ def _names(node: DataNode, name: str) -> tuple[str, ...]:
     return (*next(near, ()), name)
 
 
-def find_root(graph: NodeGraph, shape: Shape, title: str) -> DataNode | None:
+def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | None:
     """Choose the node that a schema describes: of the kind that it names, or with most fields.
 
     Among nodes alike the one that the page's title names wins, then the first. A node of a kind
     that stands on every page, such as its publisher, counts only where it alone can tell what is
     asked for.
     """
-    kinds = [kind for word in split_words(shape.title) if (kind := kind_of_name(word))]
+    kinds = [kind for word in split_words(schema.title) if (kind := kind_of_name(word))]
     named = [node for node in graph.nodes if any(is_of_kind(node, kind) for kind in kinds)]
     candidates = named or [node for node in graph.nodes if node.main]
-    fields = [_heads(name, inner) for name, inner in shape.properties.items()]
+    fields = [_heads(name, inner) for name, inner in schema.properties.items()]
     best: tuple[tuple[int, ...], DataNode] | None = None
     for node in candidates[:MAX_CANDIDATES]:
         score = _score(node, fields, sure=bool(named))
@@ -69,9 +69,9 @@ def find_root(graph: NodeGraph, shape: Shape, title: str) -> DataNode | None:
     return best[1] if best is not None else None
 
 
-def _heads(name: str, shape: Shape) -> dict[tuple[str, str], None]:
+def _heads(name: str, schema: FieldSchema) -> dict[tuple[str, str], None]:
     """Return the first properties of a field's readings, with the kinds that have them."""
-    if shape.kind in {"object", "array"} and normalize_name(name) in NEUTRAL:
+    if schema.kind in {"object", "array"} and normalize_name(name) in NEUTRAL:
         return {}
     return dict.fromkeys((reading.chain[0], reading.kind) for reading in name_readings(name))
 

@@ -61,7 +61,7 @@ _KNOWN: Final = frozenset((*_LIMITS, *_STRUCTURE, *_NO_EFFECT, "uniqueItems"))
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FieldSchema:
     """One schema, read: what a value must be.
 
     Attributes
@@ -98,12 +98,12 @@ class Shape:
     choices: tuple[Any, ...] | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     unique: bool = False
-    properties: Mapping[str, Shape] = field(default_factory=dict)
+    properties: Mapping[str, FieldSchema] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
-    items: Shape | None = None
+    items: FieldSchema | None = None
 
 
-def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema")) -> Shape:
+def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema")) -> FieldSchema:
     """Check and read the schema of a request.
 
     Parameters
@@ -138,7 +138,7 @@ class _SchemaReader:
         self._fields = 0
         self._values = 0
 
-    def read(self, given: Any, loc: Loc, depth: int) -> Shape:
+    def read(self, given: Any, loc: Loc, depth: int) -> FieldSchema:
         if not isinstance(given, Mapping):
             raise BadInput('must be a schema, such as {"type": "string"}', loc=loc)
         self._fields += 1
@@ -150,7 +150,7 @@ class _SchemaReader:
         _refuse_unknown(schema, loc)
         kind, nullable = _kind_of(schema, loc)
         described = schema.get("description")
-        return Shape(
+        return FieldSchema(
             kind=kind,
             title=_text(schema, "title", loc) or "",
             description=described if isinstance(described, str) else "",
@@ -198,7 +198,9 @@ class _SchemaReader:
                 return found
         raise BadInput('$ref must be "#/$defs/NAME" and NAME be defined there', loc=(*loc, "$ref"))
 
-    def _properties(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> dict[str, Shape]:
+    def _properties(
+        self, schema: Mapping[str, Any], loc: Loc, depth: int
+    ) -> dict[str, FieldSchema]:
         given = schema.get("properties")
         at = (*loc, "properties")
         if not isinstance(given, Mapping) or not given:
@@ -208,9 +210,9 @@ class _SchemaReader:
                 raise BadInput(f"a name must have 1 to {MAX_NAME_LENGTH} characters", loc=at)
         return {name: self.read(each, (*at, name), depth + 1) for name, each in given.items()}
 
-    def _items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> Shape:
+    def _items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema:
         if "items" not in schema:
-            return Shape("any")
+            return FieldSchema("any")
         return self.read(schema["items"], (*loc, "items"), depth + 1)
 
 

@@ -20,7 +20,7 @@ from webdata_nb.service.extract.field_filling import SchemaFiller
 from webdata_nb.service.extract.node_graph import NodeGraph
 from webdata_nb.service.extract.numbers import decimal_comma
 from webdata_nb.service.extract.root_node import find_root
-from webdata_nb.service.extract.schema import Shape, read_schema
+from webdata_nb.service.extract.schema import FieldSchema, read_schema
 
 STRUCTURED_DATA: Final = "structured_data"
 # No format of the contract; only extraction uses it.
@@ -88,7 +88,7 @@ def extract_from_formats(
     try:
         return extract_structured(
             formats[STRUCTURED_DATA] or {},
-            schema=_shape(schema),
+            schema=_cached_schema(schema),
             tables=formats[TABLES] or (),
             metadata=metadata,
         ).to_json()
@@ -99,14 +99,14 @@ def extract_from_formats(
 
 
 @lru_cache(maxsize=8)
-def _shape(schema: str) -> Shape:
+def _cached_schema(schema: str) -> FieldSchema:
     return read_schema(json.loads(schema))
 
 
 def extract_structured(
     structured: Mapping[str, Any],
     *,
-    schema: Mapping[str, Any] | Shape | None,
+    schema: Mapping[str, Any] | FieldSchema | None,
     tables: Sequence[Mapping[str, Any]] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Extraction:
@@ -141,18 +141,18 @@ def extract_structured(
     >>> found.provenance["/price"]
     'json_ld:Product/offers/price'
     """
-    shape = schema if isinstance(schema, Shape) else read_schema(schema)
+    field_schema = schema if isinstance(schema, FieldSchema) else read_schema(schema)
     described = metadata or {}
     graph = NodeGraph(structured)
-    root = find_root(graph, shape, _text(described, "title") or "")
+    root = find_root(graph, field_schema, _text(described, "title") or "")
     coercion = ValueCoercion(
         base=_text(described, "final_url"),
         comma=decimal_comma(_text(described, "language")),
     )
     filling = SchemaFiller(graph, DeclaredFields(structured, described, tables), coercion, root)
     origin = root.label if root is not None else ""
-    part = filling.object(shape, root, "", origin, page=True)
-    empty = dict.fromkeys(shape.properties)
+    part = filling.object(field_schema, root, "", origin, page=True)
+    empty = dict.fromkeys(field_schema.properties)
     return Extraction(part.value or empty, part.provenance, part.missing)
 
 

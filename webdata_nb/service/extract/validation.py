@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webdata_nb.service.extract.schema import Shape
+    from webdata_nb.service.extract.schema import FieldSchema
 
 MAX_PROBLEMS: Final = 20
 
@@ -21,53 +21,53 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def problems(value: Any, shape: Shape) -> tuple[str, ...]:
+def problems(value: Any, schema: FieldSchema) -> tuple[str, ...]:
     """Return what is wrong with `value`, each with a JSON pointer to it; at most 20.
 
     A property that the schema does not name is not looked at.
     """
-    found = _problems(value, shape, "")
+    found = _problems(value, schema, "")
     return tuple(each for _, each in zip(range(MAX_PROBLEMS), found, strict=False))
 
 
-def allowed(value: Any, shape: Shape) -> bool:
+def allowed(value: Any, schema: FieldSchema) -> bool:
     """Tell whether a value that has the right type keeps to the choices and limits."""
-    return next(_within(value, shape), None) is None
+    return next(_within(value, schema), None) is None
 
 
-def _problems(value: Any, shape: Shape, at: str) -> Iterator[str]:
-    if value is None and shape.nullable:
+def _problems(value: Any, schema: FieldSchema, at: str) -> Iterator[str]:
+    if value is None and schema.nullable:
         return
-    if not _has_type(value, shape):
-        yield f"{at or '/'}: must be of type {shape.kind}"
+    if not _has_type(value, schema):
+        yield f"{at or '/'}: must be of type {schema.kind}"
         return
-    yield from (f"{at or '/'}: {each}" for each in _within(value, shape))
+    yield from (f"{at or '/'}: {each}" for each in _within(value, schema))
     if isinstance(value, dict):
-        for name, field in shape.properties.items():
+        for name, field in schema.properties.items():
             pointer = f"{at}/{escaped(name)}"
             if name in value:
                 yield from _problems(value[name], field, pointer)
-            elif name in shape.required:
+            elif name in schema.required:
                 yield f"{pointer}: is required"
-    elif isinstance(value, list) and shape.items is not None:
+    elif isinstance(value, list) and schema.items is not None:
         for index, each in enumerate(value):
-            yield from _problems(each, shape.items, f"{at}/{index}")
+            yield from _problems(each, schema.items, f"{at}/{index}")
 
 
-def _has_type(value: Any, shape: Shape) -> bool:
-    if shape.kind == "any":
+def _has_type(value: Any, schema: FieldSchema) -> bool:
+    if schema.kind == "any":
         return True
     if isinstance(value, bool):
-        return shape.kind == "boolean"
-    if shape.kind == "integer" and isinstance(value, float):
+        return schema.kind == "boolean"
+    if schema.kind == "integer" and isinstance(value, float):
         return value.is_integer()
-    return isinstance(value, _TYPES[shape.kind])
+    return isinstance(value, _TYPES[schema.kind])
 
 
-def _within(value: Any, shape: Shape) -> Iterator[str]:
-    if shape.choices is not None and not any(_same(value, each) for each in shape.choices):
+def _within(value: Any, schema: FieldSchema) -> Iterator[str]:
+    if schema.choices is not None and not any(_same(value, each) for each in schema.choices):
         yield "must be one of the values listed"
-    limits = shape.limits
+    limits = schema.limits
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield from _bounded(value, limits.get("minimum"), limits.get("maximum"), "be")
         if value <= limits.get("exclusiveMinimum", float("-inf")):
@@ -80,7 +80,7 @@ def _within(value: Any, shape: Shape) -> Iterator[str]:
     elif isinstance(value, list):
         count = len(value)
         yield from _bounded(count, limits.get("minItems"), limits.get("maxItems"), "have items")
-        if shape.unique and len(set(map(repr, value))) < count:
+        if schema.unique and len(set(map(repr, value))) < count:
             yield "must hold no item twice"
 
 
