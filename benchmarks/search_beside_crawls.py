@@ -29,8 +29,8 @@ import httpx
 from tests.openapi.served import Served, team
 from tests.service.routes.endless import endless
 from tests.service.search.stubs import Result, Stub, stubs
+from tests.shell import Shell
 from tests.site.server import Site
-from tests.test_cli import Shell
 from webdata_nb.service.work.runner import SLOTS
 
 MOST: Final = 2.0

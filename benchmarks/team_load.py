@@ -36,7 +36,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.openapi.served import Served, team
-from tests.test_cli import Shell
+from tests.shell import Shell
 from webdata_nb.contract import paths
 
 AT_ONCE, CREDITS, ROUNDS = 200, 10, 20

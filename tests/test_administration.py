@@ -1,4 +1,4 @@
-"""The operator's commands, as a shell runs them, beside a service that runs."""
+"""Commands of the operator, run while a team's service runs."""
 
 from __future__ import annotations
 
@@ -11,92 +11,92 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.test_cli import PATIENCE_S, Shell
+from tests.shell import TIMEOUT_S, Shell
 
-Done = subprocess.CompletedProcess[str]
+Completed = subprocess.CompletedProcess[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A team's service, and a shell on its machine."""
+class TeamService:
+    """A running team's service, and a shell on its machine."""
 
     shell: Shell
     url: str
 
-    def run(self, *words: str) -> Done:
-        done = self.shell.run(*words)
-        assert "Traceback" not in done.stderr
-        return done
+    def run(self, *words: str) -> Completed:
+        result = self.shell.run(*words)
+        assert "Traceback" not in result.stderr
+        return result
 
     def status(self, key: str) -> int:
         headers = {"Authorization": f"Bearer {key}"}
         return httpx.get(
-            f"{self.url}/v1/jobs", headers=headers, trust_env=False, timeout=PATIENCE_S
+            f"{self.url}/v1/jobs", headers=headers, trust_env=False, timeout=TIMEOUT_S
         ).status_code
 
     def new_key(self, *words: str) -> tuple[str, str]:
-        """Return id and key of what a command created."""
-        done = self.run(*words)
-        assert re.fullmatch(r"wdk_[A-Za-z0-9_-]{43}\n", done.stdout), done
-        found = re.search(r"created (key_[0-9a-f]{12})", done.stderr)
-        assert found is not None
-        return found[1], done.stdout.strip()
+        """Run a command that creates a key, and return its id and the key."""
+        result = self.run(*words)
+        assert re.fullmatch(r"wdk_[A-Za-z0-9_-]{43}\n", result.stdout), result
+        match = re.search(r"created (key_[0-9a-f]{12})", result.stderr)
+        assert match is not None
+        return match[1], result.stdout.strip()
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamService]:
     shell = Shell(tmp_path_factory.mktemp("team"))
     with shell.start("serve", "--mode", "team", "--port", "0") as process:
         try:
             assert process.stderr is not None
-            said = next(line for line in process.stderr if "serves http://" in line)
-            yield Served(shell, said.rsplit(maxsplit=1)[1])
+            line = next(line for line in process.stderr if "serves http://" in line)
+            yield TeamService(shell, line.rsplit(maxsplit=1)[1])
         finally:
             process.terminate()
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate(timeout=TIMEOUT_S)
 
 
 @pytest.mark.slow
-def test_a_key_opens_the_running_service_at_once_and_is_shown_once(served: Served) -> None:
-    key_id, key = served.new_key("keys", "create", "--name", "alice", "--plan", "trial")
-    assert served.status(key) == 200
-    assert served.status(key + "x") == 401
-    listed = served.run("keys", "list", "--account", "alice").stdout
+def test_new_key_is_valid_at_once_and_not_stored(team: TeamService) -> None:
+    key_id, key = team.new_key("keys", "create", "--name", "alice", "--plan", "trial")
+    assert team.status(key) == 200
+    assert team.status(key + "x") == 401
+    listed = team.run("keys", "list", "--account", "alice").stdout
     assert key_id in listed
     assert "valid" in listed
     assert key not in listed
-    kept = b"".join(path.read_bytes() for path in served.shell.home.rglob("*") if path.is_file())
-    assert key_id.encode() in kept
-    assert key.encode() not in kept
+    stored = b"".join(path.read_bytes() for path in team.shell.home.rglob("*") if path.is_file())
+    assert key_id.encode() in stored
+    assert key.encode() not in stored
 
 
 @pytest.mark.slow
-def test_an_account_has_several_keys_that_rotate_and_end(served: Served) -> None:
-    served.run("accounts", "create", "bob", "--monthly", "50", "--concurrency", "3")
-    first, key = served.new_key("keys", "create", "--name", "laptop", "--account", "bob")
-    second, kept = served.new_key("keys", "rotate", first)
-    assert (served.status(key), served.status(kept)) == (200, 200)
-    third, now_only = served.new_key("keys", "rotate", second, "--grace", "0")
-    assert (served.status(kept), served.status(now_only)) == (401, 200)
-    assert served.run("keys", "revoke", third).returncode == 0
-    assert served.run("keys", "revoke", first).returncode == 0
-    assert (served.status(key), served.status(now_only)) == (401, 401)
-    assert served.run("keys", "list", "--account", "bob").stdout.count("ended") == 3
+def test_keys_rotate_and_are_revoked(team: TeamService) -> None:
+    team.run("accounts", "create", "bob", "--monthly", "50", "--concurrency", "3")
+    first, key = team.new_key("keys", "create", "--name", "laptop", "--account", "bob")
+    second, kept = team.new_key("keys", "rotate", first)
+    assert (team.status(key), team.status(kept)) == (200, 200)
+    third, now_only = team.new_key("keys", "rotate", second, "--grace", "0")
+    assert (team.status(kept), team.status(now_only)) == (401, 200)
+    assert team.run("keys", "revoke", third).returncode == 0
+    assert team.run("keys", "revoke", first).returncode == 0
+    assert (team.status(key), team.status(now_only)) == (401, 401)
+    assert team.run("keys", "list", "--account", "bob").stdout.count("ended") == 3
 
 
 @pytest.mark.slow
-def test_an_account_shows_its_credits(served: Served) -> None:
-    served.run("accounts", "create", "carol", "--monthly", "50")
-    assert "7 credits" in served.run("keys", "topup", "--account", "carol", "7").stderr
-    served.run("accounts", "set", "carol", "--concurrency", "2")
-    shown = served.run("accounts", "show", "carol").stdout
+def test_account_shows_credits(team: TeamService) -> None:
+    team.run("accounts", "create", "carol", "--monthly", "50")
+    assert "7 credits" in team.run("keys", "topup", "--account", "carol", "7").stderr
+    team.run("accounts", "set", "carol", "--concurrency", "2")
+    shown = team.run("accounts", "show", "carol").stdout
     facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if len(line.split()) == 2)
     assert facts["monthly"] == facts["left"] == "50"
     assert (facts["topup"], facts["limit"], facts["plan"]) == ("7", "2", "team")
-    served.run("accounts", "set", "carol", "--plan", "unlimited")
+    team.run("accounts", "set", "carol", "--plan", "unlimited")
     [line] = [
         line
-        for line in served.run("accounts", "list").stdout.splitlines()
+        for line in team.run("accounts", "list").stdout.splitlines()
         if line.startswith("carol")
     ]
     assert re.split(r"\s{2,}", line) == [
@@ -106,7 +106,7 @@ def test_an_account_shows_its_credits(served: Served) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "exit_code", "message"),
     [
         ("keys create --name x --account nobody", 1, "no account named 'nobody'"),
         ("keys create --name dave --plan gold", 2, "plan must be one of trial, team"),
@@ -121,40 +121,44 @@ def test_an_account_shows_its_credits(served: Served) -> None:
         ("accounts list --data-dir nowhere", 1, "no service has its data in"),
     ],
 )
-def test_what_is_wrong_is_said(served: Served, words: str, code: int, said: str) -> None:
-    done = served.run(*words.split())
-    assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
+def test_wrong_arguments_are_reported(
+    team: TeamService, words: str, exit_code: int, message: str
+) -> None:
+    result = team.run(*words.split())
+    assert (result.returncode, result.stdout) == (exit_code, "")
+    assert message in result.stderr
 
 
-def test_a_name_is_taken_once(served: Served) -> None:
-    served.run("accounts", "create", "erin")
-    again = served.run("keys", "create", "--name", "erin")
+def test_account_names_are_unique(team: TeamService) -> None:
+    team.run("accounts", "create", "erin")
+    again = team.run("keys", "create", "--name", "erin")
     assert again.returncode == 1
     assert "already" in again.stderr
 
 
-def test_keys_can_be_made_before_the_first_start(tmp_path: Path) -> None:
+def test_key_is_created_before_first_start(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     directory = tmp_path / "new"
-    done = shell.run("keys", "create", "--name", "first", "--data-dir", str(directory))
-    assert done.returncode == 0
+    result = shell.run("keys", "create", "--name", "first", "--data-dir", str(directory))
+    assert result.returncode == 0
     assert directory.stat().st_mode & 0o077 == 0
     assert (directory / "jobs.sqlite").stat().st_mode & 0o077 == 0
 
 
-def test_secrets_are_sealed_with_a_new_key_beside_a_running_service(served: Served) -> None:
-    done = served.run("secrets", "rotate")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "sealed the secrets of 0 jobs" in done.stderr
-    [file] = served.shell.home.rglob("secret.key")
+def test_secrets_rotate_while_service_runs(team: TeamService) -> None:
+    result = team.run("secrets", "rotate")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "sealed the secrets of 0 jobs" in result.stderr
+    [file] = team.shell.home.rglob("secret.key")
     assert file.stat().st_mode & 0o077 == 0
-    new = served.run("secrets", "new-key").stdout.strip()
+    new = team.run("secrets", "new-key").stdout.strip()
     assert len(new) == 44
     assert new not in file.read_text("ascii")
 
 
-def test_a_wrong_secret_key_stops_the_service_before_it_starts(tmp_path: Path) -> None:
-    done = Shell(tmp_path).run("serve", "--mode", "team", "--port", "0", WEBDATA_SECRET_KEY="short")
-    assert done.returncode == 1
-    assert "webdata secrets new-key" in done.stderr
+def test_wrong_secret_key_prevents_start(tmp_path: Path) -> None:
+    result = Shell(tmp_path).run(
+        "serve", "--mode", "team", "--port", "0", WEBDATA_SECRET_KEY="short"
+    )
+    assert result.returncode == 1
+    assert "webdata secrets new-key" in result.stderr

@@ -1,4 +1,4 @@
-"""`webdata doctor`: what it finds, and what it makes of it."""
+"""Findings of the command `webdata doctor`."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ CANARY = "canary-key-5a0d"
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[WireService]:
-    with WireService() as running:
-        yield running
+def running_service() -> Iterator[WireService]:
+    with WireService() as service:
+        yield service
 
 
 @pytest.fixture
-def service(running: WireService, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireService]:
-    running.reset()
+def service(running_service: WireService, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireService]:
+    running_service.reset()
     monkeypatch.setattr(session._DEFAULT, "connection", None)
-    monkeypatch.setenv("WEBDATA_BASE_URL", running.url)
+    monkeypatch.setenv("WEBDATA_BASE_URL", running_service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
-    yield running
+    yield running_service
     session.default_connection().close()
 
 
-def findings(capsys: pytest.CaptureFixture[str], code: int) -> dict[str, tuple[str, str]]:
+def findings(capsys: pytest.CaptureFixture[str], exit_code: int) -> dict[str, tuple[str, str]]:
     """Run the command and return its findings by name."""
-    assert main(["doctor", "--json"]) == code
+    assert main(["doctor", "--json"]) == exit_code
     out = capsys.readouterr().out
     assert CANARY not in out
-    told: dict[str, Any] = json.loads(out)
-    return {each["name"].strip(): (each["state"], each["text"]) for each in told["findings"]}
+    report: dict[str, Any] = json.loads(out)
+    return {each["name"].strip(): (each["state"], each["text"]) for each in report["findings"]}
 
 
 @pytest.mark.usefixtures("service")
-def test_a_service_elsewhere_tells_its_engines(
+def test_remote_service_lists_its_engines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEBDATA_BRAVE_KEY", CANARY)
-    found = findings(capsys, 0)
-    assert found["service"][0] == "ok"
-    assert found["engine_one"] == ("ok", "local")
-    assert found["brave"] == ("missing", "no key: set WEBDATA_BRAVE_KEY")
-    # Browser and store are the service's own, and not looked at here.
-    assert {"browser", "store", "data"}.isdisjoint(found)
+    result = findings(capsys, 0)
+    assert result["service"][0] == "ok"
+    assert result["engine_one"] == ("ok", "local")
+    assert result["brave"] == ("missing", "no key: set WEBDATA_BRAVE_KEY")
+    # Browser and store of another machine cannot be checked.
+    assert {"browser", "store", "data"}.isdisjoint(result)
 
 
 @pytest.mark.usefixtures("service")
-def test_people_read_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_printed_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("ok   engine_one") and line.endswith("local") for line in lines)
@@ -66,35 +66,35 @@ def test_people_read_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_a_wrong_key_fails_and_the_rest_is_told_all_the_same(
+def test_wrong_key_fails_and_does_not_hide_other_findings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEBDATA_API_KEY", CANARY)
-    found = findings(capsys, 1)
-    assert found["service"][0] == "failed"
-    assert {"cache", "version", "search"} <= set(found)
+    result = findings(capsys, 1)
+    assert result["service"][0] == "failed"
+    assert {"cache", "version", "search"} <= set(result)
 
 
-def test_an_engine_that_can_ask_nobody_fails(
+def test_engine_without_usable_provider_fails(
     service: WireService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.engines = [each for each in service.engines if not each["usable"]]
     assert findings(capsys, 1)["engine_one"] == ("failed", "no provider is usable")
 
 
-def test_a_service_that_lists_no_engines_is_fine(
+def test_service_without_engine_list_is_ok(
     service: WireService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def nowhere(path: str, _query: dict[str, str]) -> Response | None:
+    def not_found(path: str, _query: dict[str, str]) -> Response | None:
         return JSONResponse({"detail": "none"}, 404) if path == paths.ENGINES else None
 
-    service.fault = nowhere
-    found = findings(capsys, 0)
-    assert (found["service"][0], found["engines"][0]) == ("ok", "missing")
+    service.fault = not_found
+    result = findings(capsys, 0)
+    assert (result["service"][0], result["engines"][0]) == ("ok", "missing")
 
 
 @pytest.mark.usefixtures("service")
-def test_a_cache_that_cannot_be_written_is_told(
+def test_unwritable_cache_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -103,7 +103,7 @@ def test_a_cache_that_cannot_be_written_is_told(
 
 
 @pytest.mark.usefixtures("service")
-def test_a_setting_that_cannot_be_right_fails(
+def test_wrong_setting_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -112,7 +112,7 @@ def test_a_setting_that_cannot_be_right_fails(
 
 
 @pytest.mark.slow
-def test_the_local_service_is_started_and_asked(
+def test_local_service_is_started_and_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(session._DEFAULT, "connection", None)
@@ -120,14 +120,14 @@ def test_the_local_service_is_started_and_asked(
     monkeypatch.setenv("WEBDATA_BRAVE_KEY", CANARY)
     monkeypatch.setenv("WEBDATA_ENGINE_TWO", "brave,searxng,local")
     try:
-        found = findings(capsys, 0)
+        result = findings(capsys, 0)
     finally:
         session.default_connection().close()
         synced(local.stop)(settings.current())
-    assert found["service"][1].endswith(", local")
-    assert found["engine_two"] == ("ok", "brave, local")
-    assert found["searxng"] == ("missing", "no address: set WEBDATA_SEARXNG_URL")
-    assert found["data"] == ("ok", str(tmp_path / "data"))
-    assert found["store"][0] == "ok"
-    assert str(tmp_path / "data" / "jobs.sqlite") in found["store"][1]
-    assert {"browser", "ocr", "models"} <= set(found)
+    assert result["service"][1].endswith(", local")
+    assert result["engine_two"] == ("ok", "brave, local")
+    assert result["searxng"] == ("missing", "no address: set WEBDATA_SEARXNG_URL")
+    assert result["data"] == ("ok", str(tmp_path / "data"))
+    assert result["store"][0] == "ok"
+    assert str(tmp_path / "data" / "jobs.sqlite") in result["store"][1]
+    assert {"browser", "ocr", "models"} <= set(result)

@@ -1,4 +1,4 @@
-"""`webdata store check`, `webdata store backup`, and a service whose files are damaged."""
+"""The commands `store check` and `store backup`, and damaged database files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.shell import Shell
 from tests.site.server import Site
-from tests.test_cli import Shell, three_pages
+from tests.test_cli import three_pages
 
 CHECKS = [
     "file: ok",
@@ -28,11 +29,11 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the data directory of a service that crawled three pages and has stopped."""
+    """Return the data directory of a service that crawled three pages and has stopped."""
     shell = Shell(tmp_path_factory.mktemp("crawled"))
     with Site() as site:
-        done = shell.run("crawl", three_pages(site), "--no-cache")
-        assert done.returncode == 0, done.stderr
+        result = shell.run("crawl", three_pages(site), "--no-cache")
+        assert result.returncode == 0, result.stderr
     assert shell.run("stop").returncode == 0
     with closing(sqlite3.connect(shell.home / "data" / "jobs.sqlite")) as database:
         assert database.execute("SELECT published FROM job").fetchall() == [(3,)]
@@ -46,29 +47,27 @@ def shell(tmp_path: Path) -> Shell:
 
 @pytest.fixture
 def data(shell: Shell, crawled: Path) -> Iterator[Path]:
-    """Give a copy of that directory, where the shell's own local service has it."""
+    """Return a copy of that directory as the data of the shell's local service."""
     shutil.copytree(crawled, shell.home / "data")
     yield shell.home / "data"
     shell.run("stop")
 
 
 def check(shell: Shell, data: Path) -> tuple[int, list[str]]:
-    done = shell.run("store", "check", "--data-dir", str(data))
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout.splitlines()
+    result = shell.run("store", "check", "--data-dir", str(data))
+    assert "Traceback" not in result.stderr
+    return result.returncode, result.stdout.splitlines()
 
 
 @pytest.mark.slow
-def test_a_sound_database_passes_every_check_also_while_it_is_served(
-    shell: Shell, data: Path
-) -> None:
+def test_check_passes_also_while_service_runs(shell: Shell, data: Path) -> None:
     assert check(shell, data) == (0, CHECKS)
     with shell.serving("--data-dir", str(data)):
         assert check(shell, data) == (0, CHECKS)
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "expected_line"),
     [
         ("UPDATE job SET published = 4", "visible rows: 1 wrong"),
         ("UPDATE entry SET position = 7 WHERE position = 2", "visible rows: 1 wrong"),
@@ -80,24 +79,24 @@ def test_a_sound_database_passes_every_check_also_while_it_is_served(
         ("UPDATE receipt SET job_id = 'nowhere'", "foreign keys: 3 wrong"),
     ],
 )
-def test_contradictions_are_found(shell: Shell, data: Path, change: str, found: str) -> None:
+def test_check_finds_contradictions(
+    shell: Shell, data: Path, change: str, expected_line: str
+) -> None:
     with closing(sqlite3.connect(data / "jobs.sqlite", isolation_level=None)) as database:
         database.execute(change)
-    code, said = check(shell, data)
-    assert code == 1
-    assert found in said
+    exit_code, lines = check(shell, data)
+    assert exit_code == 1
+    assert expected_line in lines
 
 
-def test_a_backup_is_the_whole_database_for_its_owner_alone(
-    shell: Shell, data: Path, tmp_path: Path
-) -> None:
+def test_backup_is_complete_and_private(shell: Shell, data: Path, tmp_path: Path) -> None:
     target = tmp_path / "copies" / "jobs.sqlite"
     target.parent.mkdir()
     with shell.serving("--data-dir", str(data)):
-        done = shell.run("store", "backup", str(target), "--data-dir", str(data))
-    assert done.returncode == 0, done.stderr
-    assert str(target.stat().st_size) in done.stderr
-    assert "secret.key" in done.stderr
+        result = shell.run("store", "backup", str(target), "--data-dir", str(data))
+    assert result.returncode == 0, result.stderr
+    assert str(target.stat().st_size) in result.stderr
+    assert "secret.key" in result.stderr
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [path.name for path in target.parent.iterdir()] == ["jobs.sqlite"]
     assert check(shell, target.parent) == (0, CHECKS)
@@ -105,61 +104,61 @@ def test_a_backup_is_the_whole_database_for_its_owner_alone(
         assert copy.execute("SELECT COUNT(*) FROM entry").fetchone() == (3,)
 
 
-@pytest.mark.parametrize("taken", ["file", "directory", "broken link"])
-def test_a_backup_replaces_nothing(shell: Shell, data: Path, tmp_path: Path, taken: str) -> None:
+@pytest.mark.parametrize("existing", ["file", "directory", "broken link"])
+def test_backup_never_replaces_a_file(
+    shell: Shell, data: Path, tmp_path: Path, existing: str
+) -> None:
     target = tmp_path / "there"
-    if taken == "file":
+    if existing == "file":
         target.write_text("mine")
-    elif taken == "directory":
+    elif existing == "directory":
         target.mkdir()
     else:
         target.symlink_to(tmp_path / "nowhere")
-    done = shell.run("store", "backup", str(target), "--data-dir", str(data))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines() == [f"webdata: {target} exists already; give another name"]
-    assert target.is_symlink() == (taken == "broken link")
+    result = shell.run("store", "backup", str(target), "--data-dir", str(data))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [f"webdata: {target} exists already; give another name"]
+    assert target.is_symlink() == (existing == "broken link")
     assert not target.is_file() or target.read_text() == "mine"
 
 
-def test_a_backup_that_cannot_be_written_leaves_nothing(
-    shell: Shell, data: Path, tmp_path: Path
-) -> None:
-    gone = tmp_path / "nowhere" / "copy.sqlite"
-    done = shell.run("store", "backup", str(gone), "--data-dir", str(data))
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert not gone.parent.exists()
+def test_failed_backup_leaves_no_file(shell: Shell, data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "nowhere" / "copy.sqlite"
+    result = shell.run("store", "backup", str(target), "--data-dir", str(data))
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert not target.parent.exists()
 
 
-def damage(path: Path, how: str) -> None:
+def damage(path: Path, kind: str) -> None:
     size = path.stat().st_size
     with path.open("r+b") as file:
-        if how == "no database":
+        if kind == "no database":
             file.write(b"this is not a database" * 10)
-        elif how == "truncated":
+        elif kind == "truncated":
             file.truncate(size // 3)
         else:
             file.seek(16_384)
             file.write(os.urandom(size - 16_384))
 
 
-DAMAGE = ["no database", "truncated", "scrambled"]
+DAMAGE_KINDS = ["no database", "truncated", "scrambled"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_database_is_one_sentence(shell: Shell, data: Path, how: str) -> None:
-    damage(data / "jobs.sqlite", how)
+@pytest.mark.parametrize("kind", DAMAGE_KINDS)
+def test_damaged_database_is_reported_in_one_line(shell: Shell, data: Path, kind: str) -> None:
+    damage(data / "jobs.sqlite", kind)
     before = (data / "jobs.sqlite").read_bytes()
-    done = shell.run("serve", "--data-dir", str(data), "--port", "0")
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
+    result = shell.run("serve", "--data-dir", str(data), "--port", "0")
+    assert result.returncode == 1
+    [line] = result.stderr.splitlines()
     assert f"the database {data / 'jobs.sqlite'} is damaged" in line
     assert "webdata store backup" in line
     assert (data / "jobs.sqlite").read_bytes() == before
-    code, said = check(shell, data)
-    assert code == 1
-    assert said[0].startswith("file: ")
+    exit_code, lines = check(shell, data)
+    assert exit_code == 1
+    assert lines[0].startswith("file: ")
     listed = shell.run("accounts", "list", "--data-dir", str(data))
     assert listed.returncode == 1
     assert "is damaged" in listed.stderr
@@ -171,16 +170,16 @@ def test_a_damaged_database_is_one_sentence(shell: Shell, data: Path, how: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [*DAMAGE, "empty"])
-def test_a_damaged_text_index_is_built_anew(shell: Shell, data: Path, how: str) -> None:
+@pytest.mark.parametrize("kind", [*DAMAGE_KINDS, "empty"])
+def test_damaged_text_index_is_rebuilt(shell: Shell, data: Path, kind: str) -> None:
     index = data / "index.sqlite"
-    if how == "empty":
+    if kind == "empty":
         index.write_bytes(b"")
     else:
-        damage(index, how)
-    done = shell.run("search", "Two", "--formats", "", "--no-cache")
-    assert done.returncode == 0, done.stderr
-    assert "Two" in done.stdout
+        damage(index, kind)
+    result = shell.run("search", "Two", "--formats", "", "--no-cache")
+    assert result.returncode == 0, result.stderr
+    assert "Two" in result.stdout
     assert shell.run("stop").returncode == 0
     with closing(sqlite3.connect(index)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.test_cli import PATIENCE_S, Shell
+from tests.shell import TIMEOUT_S, Shell
 
 # It asks nobody outside: its searches look through its own crawls, its ads are the sample's.
 ENVIRON = {
@@ -37,8 +37,8 @@ class Served:
 
     def ended(self) -> str:
         """Wait for the end of the process; return all that it logged."""
-        self.process.wait(PATIENCE_S)
-        self.reader.join(PATIENCE_S)
+        self.process.wait(TIMEOUT_S)
+        self.reader.join(TIMEOUT_S)
         return "".join(self.said)
 
 
@@ -67,10 +67,10 @@ def team(
         reader = threading.Thread(target=listen)
         reader.start()
         try:
-            assert up.wait(PATIENCE_S), said
+            assert up.wait(TIMEOUT_S), said
             address = next(line for line in said if " serves http://" in line).split()[-1]
             yield Served(address, key, process, said, reader)
         finally:
             process.terminate()
-            process.wait(PATIENCE_S)
-            reader.join(PATIENCE_S)
+            process.wait(TIMEOUT_S)
+            reader.join(TIMEOUT_S)

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from tests.openapi.described import DOCUMENT, OPERATIONS, Operation, validate
 from tests.service.conftest import Api, opened
 from tests.service.routes.teams import member
-from tests.test_cli import Shell
+from tests.shell import Shell
 from webdata_nb.contract import paths, webhook_payloads
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.states import JobStatus

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from tests.openapi.served import Served, team
+from tests.shell import TIMEOUT_S
 from tests.site.document import document
 from tests.site.server import Site
-from tests.test_cli import PATIENCE_S
 from tests.wire.stopping import client, crawl, ended
 from webdata_nb.contract import paths
 
@@ -40,7 +40,7 @@ def begun(
     sock = socket.socket()
     # So that a large answer cannot leave the service.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sock.settimeout(PATIENCE_S)
+    sock.settimeout(TIMEOUT_S)
     sock.connect(("127.0.0.1", urlsplit(served.url).port))
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {served.key}\r\n"
     sock.sendall(f"{head}{headers}\r\n{body}".encode())
@@ -50,7 +50,7 @@ def begun(
 def status_counts(served: Served) -> dict[str, float]:
     found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.said))
     assert found is not None
-    text = httpx.get(found[1], trust_env=False, timeout=PATIENCE_S).text
+    text = httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).text
     counts: dict[str, float] = {}
     for labels, value in re.findall(r"webdata_http_requests_total\{(.*?)\} (\S+)", text):
         status = re.search(r'status="(\d+)"', labels)
@@ -92,7 +92,7 @@ def test_a_caller_that_hangs_up_is_no_error(
         begun(served, "GET", paths.JOBS).close()
         gate.release()
         ended(http, held)
-        late = time.monotonic() + PATIENCE_S
+        late = time.monotonic() + TIMEOUT_S
         while status_counts(served).get("499", 0) < len(halves):
             assert time.monotonic() < late, status_counts(served)
             time.sleep(0.05)

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from tests.test_cli import PATIENCE_S, Shell
+from tests.shell import TIMEOUT_S, Shell
 from webdata_nb.service.http import connections as connections_module
 from webdata_nb.service.http.client_limits import PER_ACCOUNT, ClientLimits, address_of
 from webdata_nb.service.http.connections import MAX_CONNECTIONS, ConnectionLimiter
@@ -101,7 +101,7 @@ async def serving(connections: ConnectionLimiter) -> AsyncIterator[tuple[int, Wa
         server = Server(app, connections)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 yield sock.getsockname()[1], app
         finally:
             app.go.set()
@@ -333,7 +333,7 @@ def team(shell: Shell, keys: dict[str, str]) -> Iterator[int]:
             yield int(said.rsplit(":", 1)[1])
         finally:
             process.terminate()
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate(timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", STRANGER])
@@ -341,7 +341,7 @@ async def test_idle_connections_without_a_key_keep_nobody_out(
     team: int, keys: dict[str, str], address: str
 ) -> None:
     bob = {"Authorization": f"Bearer {keys['bob']}"}
-    async with AsyncExitStack() as held, asyncio.timeout(PATIENCE_S):
+    async with AsyncExitStack() as held, asyncio.timeout(TIMEOUT_S):
         for _ in range(MAX_CONNECTIONS + 100):
             await held.enter_async_context(connected(team, address))
         for path in ("/healthz", "/readyz", "/v1/jobs", "/v1/usage"):
@@ -363,7 +363,7 @@ async def test_event_streams_of_one_account_keep_nobody_out(
     async with (
         await asyncio.start_server(silent, "127.0.0.1", 0) as site,
         AsyncExitStack() as held,
-        asyncio.timeout(2 * PATIENCE_S),
+        asyncio.timeout(2 * TIMEOUT_S),
     ):
         held.callback(over.set)
         url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/"

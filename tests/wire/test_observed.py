@@ -15,9 +15,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.openapi.served import Served, team
+from tests.shell import TIMEOUT_S, Shell
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from tests.test_cli import PATIENCE_S, Shell
 from webdata_nb.contract import paths
 from webdata_nb.service.creatives import sample
 
@@ -30,7 +30,7 @@ ENDED = {"completed", "failed", "cancelled"}
 
 def client(served: Served) -> httpx.Client:
     return httpx.Client(
-        base_url=served.url, headers=served.headers, trust_env=False, timeout=PATIENCE_S
+        base_url=served.url, headers=served.headers, trust_env=False, timeout=TIMEOUT_S
     )
 
 
@@ -45,7 +45,7 @@ def ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
 def metrics(served: Served) -> str:
     found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.said))
     assert found is not None, served.said
-    return httpx.get(found[1], trust_env=False, timeout=PATIENCE_S).raise_for_status().text
+    return httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).raise_for_status().text
 
 
 def values(text: str) -> dict[tuple[str, ...], float]:
@@ -95,7 +95,7 @@ def events(text: str) -> list[dict[str, Any]]:
 def cancelled(http: httpx.Client, site: Site) -> str:
     gate = site.hold("/held")
     job_id = str(http.post(paths.CRAWL, json={"url": site.at("/held")}).json()["job_id"])
-    site.wait_for("/held", timeout=PATIENCE_S)
+    site.wait_for("/held", timeout=TIMEOUT_S)
     for _ in range(2):
         http.post(paths.JOB_CANCEL.format(job_id=job_id)).raise_for_status()
     gate.release()
@@ -178,10 +178,10 @@ def test_a_stop_fails_no_job(tmp_path: Path) -> None:
         gate = site.hold(pages[5])
         with team(tmp_path, *HERE) as served, client(served) as http:
             job_id = http.post(paths.CRAWL, json={"url": site.at("/tree")}).json()["job_id"]
-            site.wait_for(pages[5], timeout=PATIENCE_S)
+            site.wait_for(pages[5], timeout=TIMEOUT_S)
             key = served.key
             served.process.send_signal(signal.SIGTERM)
-            assert served.process.wait(timeout=PATIENCE_S) == 0
+            assert served.process.wait(timeout=TIMEOUT_S) == 0
         gate.release()
         with team(tmp_path, *HERE, key=key) as served, client(served) as http:
             reply = ended(http, job_id)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 import pytest
 
-from tests.test_cli import PATIENCE_S, Shell
+from tests.shell import TIMEOUT_S, Shell
 from webdata_nb.service.http.connections import HEADER_BYTES, HEADERS_S
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def port(shell: Shell) -> Iterator[int]:
             yield int(said.rsplit(":", 1)[1])
         finally:
             process.terminate()
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate(timeout=TIMEOUT_S)
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def test_800_slow_headers_are_closed_while_others_are_served(port: int) ->
     async def others(until: asyncio.Event) -> int:
         """Ask as any client does, and count the answers."""
         answered = 0
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
             while not until.is_set():
                 answer = await client.get(f"http://127.0.0.1:{port}/healthz")
                 assert answer.status_code == 200
@@ -82,7 +82,7 @@ async def test_800_slow_headers_are_closed_while_others_are_served(port: int) ->
 
     over = asyncio.Event()
     serving = asyncio.create_task(others(over))
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         ends = await asyncio.gather(
             *[dripping(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ") for _ in range(SLOW)]
         )
@@ -117,7 +117,7 @@ async def slow_body(port: int, key: str) -> bytes:
 async def test_silence_a_slow_second_request_and_slow_bodies_are_closed_too(
     port: int, key: str
 ) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         *answers, refused = await asyncio.gather(
             silent(port), slow_second_request(port), slow_body(port, key), slow_body(port, "none")
         )
@@ -129,7 +129,7 @@ async def test_silence_a_slow_second_request_and_slow_bodies_are_closed_too(
 
 async def test_what_is_no_http_is_told_so_in_the_documented_shape(port: int) -> None:
     for garbage in (b"\x16\x03\x01\x02\x00\x01", b"hello\r\n\r\n"):
-        async with connected(port) as (reader, writer), asyncio.timeout(PATIENCE_S):
+        async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):
             writer.write(garbage)
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 400 "), answer
@@ -138,7 +138,7 @@ async def test_what_is_no_http_is_told_so_in_the_documented_shape(port: int) -> 
 
 async def test_headers_without_end_are_refused(port: int) -> None:
     begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
-    async with connected(port) as (reader, writer), asyncio.timeout(PATIENCE_S):
+    async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):
         writer.write(begun.ljust(HEADER_BYTES + 1, b"x"))
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 431 "), answer
@@ -150,7 +150,7 @@ async def test_a_long_body_behind_an_early_answer_is_no_header(port: int) -> Non
         "POST /v1/crawl HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer none\r\nContent-Length: {4 * HEADER_BYTES}\r\n\r\n"
     )
-    async with connected(port) as (reader, writer), asyncio.timeout(PATIENCE_S):
+    async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):
         writer.write(head.encode())
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 401 ")
         writer.write(b" " * 4 * HEADER_BYTES + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -18,7 +18,7 @@ from webdata_nb.errors import InvalidArgument, WebdataError
 if TYPE_CHECKING:
     from webdata_nb.service.settings import Mode
     from webdata_nb.service.store.interface import AccountStore
-    from webdata_nb.settings import Settings
+    from webdata_nb.settings import Options, Settings
 
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
@@ -26,13 +26,7 @@ RunInDirectory = Callable[[Path, argparse.Namespace], int | None]
 RunOnAccounts = Callable[["AccountStore", argparse.Namespace], Coroutine[None, None, None]]
 
 
-def resolve_settings(
-    *,
-    data_dir: Path | None = None,
-    user_agent: str | None = None,
-    proxy: str | None = None,
-    ca_bundle: str | None = None,
-) -> Settings:
+def resolve_settings(arguments: Options | None = None) -> Settings:
     """Return the settings of the environment, with those that the command line replaces.
 
     Raises
@@ -42,9 +36,8 @@ def resolve_settings(
     """
     from webdata_nb.settings import Options, current
 
-    arguments = Options(data_dir=data_dir, user_agent=user_agent, proxy=proxy, ca_bundle=ca_bundle)
     try:
-        return current(arguments)
+        return current(arguments or Options())
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
 

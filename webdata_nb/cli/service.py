@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ from webdata_nb.cli.data_dir import default_data_dir, resolve_settings
 # ruff: noqa: PLC0415 - a command imports what it needs: `webdata --help` must not wait for it
 
 _TEAM_PORT: Final = 8000
+
+AddArgument = Callable[..., argparse.Action]
 
 
 def add_commands(commands: Commands) -> None:
@@ -27,80 +30,123 @@ def add_commands(commands: Commands) -> None:
 
 def _add_serve(commands: Commands) -> None:
     parser = add_command(commands, "serve", _run_serve, "Run the service in the foreground.")
-    add = parser.add_argument
-    add("--host", help="where to listen (default 127.0.0.1)")
-    add("--port", type=int, help=f"default: a free one in local mode, {_TEAM_PORT} for a team")
-    add("--data-dir", type=Path, metavar="DIR", help="default: the local service's, or a team's")
-    add("--store", metavar="URL", help="where jobs are kept (default: SQLite in DIR)")
-    add("--mode", choices=("local", "team"), default="local", help="for you alone, or with keys")
+    parser.add_argument(
+        "--mode", choices=("local", "team"), default="local", help="for you alone, or with API keys"
+    )
+    _add_storage(parser.add_argument_group("address and storage").add_argument)
+    _add_egress(parser.add_argument_group("requests to web sites").add_argument)
+    _add_webhooks(parser.add_argument_group("webhooks").add_argument)
+    _add_limits(parser.add_argument_group("clients").add_argument)
+    add = parser.add_argument_group("observation").add_argument
+    add("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there (default: nowhere)")
+    add(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="json writes one object per line",
+    )
+    # Toolkits set it when they start the service: it exits when no client needs it.
+    parser.add_argument("--managed", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_storage(add: AddArgument) -> None:
+    add("--host", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=int, help=f"default: a free one in local mode, {_TEAM_PORT} in team mode")
+    add(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="directory of the data (default: that of the mode)",
+    )
+    add("--store", metavar="URL", help="where jobs are stored (default: SQLite in DIR)")
+    add(
+        "--retention-hours",
+        type=float,
+        metavar="H",
+        help="how long to keep the rows of a search (default 48)",
+    )
+    add(
+        "--crawl-retention-hours",
+        type=float,
+        metavar="H",
+        help="how long to keep the rows of a crawl (default 720, 168 in team mode; inf for ever)",
+    )
+    add(
+        "--job-retention-hours",
+        type=float,
+        metavar="H",
+        help="how long to keep the record of an ended job (default 2160)",
+    )
+
+
+def _add_egress(add: AddArgument) -> None:
     add(
         "--allow-network",
         dest="allow_networks",
         action="append",
         default=[],
         metavar="CIDR",
-        help="a private network that a team's jobs may fetch from; repeatable",
+        help="private network that jobs may fetch from in team mode; repeatable",
     )
     add(
         "--user-agent",
         metavar="TEXT",
-        help="how the service names itself to web sites (default: WEBDATA_USER_AGENT, or its own)",
+        help="user agent for web sites (default: WEBDATA_USER_AGENT, or the service's own)",
     )
-    add("--proxy", metavar="URL", help="the way out of this network (default: WEBDATA_PROXY)")
-    add("--ca-bundle", metavar="FILE", help="authorities to trust (default: WEBDATA_CA_BUNDLE)")
-    add("--retention-hours", type=float, metavar="H", help="keep a search's rows (default 48)")
+    add("--proxy", metavar="URL", help="proxy for all requests (default: WEBDATA_PROXY)")
     add(
-        "--crawl-retention-hours",
-        type=float,
-        metavar="H",
-        help="keep a crawl's rows (default 720, 168 for a team; inf: for ever)",
+        "--ca-bundle",
+        metavar="FILE",
+        help="certificate authorities to trust (default: WEBDATA_CA_BUNDLE)",
     )
+
+
+def _add_webhooks(add: AddArgument) -> None:
     add(
-        "--job-retention-hours",
-        type=float,
-        metavar="H",
-        help="keep the record of an ended job (default 2160)",
+        "--webhook-profile",
+        choices=("A", "B"),
+        default="A",
+        help="profile of the contract for webhooks",
     )
-    add("--webhook-profile", choices=("A", "B"), default="A", help="of the contract's two")
-    add("--webhook-pages", action="store_true", help="tell of each crawled page (profile B)")
+    add("--webhook-pages", action="store_true", help="report each crawled page (profile B)")
     add(
         "--webhook-loopback",
         action=argparse.BooleanOptionalAction,
-        help="let webhooks go to this machine (default in local mode)",
+        help="allow webhooks to this machine (default in local mode)",
     )
+
+
+def _add_limits(add: AddArgument) -> None:
     add(
         "--trusted-proxy",
         action="append",
         default=[],
         dest="trusted_proxies",
         metavar="ADDRESS",
-        help="believe X-Forwarded-For of this address or network; repeatable; none for nobody's "
-        "(default: proxies on this machine)",
+        help="address or network of a proxy whose X-Forwarded-For is trusted; repeatable; "
+        "none to trust no proxy (default: proxies on this machine)",
     )
     add(
         "--connections-per-address",
         type=int,
         metavar="N",
-        help="connections that one client address may have open (default 256)",
+        help="open connections of one client address (default 256)",
     )
     add(
         "--requests-per-account",
         type=int,
         metavar="N",
-        help="requests, event streams included, that one account may have under way (default 256)",
+        help="open requests of one account, event streams included (default 256)",
     )
-    add("--metrics", metavar="HOST:PORT", help="show Prometheus metrics there (default: nowhere)")
-    add("--log-format", choices=("text", "json"), default="text", help="json: an object a line")
-    # Set by a toolkit that starts the service on demand: exit when nobody needs it.
-    add("--managed", action="store_true", help=argparse.SUPPRESS)
 
 
 def _run_serve(args: argparse.Namespace) -> int:
     from webdata_nb.service.app import serve
+    from webdata_nb.settings import Options
 
     # Wrong settings are reported before the directory is created.
     settings = resolve_settings(
-        user_agent=args.user_agent, proxy=args.proxy, ca_bundle=args.ca_bundle
+        Options(user_agent=args.user_agent, proxy=args.proxy, ca_bundle=args.ca_bundle)
     )
     default_port = 0 if args.mode == "local" else _TEAM_PORT
     arguments = {name: value for name, value in vars(args).items() if name != "run"} | {
@@ -123,6 +169,8 @@ def _print_openapi(_args: argparse.Namespace) -> None:
 
 def _stop(args: argparse.Namespace) -> None:
     from webdata_nb import local
+    from webdata_nb.settings import Options
 
-    stopped = asyncio.run(local.stop(resolve_settings(data_dir=args.data_dir)))
+    settings = resolve_settings(Options(data_dir=args.data_dir))
+    stopped = asyncio.run(local.stop(settings))
     report("stopped the local service" if stopped else "no local service runs")
