@@ -131,7 +131,7 @@ async def test_what_is_no_id_of_an_event_is_refused(api: Api, site: Site, wrong:
 
 def test_a_place_in_a_stream_is_written_and_read() -> None:
     place = StreamPosition().announce(0).announce(1).finish(1)
-    assert (place.id(), place.has(0), place.has(1)) == ("2.2", False, True)
+    assert (place.id(), place.is_final(0), place.is_final(1)) == ("2.2", False, True)
     for each in (StreamPosition(), StreamPosition(7), place, StreamPosition(50, (1 << 50) - 1)):
         assert StreamPosition.parse(each.id()) == each
 

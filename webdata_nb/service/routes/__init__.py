@@ -1,1 +1,1 @@
-"""The HTTP face of the service: a file for each group of the contract's endpoints."""
+"""HTTP routes of the service, one module for each group of endpoints."""

@@ -1,4 +1,4 @@
-"""The objects that the routes work with."""
+"""Holds the objects that route handlers share, and the settings of sessions."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ MAX_CACHED_SESSIONS = 64
 
 
 class SessionContexts(Protocol):
-    """The settings of the sessions that start jobs."""
+    """Looks up the settings of the session that makes a request."""
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
-        """Return the settings that a job takes from its session; empty without one."""
+        """Return the settings that a job inherits from its session; empty without a session."""
 
     def creatives_of(self, lease_id: str | None) -> Creatives:
-        """Return the source of creatives of the session, or else of the service."""
+        """Return the creatives source of the session, or that of the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What the routes work with, as `app.state.app_state`."""
+    """Shared objects of the route handlers, stored as `app.state.app_state`."""
 
     store: Store
     engines: JobEngines
@@ -50,7 +50,7 @@ class AppState:
 
 
 class LeasedSessions(SessionContexts):
-    """The settings that sessions have bound to their leases of the local service."""
+    """Reads the settings that sessions bound to their leases of the local service."""
 
     def __init__(self, lifetime: LocalLifetime, creatives: Creatives = NO_CREATIVES) -> None:
         self._lifetime, self._creatives = lifetime, creatives
@@ -60,7 +60,7 @@ class LeasedSessions(SessionContexts):
         settings = self._lifetime.settings_of(lease_id)
         cached = self._contexts.get(lease_id)
         if cached is None or cached[0] is not settings:
-            # Creatives are not jobs: their token must not get into the database.
+            # Creatives calls are not jobs, and their token must not reach the database.
             context = settings.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
             cached = self._contexts[lease_id] = settings, context
             while len(self._contexts) > MAX_CACHED_SESSIONS:

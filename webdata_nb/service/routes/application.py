@@ -1,4 +1,4 @@
-"""The application: every router, the error handlers, and the document made of them."""
+"""Builds the FastAPI application and its OpenAPI document from all routers."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ Search, crawl and advertiser creatives as jobs over HTTP. Start a job, read its 
 completed, failed or cancelled, then export it. Bodies are JSON; every error body is an
 object with a `detail`.
 
-A request needs a key, as `Authorization: Bearer KEY`, for everything but health and this document.
-Times are UTC, durations are seconds unless their name or description says milliseconds. What is
-marked *(ours)* is an extra of this service.
+Every request except health checks and this document needs a key: `Authorization: Bearer KEY`.
+Times are UTC. Durations are seconds unless their name or description says milliseconds. Items
+marked *(ours)* are extensions of this service.
 """
 _TAGS: Final = {
-    "search": "Results of a query, from search providers asked in turn, scraped if wanted.",
-    "crawl": "Pages of a site, and what became of every URL that was seen.",
+    "search": "Results of a query from search providers, in fallback order; scraped on request.",
+    "crawl": "Pages of a site, and the outcome of every URL that was seen.",
     "jobs": "Jobs of either kind: list, cancel, retry.",
-    "creatives": "Ads of an advertiser, answered at once.",
-    "webhooks": "What was told to endpoints of yours.",
-    "usage": "Prices in credits, and what was used.",
+    "creatives": "Ads of an advertiser, in the reply to the request.",
+    "webhooks": "Webhook deliveries to your endpoints.",
+    "usage": "Prices in credits, and credits used.",
     "service": "Health, and this document.",
 }
-# The rows of a reply are not models, but the document says what they are.
-_ROWS: Final = frozenset({"SearchItem", "CrawlPage", "Creative"})
+# Replies hold rows as plain objects; the document names their models.
+_ROW_MODELS: Final = frozenset({"SearchItem", "CrawlPage", "Creative"})
 
 
 class Application(FastAPI):
     """The service's application; its `state` has `app_state` and `readiness`."""
 
-    def __init__(self, more: Sequence[BaseRoute] = ()) -> None:
+    def __init__(self, extra_routes: Sequence[BaseRoute] = ()) -> None:
         routes = [route for router in ROUTERS for route in router.routes]
         super().__init__(
             title="webdata_nb",
@@ -80,27 +80,27 @@ class Application(FastAPI):
             license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
             openapi_tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
             servers=[{"url": "/"}],
-            # Taken as they are: a request would be matched twice against an included router.
-            routes=[*routes, *more],
+            # Not included as routers: FastAPI would match each request twice.
+            routes=[*routes, *extra_routes],
             webhooks=webhook_operations.router,
             exception_handlers=HANDLERS,
-            # A redirect would trust the Host header, and is no answer of the contract.
+            # A redirect would trust the Host header, and the contract has none.
             redirect_slashes=False,
-            # Requests and answers have different models; one that both have is the same in both.
+            # A model that requests and replies share has the same schema in both.
             separate_input_output_schemas=False,
             openapi_url=None,
-            # Requests are traced and counted around the gate, which sees those that it refuses.
+            # `RequestLogMiddleware` logs and counts requests, also those that the gate rejects.
             telemetry={"tracing": False, "metrics": False, "logs": False},
         )
 
     def openapi(self) -> dict[str, Any]:
-        """Return the document; the gate asks every operation for a key, but the open ones."""
+        """Return the document; every operation needs a key unless its route is open."""
         if self.openapi_schema is None:
             document = super().openapi()
             schemas = document["components"]["schemas"]
             for schema in list(schemas.values()):
-                _name_rows(schema, schemas)
-            for name, schema in _events().items():
+                _name_row_models(schema, schemas)
+            for name, schema in _event_schemas().items():
                 schemas.setdefault(name, schema)
             document["components"]["schemas"] = dict(sorted(schemas.items()))
             document["components"]["securitySchemes"] = {"bearer": _BEARER}
@@ -115,8 +115,8 @@ _BEARER: Final = {
 }
 
 
-def _events() -> dict[str, Any]:
-    """Return the schemas of what streams of events carry as text."""
+def _event_schemas() -> dict[str, Any]:
+    """Return the schemas of the events, which streams send as JSON text."""
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [
         (model, "validation") for model in STREAMED.values()
     ]
@@ -124,15 +124,15 @@ def _events() -> dict[str, Any]:
     return dict(schemas["$defs"])
 
 
-def _name_rows(schema: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Give the schema of a reply's rows, which pydantic writes in place, a name of its own."""
-    for each in schema.get("properties", {}).values():
-        row = each.get("items", {})
-        if (name := row.get("title")) in _ROWS:
+def _name_row_models(schema: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Move the inlined schema of a reply's rows to a named component."""
+    for field in schema.get("properties", {}).values():
+        row = field.get("items", {})
+        if (name := row.get("title")) in _ROW_MODELS:
             schemas.setdefault(name, row)
-            each["items"] = {"$ref": REF.format(model=name)}
+            field["items"] = {"$ref": REF.format(model=name)}
 
 
 def openapi() -> dict[str, Any]:
-    """Return the document without a service that runs."""
+    """Return the document without a running service."""
     return Application().openapi()

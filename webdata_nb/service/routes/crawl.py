@@ -1,4 +1,4 @@
-"""POST /v1/crawl and GET /v1/crawl/{job_id}."""
+"""Starts crawls and reads their status: POST /v1/crawl, GET /v1/crawl/{job_id}."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from webdata_nb.service.routes.parameters import (
     PageNumber,
     PerPage,
 )
-from webdata_nb.service.routes.replies import StatusRoute, seconds, status_of
+from webdata_nb.service.routes.replies import StatusRoute, seconds_taken, status_of
 from webdata_nb.service.routes.response_cache import ResponseKey
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
     StateDep,
     conditional,
+    error_responses,
     examples,
     links,
-    refusals,
     strict_router,
 )
 from webdata_nb.service.store.records import JobSnapshot, RowRange
 
-_TAGS = ("include_tags", "exclude_tags")
+_SELECTOR_FIELDS = ("include_tags", "exclude_tags")
 _LINKS = links(
     {
         "getCrawl": "job_id",
@@ -53,27 +53,27 @@ router = strict_router("crawl", route_class=StatusRoute)
     paths.CRAWL,
     summary="Start a crawl",
     response_model=StartReply,
-    responses={200: {"links": _LINKS}, **refusals(409, 429)},
+    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
 )
 async def start_crawl(
     request: Request,
     state: StateDep,
-    wanted: Annotated[CrawlRequest, examples("startCrawl")],
+    crawl_request: Annotated[CrawlRequest, examples("startCrawl")],
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a crawl of a site from one page, following its links.
 
-    The job is stored before the answer is sent, and goes on after a restart of the service. Its
-    rows are pages in the order in which the crawl found them.
+    The job is stored before the reply is sent, and continues after a restart of the service.
+    Its rows are pages in the order in which the crawl found them.
     """
-    check_url(state.engines.egress.policy, wanted.url, field="url")
-    for name in _TAGS:
-        selectors = getattr(wanted.scrape_options, name)
+    check_url(state.engines.egress.policy, crawl_request.url, field="url")
+    for name in _SELECTOR_FIELDS:
+        selectors = getattr(crawl_request.scrape_options, name)
         check_selectors(selectors, loc=("body", "scrape_options", name))
-    options = wanted.scrape_options
+    options = crawl_request.scrape_options
     await check_rendering(state, options, "body", "scrape_options")
     check_extract(state, request, options.extract, "body", "scrape_options", "extract")
-    job, _ = await start(state, request, wanted, idempotency_key)
+    job, _ = await start(state, request, crawl_request, idempotency_key)
     reply = {"success": True, "job_id": job.id, "status": "started"}
     return JSONResponse({**reply, "message": f"Crawl of {job.subject} started"})
 
@@ -82,7 +82,7 @@ async def start_crawl(
     paths.CRAWL_JOB,
     summary="Read a crawl with a page of its rows",
     response_model=CrawlStatus,
-    responses={**conditional(), **refusals(404)},
+    responses={**conditional(), **error_responses(404)},
     openapi_extra=CONDITION,
 )
 async def get_crawl(
@@ -95,10 +95,10 @@ async def get_crawl(
     per_page: PerPage = limits.PER_PAGE_DEFAULT,
     include_data: IncludeData = True,
 ) -> Response:
-    """Read how far a crawl is, its receipt, and one page of the rows that it has so far.
+    """Read the progress of a crawl, its receipt, and one page of its rows so far.
 
-    Rows stay where they are: a page that was full reads the same later. Past the retention of the
-    rows the reply says `result_expired`, and has none.
+    Positions of rows do not change, so a full page stays the same. When the rows are past their
+    retention, the reply has `result_expired` and no rows.
     """
     key = ResponseKey.of(request, account_id, job_id)
     row_range = RowRange((page - 1) * per_page, per_page) if include_data else None
@@ -111,10 +111,10 @@ async def get_crawl(
     )
 
 
-def _envelope(snapshot: JobSnapshot, page: int, count: int) -> dict[str, Any]:
+def _envelope(snapshot: JobSnapshot, page: int, per_page: int) -> dict[str, Any]:
     job = snapshot.job
-    ended_well = job.state is JobStatus.COMPLETED
-    warning = outcomes.completion_warning(snapshot.receipt.counts) if ended_well else ""
+    completed = job.state is JobStatus.COMPLETED
+    warning = outcomes.completion_warning(snapshot.receipt.counts) if completed else ""
     return {
         "success": True,
         "job_id": job.id,
@@ -123,8 +123,8 @@ def _envelope(snapshot: JobSnapshot, page: int, count: int) -> dict[str, Any]:
         "completed_pages": job.published,
         "total_results": job.published,
         "page": page,
-        "per_page": count,
-        "time_taken": seconds(job),
+        "per_page": per_page,
+        "time_taken": seconds_taken(job),
         **job.credit_fields,
         "error": job.error,
         "receipt": snapshot.receipt.model_copy(update={"warning": warning or None}).model_dump(),

@@ -24,7 +24,7 @@ from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.charge import charged
 from webdata_nb.service.routes.parameters import (
     AdvertiserQuery,
-    AdvertisersListed,
+    AdvertiserLimit,
     Sha256,
     TimeoutMs,
 )
@@ -32,19 +32,19 @@ from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
     examples,
-    refusals,
+    error_responses,
     strict_router,
 )
 
 router = strict_router("creatives")
-_SOURCE_REFUSALS: Final = refusals(429, 501, 502, 504)
+_SOURCE_ERRORS: Final = error_responses(429, 501, 502, 504)
 
 
 @router.post(
     paths.CREATIVES,
     summary="List ads of one advertiser",
     response_model=CreativesReply,
-    responses=_SOURCE_REFUSALS,
+    responses=_SOURCE_ERRORS,
 )
 async def list_creatives(
     http_request: Request,
@@ -72,7 +72,7 @@ async def list_creatives(
     paths.ADVERTISERS,
     summary="Find advertisers by name or domain (ours)",
     response_model=AdvertisersReply,
-    responses=_SOURCE_REFUSALS,
+    responses=_SOURCE_ERRORS,
 )
 async def find_advertisers(
     http_request: Request,
@@ -80,7 +80,7 @@ async def find_advertisers(
     account_id: AccountId,
     *,
     query: AdvertiserQuery,
-    limit: AdvertisersListed = limits.ADVERTISERS_DEFAULT,
+    limit: AdvertiserLimit = limits.ADVERTISERS_DEFAULT,
     timeout_ms: TimeoutMs = limits.TIMEOUT_MS_DEFAULT,
 ) -> Response:
     """Find the advertisers that match a name or a domain, best match first."""
@@ -112,7 +112,7 @@ async def _session_source(request: Request, state: AppState) -> tuple[Creatives,
     response_class=Response,
     responses={
         200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
-        **refusals(404),
+        **error_responses(404),
     },
 )
 async def get_creatives_file(state: StateDep, account_id: AccountId, sha256: Sha256) -> Response:

@@ -1,4 +1,4 @@
-"""GET /v1/data-api-weights/public and GET /v1/usage."""
+"""Reads prices and the usage of an account: /v1/data-api-weights/public, /v1/usage."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ router = strict_router("usage")
 
 @router.get(
     paths.WEIGHTS,
-    summary="What each operation costs in credits",
+    summary="Read the price of each operation in credits",
     response_model=list[Weight],
 )
 async def list_weights() -> Response:
-    """List what one unit of each operation costs, in credits."""
+    """List the price of one unit of each operation, in credits."""
     return JSONResponse([weight.model_dump() for weight in CATALOG])
 
 
@@ -32,12 +32,12 @@ async def list_weights() -> Response:
     response_model=UsageReply,
 )
 async def get_usage(state: StateDep, account_id: AccountId) -> Response:
-    """Read what the account has, holds and has used in its present billing period."""
-    found = await state.store.accounts.usage(account_id, now=time.time())
-    return Response(_told(found).model_dump_json(), media_type="application/json")
+    """Read the credits of the account: available, reserved, and used in this billing period."""
+    usage = await state.store.accounts.usage(account_id, now=time.time())
+    return Response(_usage_reply(usage).model_dump_json(), media_type="application/json")
 
 
-def _told(usage: AccountUsage) -> UsageReply:
+def _usage_reply(usage: AccountUsage) -> UsageReply:
     terms, balance = usage.account.terms, usage.account.balance
     start, end = usage.period
     return UsageReply(

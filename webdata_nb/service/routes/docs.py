@@ -1,4 +1,4 @@
-"""GET /docs: the OpenAPI document in Swagger UI, from files of this package alone."""
+"""Serves Swagger UI at /docs from files of this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webdata_nb.service.routes.routing import open_router
 
 _FILES: Final = Path(__file__).with_name("swagger_ui")
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".png": "image/png"}
-# The page asks this service and nobody else; Swagger UI writes styles in place.
+# The page loads nothing from other origins; Swagger UI uses inline styles.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -26,13 +26,13 @@ router = open_router("service")
 
 @router.get(DOCS, include_in_schema=False)
 async def show_docs() -> Response:
-    """Show the document to a person. It needs no key; trying an operation does."""
+    """Show the OpenAPI document. The page needs no key; trying an operation does."""
     return FileResponse(_FILES / "index.html", media_type="text/html", headers=_HEADERS)
 
 
 @router.get(DOCS + "/{name}", include_in_schema=False)
 async def get_docs_file(name: str) -> Response:
-    """Answer one of the page's files."""
+    """Return a file of the page."""
     if name not in DOCS_FILES:
         raise HTTPException(404)
     return FileResponse(_FILES / name, media_type=_TYPES[Path(name).suffix], headers=_HEADERS)

@@ -1,4 +1,4 @@
-"""GET /v1/engines: which providers each engine asks, and what the others lack."""
+"""Lists the providers of each engine, and why some are unusable: GET /v1/engines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from webdata_nb.service.routes.routing import StateDep, strict_router
 router = strict_router("search")
 
 
-@router.get(paths.ENGINES, summary="Whom each engine asks (ours)", response_model=EngineList)
+@router.get(
+    paths.ENGINES, summary="List the providers of each engine (ours)", response_model=EngineList
+)
 async def list_engines(request: Request, state: StateDep) -> Response:
-    """List the providers of each engine in the order in which they are asked."""
+    """List the providers of each engine in the order of requests."""
     session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     try:
         entries = state.engines.list_providers(session)

@@ -1,4 +1,4 @@
-"""From what went wrong to a status and a body of the documented shape: the one table."""
+"""Maps exceptions to HTTP statuses and error bodies."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from webdata_nb.service.http.json_bodies import InvalidJson, parse_strict_json
 
 log = logging.getLogger(__name__)
 
-# For log and metrics alone, as nginx has it: nobody is there to read it.
-HUNG_UP: Final = 499
-# Seconds until a start that the store could not take is worth another try.
+# nginx's status for a client that disconnected; only the log and metrics show it.
+CLIENT_DISCONNECTED: Final = 499
+# Retry-After of a start that the store rejected.
 STORE_RETRY_S: Final = 5
 
-# Entries of a 422; one more tells how many it leaves out.
+# Entries of a 422; one further entry counts those left out.
 MAX_FIELD_PROBLEMS: Final = 100
 
 STATUS: Final[dict[type[ApplicationError], int]] = {
@@ -56,37 +56,37 @@ STATUS: Final[dict[type[ApplicationError], int]] = {
     MissingSetting: 501,
     SourceBusy: 503,
     SourceTimeout: 504,
-    SourceError: 502,  # the first that fits counts, so the root comes last
+    SourceError: 502,  # the first match counts, so the base class comes last
 }
 
 
 def field_problem(loc: tuple[str | int, ...], message: str, kind: str) -> dict[str, Any]:
-    """Return one entry of a 422; the message must not repeat the value."""
+    """Return one entry of a 422; the message must not contain the value."""
     return {"loc": list(loc), "msg": message, "type": kind}
 
 
-def _fields_of(problems: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return pydantic's problems as the contract's list; values are never echoed."""
-    listed = [
+def _field_problems(errors: Sequence[Any]) -> list[dict[str, Any]]:
+    """Convert pydantic's errors to entries of a 422; values are never echoed."""
+    entries = [
         field_problem(
-            tuple(part for part in each["loc"] if not _is_branch(part)),
-            plain_message(each),
-            each["type"],
+            tuple(part for part in error["loc"] if not _is_union_branch(part)),
+            plain_message(error),
+            error["type"],
         )
-        for each in problems[:MAX_FIELD_PROBLEMS]
+        for error in errors[:MAX_FIELD_PROBLEMS]
     ]
-    if (left := len(problems) - MAX_FIELD_PROBLEMS) > 0:
-        listed.append(field_problem(("body",), f"has {left} more problems", "too_many_problems"))
-    return listed
+    if (left := len(errors) - MAX_FIELD_PROBLEMS) > 0:
+        entries.append(field_problem(("body",), f"has {left} more problems", "too_many_problems"))
+    return entries
 
 
-def _is_branch(part: str | int) -> bool:
-    """Tell the names that pydantic gives to the branches of a union from field names."""
+def _is_union_branch(part: str | int) -> bool:
+    """Whether a part of a location is pydantic's name for a union branch, not a field name."""
     return isinstance(part, str) and ("[" in part or part in {"str", "int", "bool"})
 
 
 async def on_service_error(request: Request, error: Exception) -> JSONResponse:
-    """Answer what the service raised on purpose; its kind is noted for the log."""
+    """Convert an `ApplicationError`; its class name is stored for the request log."""
     request.scope.setdefault("state", {})["refusal"] = type(error).__name__
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     if isinstance(error, BadInput):
@@ -102,11 +102,11 @@ def _headers(error: Exception) -> dict[str, str] | None:
         return {"Retry-After": str(STORE_RETRY_S)}
     if isinstance(error, SourceBusy):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return _limits(error) if isinstance(error, AccountLimitReached) else None
+    return _limit_headers(error) if isinstance(error, AccountLimitReached) else None
 
 
-def _limits(error: AccountLimitReached) -> dict[str, str]:
-    """Return the three headers of every 429; without a limit, one more than is active."""
+def _limit_headers(error: AccountLimitReached) -> dict[str, str]:
+    """Return the headers of a 429; an account without a limit gets its active count plus one."""
     limit = error.active + 1 if error.limit is None else error.limit
     return {
         "Retry-After": str(error.retry_after),
@@ -116,34 +116,34 @@ def _limits(error: AccountLimitReached) -> dict[str, str]:
 
 
 async def on_http_exception(_request: Request, error: Exception) -> JSONResponse:
-    """Answer unknown paths and methods."""
+    """Convert Starlette's errors, such as unknown paths and methods."""
     if not isinstance(error, HTTPException):
         raise TypeError(error)
     return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
 
-async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
-    """Answer a request that does not fit its operation's parameters or body."""
+async def on_validation_error(_request: Request, error: Exception) -> JSONResponse:
+    """Convert validation errors of parameters and bodies."""
     if isinstance(error, RequestValidationError):
-        return JSONResponse({"detail": _fields_of(error.errors())}, 422)
+        return JSONResponse({"detail": _field_problems(error.errors())}, 422)
     if not isinstance(error, UnprocessableRequest):
         raise TypeError(error)
     return JSONResponse({"detail": error.fields}, 422)
 
 
 async def on_disconnect(_request: Request, _error: Exception) -> Response:
-    """Answer nobody: the caller hung up before the request was whole."""
-    return Response(status_code=HUNG_UP)
+    """Return a reply for the log; the client disconnected before it sent the whole request."""
+    return Response(status_code=CLIENT_DISCONNECTED)
 
 
-async def on_crash(_request: Request, error: Exception) -> JSONResponse:
-    """Answer our own mistakes: the log has the details, the caller a sentence."""
+async def on_unexpected_error(_request: Request, error: Exception) -> JSONResponse:
+    """Log an unexpected exception with its traceback and return a generic 500."""
     log.error("unhandled error", exc_info=error)
     return JSONResponse({"detail": "the service made an error; its log has the details"}, 500)
 
 
 class UnprocessableRequest(Exception):
-    """A request that does not fit its model."""
+    """A request that fails validation; `fields` are the entries of the 422."""
 
     def __init__(self, fields: list[dict[str, Any]]) -> None:
         super().__init__("invalid request")
@@ -152,16 +152,16 @@ class UnprocessableRequest(Exception):
 
 HANDLERS: Final[dict[Any, Callable[..., Any]]] = {
     ApplicationError: on_service_error,
-    UnprocessableRequest: on_invalid,
-    RequestValidationError: on_invalid,
+    UnprocessableRequest: on_validation_error,
+    RequestValidationError: on_validation_error,
     HTTPException: on_http_exception,
     ClientDisconnect: on_disconnect,
-    Exception: on_crash,
+    Exception: on_unexpected_error,
 }
 
 
 def json_object(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object that `raw` says, or raise `UnprocessableRequest`."""
+    """Parse a JSON object; raises `UnprocessableRequest`."""
     try:
         body = parse_strict_json(raw)
     except InvalidJson as error:

@@ -1,4 +1,4 @@
-"""Server-sent events: progress, each row once it is final, and the end. `Last-Event-ID` resumes."""
+"""Streams progress, rows and the end of a job as server-sent events, resumable by event id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webdata_nb.service.routes.routing import (
     REF,
     AccountId,
     StateDep,
-    refusals,
+    error_responses,
     strict_router,
 )
 from webdata_nb.service.routes.stream_position import StreamPosition
@@ -29,9 +29,9 @@ from webdata_nb.service.store.records import JobRecord, RowSummary
 from webdata_nb.service.work.events import JobListener
 
 KEEPALIVE_S: Final = 15.0
-# Changes are told at most this often: a bar that moves ten times a second is live.
-PACE_S: Final = 0.1
-ROWS: Final = 500
+# Shortest interval between updates; ten a second are enough for a progress bar.
+UPDATE_INTERVAL_S: Final = 0.1
+ROWS_PER_READ: Final = 500
 
 
 router = strict_router()
@@ -39,34 +39,34 @@ router = strict_router()
 
 _STREAM: Final = "text/event-stream"
 _RESUME: Final = (
-    "Events that tell of a row have an id; a reader that sends the last one as `Last-Event-ID` is "
-    "told what came behind it. A comment line comes when nothing happens for 15 seconds. Readers "
-    "ignore events whose name they do not know."
+    "Events of rows have an id; a client that sends the last one as `Last-Event-ID` receives the "
+    "events after it. The stream sends a comment line after 15 seconds without an event. Clients "
+    "must ignore unknown event names."
 )
 _PROGRESS: Final = (
-    "| `progress` | how far the job is: `job_id`, `type`, `status`, `completed` and `total` rows, "
+    "| `progress` | progress of the job: `job_id`, `type`, `status`, `completed` and `total` rows, "
     "`failed` (rows by error kind), `elapsed` seconds, `credits`, `credits_reserved` |"
 )
 _DONE: Final = "| `done` | the job ended: `job_id`, `status`, `error`; the stream ends |"
 _RANKED: Final = (
-    "| `ranked` | a result has its rank, and its page is yet to be fetched: `job_id`, `position` "
+    "| `ranked` | a result is ranked, and its page is not fetched yet: `job_id`, `position` "
     "(from 0), `rank` (from 1), `url` |"
 )
 _FINAL: Final = (
-    "| `page` | a row is final, with its page's formats where they were asked for: `job_id`, "
+    "| `page` | a row is final, with the requested formats of its page: `job_id`, "
     "`position`, `url`, `success` as the row has it; rows become final in any order |"
 )
-_CRAWL: Final = f"""Watch a crawl as it goes on.
+_CRAWL: Final = f"""Watch the progress of a crawl.
 
 | event | data |
 |---|---|
 {_PROGRESS}
-| `page` | a row is there, for good: `job_id`, `position` (from 0), `url`, `success` |
+| `page` | a row is final: `job_id`, `position` (from 0), `url`, `success` |
 {_DONE}
 
 {_RESUME}
 """
-_SEARCH: Final = f"""Watch a search as it goes on.
+_SEARCH: Final = f"""Watch the progress of a search.
 
 | event | data |
 |---|---|
@@ -75,14 +75,14 @@ _SEARCH: Final = f"""Watch a search as it goes on.
 {_FINAL}
 {_DONE}
 
-{_RESUME} The rows of a job that was cancelled or failed are final as they are.
+{_RESUME} All rows of a cancelled or failed job are final.
 """
 
 
 def _event_schema(name: str, model: str) -> dict[str, Any]:
-    """Describe one event: until OpenAPI 3.2 the schema of a stream is that of an event."""
-    carried = {"$ref": REF.format(model=model)}
-    data = {"type": "string", "contentMediaType": JSON, "contentSchema": carried}
+    """Describe one event; before OpenAPI 3.2, a stream has the schema of its events."""
+    event_ref = {"$ref": REF.format(model=model)}
+    data = {"type": "string", "contentMediaType": JSON, "contentSchema": event_ref}
     return {
         "type": "object",
         "required": ["event", "data"],
@@ -91,18 +91,18 @@ def _event_schema(name: str, model: str) -> dict[str, Any]:
             "data": {**data, "description": f"The event as JSON: `{model}`."},
             "id": {
                 "type": "string",
-                "description": "Of events that tell of a row: what to send as `Last-Event-ID`.",
+                "description": "Of events of rows: what to send as `Last-Event-ID`.",
             },
         },
     }
 
 
-def _answers(*names: StreamEvent) -> dict[int | str, dict[str, Any]]:
-    """Describe the stream of one kind of job."""
+def _stream_responses(*names: StreamEvent) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of the stream of one kind of job."""
     events = [_event_schema(name.value, STREAMED[name].__name__) for name in names]
-    described = f"Events: {', '.join(names)}."
+    description = f"Events: {', '.join(names)}."
     content = {_STREAM: {"schema": {"oneOf": events}}}
-    return {200: {"description": described, "content": content}, **refusals(404)}
+    return {200: {"description": description, "content": content}, **error_responses(404)}
 
 
 _CRAWL_EVENTS: Final = (StreamEvent.PROGRESS, StreamEvent.PAGE, StreamEvent.DONE)
@@ -114,12 +114,12 @@ _CRAWL_EVENTS: Final = (StreamEvent.PROGRESS, StreamEvent.PAGE, StreamEvent.DONE
     description=_CRAWL,
     tags=["crawl"],
     response_class=Response,
-    responses=_answers(*_CRAWL_EVENTS),
+    responses=_stream_responses(*_CRAWL_EVENTS),
 )
 async def watch_crawl(
     state: StateDep, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
 ) -> Response:
-    """Watch a crawl: how far it is, each row once, and its end."""
+    """Stream progress, each final row and the end of a crawl."""
     return await _watch(state, account_id, job_id, "crawl", StreamPosition.parse(last_event_id))
 
 
@@ -129,74 +129,77 @@ async def watch_crawl(
     description=_SEARCH,
     tags=["search"],
     response_class=Response,
-    responses=_answers(*StreamEvent),
+    responses=_stream_responses(*StreamEvent),
 )
 async def watch_search(
     state: StateDep, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
 ) -> Response:
-    """Watch a search: how far it is, each row when it is ranked and when it is final, its end."""
+    """Stream progress, each row when it is ranked and when it is final, and the end."""
     return await _watch(state, account_id, job_id, "search", StreamPosition.parse(last_event_id))
 
 
 async def _watch(
-    state: AppState, account_id: str, job_id: str, kind: JobKind, told: StreamPosition
+    state: AppState, account_id: str, job_id: str, kind: JobKind, position: StreamPosition
 ) -> StreamingResponse:
     job = await job_of(state, account_id, job_id, kind)
-    stream = _stream(state, account_id, job.id, told)
+    stream = _stream(state, account_id, job.id, position)
     return StreamingResponse(stream, media_type=_STREAM, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(
-    state: AppState, account_id: str, job_id: str, told: StreamPosition
+    state: AppState, account_id: str, job_id: str, position: StreamPosition
 ) -> AsyncIterator[bytes]:
     with state.events.listen(job_id) as listener:
         while True:
             job = await state.store.job(account_id, job_id)
-            rows = _crawled if job.kind == "crawl" else _found
+            row_events = _crawl_row_events if job.kind == "crawl" else _search_row_events
             if expiry_of(state, job) is None:
-                async for events, cursor in rows(state, job, told):
+                async for events, next_position in row_events(state, job, position):
                     yield events
-                    told = cursor
+                    position = next_position
             yield _event(StreamEvent.PROGRESS, await _progress(state, job))
             if job.state.terminal:
                 done = {"job_id": job_id, "status": job.state.value, "error": job.error}
                 yield _event(StreamEvent.DONE, done)
                 return
-            next_at = time.monotonic() + PACE_S
+            next_at = time.monotonic() + UPDATE_INTERVAL_S
             while not await listener.wait(KEEPALIVE_S):
                 yield b": still here\n\n"
-            await _paced(listener, next_at)
+            await _wait_for_interval(listener, next_at)
 
 
-async def _crawled(
-    state: AppState, job: JobRecord, told: StreamPosition
+async def _crawl_row_events(
+    state: AppState, job: JobRecord, position: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
-    """Tell of the rows of a crawl that became visible: they are final."""
-    while rows := await state.store.row_summaries(job.id, start=told.announced, count=ROWS):
-        events = [_page(job.id, row, told.announce(row.position)) for row in rows]
-        told = told.announce(rows[-1].position)
-        yield b"".join(events), told
+    """Yield events of newly visible rows of a crawl, which are final."""
+    while rows := await state.store.row_summaries(
+        job.id, start=position.announced, count=ROWS_PER_READ
+    ):
+        events = [_page(job.id, row, position.announce(row.position)) for row in rows]
+        position = position.announce(rows[-1].position)
+        yield b"".join(events), position
 
 
-async def _found(
-    state: AppState, job: JobRecord, told: StreamPosition
+async def _search_row_events(
+    state: AppState, job: JobRecord, position: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
-    """Tell of the rows of a search that were ranked, and of those that became final."""
-    rows, events = await state.store.row_summaries(job.id, start=0, count=ROWS), list[bytes]()
-    for row in rows[told.announced :]:
-        told = told.announce(row.position)
+    """Yield events of newly ranked rows of a search, and of newly final ones."""
+    rows = await state.store.row_summaries(job.id, start=0, count=ROWS_PER_READ)
+    events: list[bytes] = []
+    for row in rows[position.announced :]:
+        position = position.announce(row.position)
         ranked = {"position": row.position, "rank": row.position + 1, "url": row.url}
-        events.append(_event(StreamEvent.RANKED, {"job_id": job.id, **ranked}, told))
+        events.append(_event(StreamEvent.RANKED, {"job_id": job.id, **ranked}, position))
     for row in rows:
-        if (row.final or job.state.terminal) and not told.has(row.position):
-            told = told.finish(row.position)
-            events.append(_page(job.id, row, told))
+        if (row.final or job.state.terminal) and not position.is_final(row.position):
+            position = position.finish(row.position)
+            events.append(_page(job.id, row, position))
     if events:
-        yield b"".join(events), told
+        yield b"".join(events), position
 
 
-async def _paced(listener: JobListener, next_at: float) -> None:
-    """Wait until the next step may be told; the end may be told at once."""
+async def _wait_for_interval(listener: JobListener, next_at: float) -> None:
+    """Wait until the next update is due; the end is sent at once."""
     while listener.ended is None and (left_s := next_at - time.monotonic()) > 0:
         await listener.wait(left_s)
 
@@ -220,11 +223,13 @@ async def _progress(state: AppState, job: JobRecord) -> dict[str, Any]:
     }
 
 
-def _page(job_id: str, row: RowSummary, told: StreamPosition) -> bytes:
+def _page(job_id: str, row: RowSummary, position: StreamPosition) -> bytes:
     page = {"position": row.position, "url": row.url, "success": row.success}
-    return _event(StreamEvent.PAGE, {"job_id": job_id, **page}, told)
+    return _event(StreamEvent.PAGE, {"job_id": job_id, **page}, position)
 
 
-def _event(name: StreamEvent, data: dict[str, Any], told: StreamPosition | None = None) -> bytes:
-    head = f"event: {name.value}\n" + ("" if told is None else f"id: {told.id()}\n")
+def _event(
+    name: StreamEvent, data: dict[str, Any], position: StreamPosition | None = None
+) -> bytes:
+    head = f"event: {name.value}\n" + ("" if position is None else f"id: {position.id()}\n")
     return head.encode() + b"data: " + orjson.dumps(data) + b"\n\n"

@@ -1,4 +1,4 @@
-"""Results past their retention: what a status says of them, and what an export answers."""
+"""Checks whether the rows of a job are past their retention."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webdata_nb.service.work.retention import expired_at, retention_hours
 
 @dataclass(frozen=True, slots=True)
 class ResultExpiry:
-    """A job whose rows are gone."""
+    """When the rows of a job expired, and their retention."""
 
     hours: float
     at: datetime
 
     def fields(self) -> dict[str, Any]:
-        """Return what the status adds (contract, 2.2)."""
+        """Return the fields of a status reply (contract, 2.2)."""
         hours = int(self.hours) if float(self.hours).is_integer() else self.hours
         return {
             "result_expired": True,
@@ -30,7 +30,7 @@ class ResultExpiry:
 
 
 def expiry_of(state: AppState, job: JobRecord) -> ResultExpiry | None:
-    """Tell whether a job's rows are past their retention, by the clock, swept or not."""
+    """Return the expiry of a job's rows by the clock, deleted or not; None before it."""
     at = expired_at(state.retention, job, state.clock())
     if at is None:
         return None
@@ -38,9 +38,9 @@ def expiry_of(state: AppState, job: JobRecord) -> ResultExpiry | None:
 
 
 def check_not_expired(state: AppState, job: JobRecord) -> None:
-    """Raise `ResultsExpired` where the rows are past their retention."""
-    if (gone := expiry_of(state, job)) is not None:
-        until = f"{gone.at:%Y-%m-%d %H:%M} UTC"
+    """Raise `ResultsExpired` if the rows are past their retention."""
+    if (expiry := expiry_of(state, job)) is not None:
+        until = f"{expiry.at:%Y-%m-%d %H:%M} UTC"
         raise ResultsExpired(
-            f"the results were kept for {gone.hours:g} hours, until {until}; start a new job"
+            f"the results were kept for {expiry.hours:g} hours, until {until}; start a new job"
         )

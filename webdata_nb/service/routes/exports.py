@@ -1,4 +1,4 @@
-"""GET /v1/search/{job_id}/export and GET /v1/crawl/{job_id}/export."""
+"""Exports jobs as files: GET /v1/search/{job_id}/export, GET /v1/crawl/{job_id}/export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
     conditional,
-    refusals,
+    error_responses,
     strict_router,
 )
 from webdata_nb.service.store.records import JobRecord
@@ -43,7 +43,7 @@ _FILES: Final = {
     "text/csv": {"schema": {"type": "string"}},
     "application/zip": {"schema": {"type": "string", "format": "binary"}},
 }
-_ANSWERS: Final = {**conditional({"content": _FILES}), **refusals(404, 410)}
+_RESPONSES: Final = {**conditional({"content": _FILES}), **error_responses(404, 410)}
 
 
 @router.get(
@@ -51,7 +51,7 @@ _ANSWERS: Final = {**conditional({"content": _FILES}), **refusals(404, 410)}
     summary="Download a search",
     tags=["search"],
     response_model=SearchExport,
-    responses=_ANSWERS,
+    responses=_RESPONSES,
     openapi_extra=CONDITION,
 )
 async def export_search(
@@ -61,7 +61,7 @@ async def export_search(
     job_id: JobId,
     format: ExportFormat,  # noqa: A002 - the contract's name
 ) -> Response:
-    """Download the results of a search, complete or so far, as a file."""
+    """Download the results of a search so far, as a file."""
     return await _export(request, state, await job_of(state, account_id, job_id, "search"), format)
 
 
@@ -70,7 +70,7 @@ async def export_search(
     summary="Download a crawl",
     tags=["crawl"],
     response_model=list[CrawlPage],
-    responses=_ANSWERS,
+    responses=_RESPONSES,
     openapi_extra=CONDITION,
 )
 async def export_crawl(
@@ -80,7 +80,7 @@ async def export_crawl(
     job_id: JobId,
     format: ExportFormat,  # noqa: A002 - the contract's name
 ) -> Response:
-    """Download the pages of a crawl, all or those so far, as a file."""
+    """Download the pages of a crawl so far, as a file."""
     return await _export(request, state, await job_of(state, account_id, job_id, "crawl"), format)
 
 
@@ -92,7 +92,7 @@ async def _export(request: Request, state: AppState, job: JobRecord, name: str) 
     headers = {"Cache-Control": "no-store"}
     if job.state.terminal:
         headers |= {"ETag": _etag(job, name), "Vary": "Accept-Encoding"}
-        # Here, before anything is written; the middleware would read the rows to the end.
+        # The compression middleware would read all rows before it answers 304.
         if etag_matches(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
     headers["Content-Disposition"] = f'attachment; filename="{file_name(job, name)}"'
@@ -103,6 +103,6 @@ async def _export(request: Request, state: AppState, job: JobRecord, name: str) 
 
 
 def _etag(job: JobRecord, name: str) -> str:
-    """Return the tag of an ended job's file: its rows never change, the way to write them may."""
+    """Return the entity tag of an ended job's file; a new version may write it differently."""
     parts = (__version__, job.id, job.state.value, str(job.published), name)
     return etag_of("\n".join(parts).encode())

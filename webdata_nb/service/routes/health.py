@@ -1,4 +1,4 @@
-"""Open to all, with a word on why the service is not ready and no detail."""
+"""Answers health and readiness checks: GET /healthz, GET /readyz."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from webdata_nb.service.routes.routing import OPEN, open_router
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.retry import StoreRetry
 
-# Anybody may ask: one look answers for a while.
+# The checks need no key, so a result is reused for this long.
 FRESH_S: Final = 1.0
-PATIENCE_S: Final = 5.0
-# What a disk must still take for the service to be ready: several large pages.
+CHECK_TIMEOUT_S: Final = 5.0
+# A ready service can write this much: several large pages.
 PROBE_BYTES: Final = 256 * 1024
 DISK_FULL: Final = "disk full"
 UNAVAILABLE: Final = "database or disk unavailable"
@@ -33,36 +33,36 @@ log = logging.getLogger(__name__)
 
 
 class Readiness:
-    """Whether the store answers and its disk takes what is written."""
+    """Checks that the store answers and that its disk is writable."""
 
     def __init__(self, store: Store, data_dir: Path, retry: StoreRetry) -> None:
         self._store, self._data_dir, self._retry = store, data_dir, retry
         self._lock = asyncio.Lock()
-        self._looked_at = -FRESH_S
-        self._trouble: str | None = None
+        self._checked_at = -FRESH_S
+        self._reason: str | None = None
 
-    async def trouble(self) -> str | None:
-        """Look, at most once a second; return why the service is not ready, None where it is."""
+    async def reason(self) -> str | None:
+        """Return why the service is not ready, or None; checks at most once a second."""
         async with self._lock:
-            if time.monotonic() - self._looked_at >= FRESH_S:
-                self._trouble = await self._look()
-                self._looked_at = time.monotonic()
-            return self._trouble
+            if time.monotonic() - self._checked_at >= FRESH_S:
+                self._reason = await self._check()
+                self._checked_at = time.monotonic()
+            return self._reason
 
-    async def _look(self) -> str | None:
-        if (trouble := self._retry.trouble) is not None:  # the log has it already
-            return _reason(trouble)
+    async def _check(self) -> str | None:
+        if (trouble := self._retry.trouble) is not None:  # logged by the retry
+            return _reason_of(trouble)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(CHECK_TIMEOUT_S):
                 await self._store.active_jobs()
                 await asyncio.to_thread(_write, self._data_dir)
         except Exception as error:
             log.exception("not ready")
-            return _reason(error)
+            return _reason_of(error)
         return None
 
 
-def _reason(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     full = isinstance(error, DiskFull) or getattr(error, "errno", None) in _FULL
     return DISK_FULL if full else UNAVAILABLE
 
@@ -76,22 +76,27 @@ def _write(directory: Path) -> None:
 router = open_router("service")
 
 
-@router.get(paths.HEALTH, summary="The process answers", response_model=Health, openapi_extra=OPEN)
+@router.get(
+    paths.HEALTH,
+    summary="Check that the process answers",
+    response_model=Health,
+    openapi_extra=OPEN,
+)
 async def get_health() -> Response:
-    """Answer that the process serves requests; it is only listening once it can."""
+    """Answer that the process serves requests."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get(
     paths.READY,
-    summary="The service can do its work",
+    summary="Check that the service can run jobs",
     response_model=Health,
     responses={503: {"model": Health, "description": "The store or its disk does not work."}},
     openapi_extra=OPEN,
 )
 async def get_readiness(request: Request) -> Response:
-    """Answer whether jobs can be stored and read; looked at once a second at most."""
+    """Answer whether jobs can be stored and read; checked at most once a second."""
     readiness: Readiness = request.app.state.readiness
-    if (reason := await readiness.trouble()) is None:
+    if (reason := await readiness.reason()) is None:
         return JSONResponse({"status": "ok"})
     return JSONResponse({"status": "unavailable", "reason": reason}, 503)

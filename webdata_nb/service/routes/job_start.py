@@ -1,4 +1,4 @@
-"""What every start shares: validate, check, persist, wake the runner, answer."""
+"""Checks and stores the start of a job: the part that searches and crawls share."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from webdata_nb.service.web.egress_policy import EgressPolicy
 
 
 def account_of(request: Request) -> str:
-    """Return the account that the gate found."""
+    """Return the account of the request's key."""
     return str(request.state.account_id)
 
 
 def caller_key_id() -> str | None:
-    """Return which key of its account the request came with; None in a local service."""
+    """Return the id of the request's key; None in a local service."""
     caller = CALLER.get()
     return None if caller is None else caller.key_id
 
 
 def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
-    """Refuse a URL that no job may fetch, before anything is stored."""
+    """Raise `BadInput` for a URL that the egress policy forbids."""
     try:
         policy.check_url(url)
     except PageError as error:
@@ -43,11 +43,11 @@ def check_url(policy: EgressPolicy, url: str, *, field: str) -> None:
 
 
 async def check_rendering(
-    state: AppState, wanted: SearchRequest | ScrapeOptions, *loc: str
+    state: AppState, job_request: SearchRequest | ScrapeOptions, *loc: str
 ) -> None:
-    """Refuse what no browser would know, and what needs a browser where there is none."""
-    mobile_device, wait_for = wanted.mobile_device, getattr(wanted, "wait_for", None)
-    if (field := _needs_browser(wanted)) is not None:
+    """Raise `BadInput` for unknown devices, and for options that need a missing browser."""
+    mobile_device, wait_for = job_request.mobile_device, getattr(job_request, "wait_for", None)
+    if (field := _needs_browser(job_request)) is not None:
         try:
             await state.engines.egress.check_browser()
         except ScrapeError as error:
@@ -61,57 +61,61 @@ async def check_rendering(
             raise BadInput(str(error), loc=(*loc, "mobile_device")) from None
 
 
-def _needs_browser(wanted: SearchRequest | ScrapeOptions) -> str | None:
-    """Return the field for which every page would be loaded in a browser; None for none."""
-    if not wanted.formats and isinstance(wanted, SearchRequest):
+def _needs_browser(job_request: SearchRequest | ScrapeOptions) -> str | None:
+    """Return the option that loads every page in a browser; None if there is none."""
+    if not job_request.formats and isinstance(job_request, SearchRequest):
         return None  # no page is visited
-    render = getattr(wanted, "render", None)
-    if "screenshot" in wanted.formats:
+    render = getattr(job_request, "render", None)
+    if "screenshot" in job_request.formats:
         return "formats"
     if render is False:
         return None
     fields = ("render", "wait_for", "mobile", "mobile_device")
-    given = (name for name in fields if getattr(wanted, name, None) not in (None, False, "auto"))
-    return next(given, None)
+    needing = (
+        name for name in fields if getattr(job_request, name, None) not in (None, False, "auto")
+    )
+    return next(needing, None)
 
 
-def check_extract(state: AppState, request: Request, wanted: Extract | None, *loc: str) -> None:
-    """Refuse an extraction that nobody here could carry out."""
+def check_extract(
+    state: AppState, request: Request, job_request: Extract | None, *loc: str
+) -> None:
+    """Raise `BadInput` for an extraction that this service or session cannot perform."""
     session = state.sessions.context_of(request.headers.get(LEASE_HEADER))
-    state.engines.check_extract(wanted, session, loc)
+    state.engines.check_extract(job_request, session, loc)
 
 
 async def start(
     state: AppState,
     request: Request,
-    wanted: SearchRequest | CrawlRequest,
+    job_request: SearchRequest | CrawlRequest,
     idempotency_key: str | None,
 ) -> tuple[JobRecord, bool]:
-    """Persist a job and have it run; a start repeated under its key finds the first one.
+    """Store a job and wake the runner; a repeated idempotency key returns the first job.
 
-    Raises `StoreUnavailable` while running jobs wait for space on the disk.
+    Raises `StoreUnavailable` while running jobs wait for disk space.
     """
     if (trouble := state.retry.trouble) is not None:
         raise trouble
-    body = await request.json()  # as it was sent: defaults may change before a retry
-    kind: JobKind = "crawl" if isinstance(wanted, CrawlRequest) else "search"
+    body = await request.json()  # without defaults, which may change before a retry
+    kind: JobKind = "crawl" if isinstance(job_request, CrawlRequest) else "search"
     context = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     job = NewJob(
         id=str(uuid.uuid4()),
         account_id=account_of(request),
         kind=kind,
-        subject=wanted.url if isinstance(wanted, CrawlRequest) else wanted.query,
+        subject=job_request.url if isinstance(job_request, CrawlRequest) else job_request.query,
         request=body,
-        context=await state.webhooks.add_options(wanted, context),
-        max_charges=tariff.max_charges(wanted),
+        context=await state.webhooks.add_options(job_request, context),
+        max_charges=tariff.max_charges(job_request),
         key_id=caller_key_id(),
     )
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, kind, body)
-    state.runner.wake()  # first: its claim shares the job's own transaction
+    state.runner.wake()  # before `accept`, so that the claim shares its transaction
     return await state.store.accept(job, key=key, now=time.time())
 
 
-def idempotency_key_of(key: str, what: str, body: Mapping[str, Any] | str) -> IdempotencyKey:
-    """Return a caller's key with the hash of what it was sent with: a start's body, a job's id."""
-    canonical = orjson.dumps([what, body], option=orjson.OPT_SORT_KEYS)
+def idempotency_key_of(key: str, operation: str, body: Mapping[str, Any] | str) -> IdempotencyKey:
+    """Return a key with the hash of its request: the body of a start, or a job's id."""
+    canonical = orjson.dumps([operation, body], option=orjson.OPT_SORT_KEYS)
     return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())

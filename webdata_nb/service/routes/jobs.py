@@ -1,4 +1,4 @@
-"""Job control: list, cancel, retry."""
+"""Lists, cancels and retries jobs."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.errors import BadInput, InvalidJobState, JobFailure, UnreadableSecrets
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.job_start import caller_key_id, idempotency_key_of
-from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, Listed
+from webdata_nb.service.routes.parameters import Cursor, IdempotencyKey, JobId, ListLimit
 from webdata_nb.service.routes.routing import (
     CONDITION,
     AccountId,
     StateDep,
     conditional,
+    error_responses,
     examples,
-    refusals,
     strict_router,
 )
 from webdata_nb.service.store.records import JobRecord, NewJob
 from webdata_nb.service.work import job_log
 from webdata_nb.service.work.stored_requests import crawl_request, search_request
 
-_NOTHING: Final = NoParameters()
+_NO_PARAMETERS: Final = NoParameters()
 
 router = strict_router("jobs")
 
@@ -49,7 +49,7 @@ router = strict_router("jobs")
 async def list_jobs(
     state: StateDep,
     account_id: AccountId,
-    limit: Listed = limits.JOBS_LISTED_DEFAULT,
+    limit: ListLimit = limits.JOBS_LISTED_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
     """List the account's jobs, newest first, for as long as their records are kept."""
@@ -63,23 +63,23 @@ async def list_jobs(
 
 @router.post(
     paths.JOB_CANCEL,
-    summary="Cancel a job that is pending or running; again is a success too",
+    summary="Cancel a pending or running job; repeating it succeeds",
     response_model=CancelReply,
-    responses=refusals(404),
+    responses=error_responses(404),
 )
 async def cancel_job(
     state: StateDep,
     account_id: AccountId,
     job_id: JobId,
-    _body: Annotated[NoParameters, examples("cancelJob")] = _NOTHING,
+    _body: Annotated[NoParameters, examples("cancelJob")] = _NO_PARAMETERS,
 ) -> Response:
-    """Cancel a job. Its rows so far stay, and are charged; pages under way are given up.
+    """Cancel a job. Its rows so far are kept and charged; pages being loaded are dropped.
 
-    A job that has completed or failed cannot be cancelled any more: that is a 400.
+    Cancelling a completed or failed job is a 400.
     """
     now = time.time()
     job = await state.store.cancel(account_id, job_id, now=now)
-    if job.finished_at == now:  # not one that was cancelled before
+    if job.finished_at == now:  # not cancelled before
         job_log.log_end(job)
     state.webhooks.wake()
     await state.runner.cancel(job.id)
@@ -90,20 +90,20 @@ async def cancel_job(
 
 @router.post(
     paths.JOB_RETRY,
-    summary="Start a failed or cancelled job anew, with its saved configuration",
+    summary="Start a failed or cancelled job again, with its stored configuration",
     response_model=RetryReply,
-    responses=refusals(404, 409, 429),
+    responses=error_responses(404, 409, 429),
 )
 async def retry_job(
     state: StateDep,
     account_id: AccountId,
     job_id: JobId,
-    _body: Annotated[NoParameters, examples("retryJob")] = _NOTHING,
+    _body: Annotated[NoParameters, examples("retryJob")] = _NO_PARAMETERS,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a new job with the configuration of one that failed or was cancelled.
 
-    The old job stays as it is. A job in any other state cannot be retried: that is a 400.
+    The old job does not change. Retrying a job in any other state is a 400.
     """
     old = await state.store.job(account_id, job_id)
     if not may_retry(old.state):
@@ -113,7 +113,7 @@ async def retry_job(
         )
     if old.locked:
         raise UnreadableSecrets("no key of this service opens the job's secrets; start it anew")
-    new = await _again(state, old, idempotency_key)
+    new = await _start_again(state, old, idempotency_key)
     if old.kind == "crawl":
         body = {"success": True, "job_id": new.id, "status": "pending"}
         return JSONResponse({**body, "original_job_id": old.id})
@@ -121,26 +121,26 @@ async def retry_job(
     return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
-async def _again(state: AppState, old: JobRecord, idempotency_key: str | None) -> JobRecord:
+async def _start_again(state: AppState, old: JobRecord, idempotency_key: str | None) -> JobRecord:
     if (trouble := state.retry.trouble) is not None:
         raise trouble
     try:
-        wanted = crawl_request(old) if old.kind == "crawl" else search_request(old)
-    except JobFailure as refused:
-        raise BadInput(str(refused), loc=("path", "job_id")) from None
-    copy = NewJob(
+        job_request = crawl_request(old) if old.kind == "crawl" else search_request(old)
+    except JobFailure as error:
+        raise BadInput(str(error), loc=("path", "job_id")) from None
+    new_job = NewJob(
         id=str(uuid.uuid4()),
         account_id=old.account_id,
         kind=old.kind,
         subject=old.subject,
         request=old.request,
         context=old.context,
-        max_charges=tariff.max_charges(wanted),
+        max_charges=tariff.max_charges(job_request),
         key_id=caller_key_id(),
     )
-    state.runner.wake()  # first: its claim shares the job's own transaction
+    state.runner.wake()  # before `accept`, so that the claim shares its transaction
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, "retry", old.id)
-    job, _ = await state.store.accept(copy, key=key, now=time.time())
+    job, _ = await state.store.accept(new_job, key=key, now=time.time())
     return job
 
 

@@ -1,6 +1,6 @@
-"""The local service's control calls: who it is, leases, their settings, and the end.
+"""Control routes of the local service: identity, leases, session settings and stop.
 
-The gate has checked token, Host and Origin before any of these is reached.
+The gate checks token, Host and Origin before these routes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def routes(
     Parameters
     ----------
     lifetime
-        The service's hold on its data directory.
+        Leases and lifetime of the service.
     active_jobs
         Counts jobs that are pending or running.
     stop
@@ -48,7 +48,7 @@ def routes(
     schema_version
         The store's schema version.
     """
-    control = _Control(lifetime, active_jobs, stop, schema_version)
+    control = _ControlRoutes(lifetime, active_jobs, stop, schema_version)
     return [
         Route(paths.LOCAL_HELLO, control.hello, methods=["GET"]),
         Route(paths.LOCAL_LEASE, control.renew, methods=["PUT"]),
@@ -59,7 +59,7 @@ def routes(
 
 
 class _RequestRejected(Exception):
-    """A request that is answered with this response."""
+    """An invalid request; `response` is the reply."""
 
     def __init__(self, status: int, detail: Any) -> None:
         super().__init__(detail)
@@ -67,7 +67,7 @@ class _RequestRejected(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Control:
+class _ControlRoutes:
     lifetime: LocalLifetime
     active_jobs: Callable[[], Awaitable[int]]
     stop: Callable[[], None]
@@ -75,7 +75,7 @@ class _Control:
 
     async def hello(self, _request: Request) -> Response:
         pid = os.getpid()
-        return _answer(
+        return _reply(
             Hello(
                 service=local.SERVICE,
                 version=self.lifetime.version,
@@ -98,7 +98,7 @@ class _Control:
             created = self.lifetime.renew(lease_id)
         except ServiceStopping as error:
             return JSONResponse({"detail": str(error)}, 503)
-        return _answer(LeaseReply(expires_in=self.lifetime.lease_s, created=created))
+        return _reply(LeaseReply(expires_in=self.lifetime.lease_s, created=created))
 
     async def release(self, request: Request) -> Response:
         self.lifetime.release(request.path_params["lease_id"])
@@ -115,18 +115,18 @@ class _Control:
 
     async def end(self, request: Request) -> Response:
         try:
-            wish = await _body(request, StopRequest)
+            stop_request = await _body(request, StopRequest)
         except _RequestRejected as refused:
             return refused.response
         active = await self.active_jobs()
-        if not wish.force and (active or self.lifetime.lease_count):
+        if not stop_request.force and (active or self.lifetime.lease_count):
             detail = f"In use: {active} active jobs, {self.lifetime.lease_count} other sessions."
             return JSONResponse({"detail": detail}, 409)
         self.lifetime.retire()
-        return _answer(StopReply(active_jobs=active), 202, BackgroundTask(self._stop_now))
+        return _reply(StopReply(active_jobs=active), 202, BackgroundTask(self._stop_now))
 
     async def _stop_now(self) -> None:
-        """Run after the answer is sent; async, so that `stop` runs on the loop's own thread."""
+        """Run after the reply is sent; async, so that `stop` runs on the event loop's thread."""
         self.stop()
 
 
@@ -135,13 +135,13 @@ async def _body(request: Request, model: type[_Body]) -> _Body:
         return model.model_validate_json(await request.body() or b"{}")
     except ValidationError as error:
         problems = [
-            {"loc": ["body", *one["loc"]], "msg": plain_message(one), "type": one["type"]}
-            for one in error.errors(include_url=False, include_input=False)
+            {"loc": ["body", *each["loc"]], "msg": plain_message(each), "type": each["type"]}
+            for each in error.errors(include_url=False, include_input=False)
         ]
         raise _RequestRejected(422, problems) from None
 
 
-def _answer(
+def _reply(
     model: BaseModel, status: int = 200, background: BackgroundTask | None = None
 ) -> Response:
     content = model.model_dump(mode="json", by_alias=True)
@@ -149,11 +149,11 @@ def _answer(
 
 
 def _descendants(pid: int) -> list[int]:
-    """All processes below `pid`; where the system has no /proc, only Python's own workers."""
+    """Return all descendants of a process; without /proc only Python's child processes."""
     if not Path("/proc/self/task").exists():
         return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
     children: list[int] = []
     for task in Path(f"/proc/{pid}").glob("task/*/children"):
         with contextlib.suppress(OSError):  # the thread or process has just ended
             children += map(int, task.read_text().split())
-    return [below for child in children for below in (child, *_descendants(child))]
+    return [pid for child in children for pid in (child, *_descendants(child))]

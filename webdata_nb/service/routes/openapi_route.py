@@ -1,4 +1,4 @@
-"""GET /openapi.json: what this service is asked, and answers."""
+"""Serves the OpenAPI document: GET /openapi.json."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from webdata_nb.service.routes.routing import JSON, OPEN, open_router
 router = open_router("service")
 
 
-@router.get(paths.OPENAPI, summary="This document", openapi_extra=OPEN)
+@router.get(paths.OPENAPI, summary="Read the OpenAPI document", openapi_extra=OPEN)
 async def get_document(request: Request) -> Response:
-    """Read the OpenAPI document. It needs no key."""
+    """Read this document. It needs no key."""
     app = request.app
     if not hasattr(app.state, "document"):
         app.state.document = orjson.dumps(app.openapi())

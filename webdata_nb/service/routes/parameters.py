@@ -1,6 +1,6 @@
-"""Query, path and header parameters, each with the rule that its message states.
+"""Defines query, path and header parameters, their validation and their descriptions.
 
-A query parameter is text: pydantic's own reading of numbers would take " 1", "+1" and "1.0".
+Numbers are parsed here, because pydantic accepts " 1", "+1" and "1.0".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FORMATS: Final = ("json", "csv", "zip")
 
 
 def number(bounds: tuple[int, int]) -> tuple[BeforeValidator, WithJsonSchema]:
-    """Return the check of a whole number in digits within `bounds`, and its schema."""
+    """Return the validator and the schema of a whole number in digits within `bounds`."""
     low, high = bounds
 
     def check(text: Any) -> int:
@@ -37,7 +37,7 @@ def number(bounds: tuple[int, int]) -> tuple[BeforeValidator, WithJsonSchema]:
 
 
 def one_of(*allowed: str) -> BeforeValidator:
-    """Return the check of a word."""
+    """Return the validator of a choice."""
 
     def check(text: Any) -> Any:
         if text not in allowed:
@@ -87,66 +87,68 @@ _TEXT: Final = WithJsonSchema({"type": "string"})
 
 JobId = Annotated[
     str,
-    Path(description="The job, as its start named it.", json_schema_extra={"format": "uuid"}),
+    Path(
+        description="Id of the job, from the reply to its start.",
+        json_schema_extra={"format": "uuid"},
+    ),
 ]
 DeliveryId = Annotated[
     str,
     Path(
-        description="The delivery, as the listing named it.", json_schema_extra={"format": "uuid"}
+        description="Id of the delivery, from the list of deliveries.",
+        json_schema_extra={"format": "uuid"},
     ),
 ]
 Sha256 = Annotated[
     str,
     Path(
-        description="SHA-256 of the file's bytes, in hexadecimal, as the creative named it.",
+        description="SHA-256 of the file's bytes, in hexadecimal, as the creative has it.",
         json_schema_extra={"pattern": "^[0-9a-f]{64}$"},
     ),
 ]
 IncludeData = Annotated[
     bool,
     BeforeValidator(_flag),
-    Query(description="Whether the reply has the rows; false leaves `data` empty."),
+    Query(description="Whether the reply contains the rows; if false, `data` is empty."),
 ]
 Wait = Annotated[
     int,
     *number((0, limits.STATUS_WAIT_S)),
-    Query(description="Seconds to wait for the job's end before answering (ours)."),
+    Query(description="Seconds to wait for the job's end before the reply (ours)."),
 ]
-PageNumber = Annotated[int, *number(PAGES), Query(description="Which page of the rows, from 1.")]
-PerPage = Annotated[int, *number(limits.PER_PAGE), Query(description="Rows a page.")]
+PageNumber = Annotated[int, *number(PAGES), Query(description="Page of the rows, from 1.")]
+PerPage = Annotated[int, *number(limits.PER_PAGE), Query(description="Rows per page.")]
 EntriesPerPage = Annotated[
-    int, *number(limits.RECEIPT_PER_PAGE), Query(description="Entries a page.")
+    int, *number(limits.RECEIPT_PER_PAGE), Query(description="Entries per page.")
 ]
-Listed = Annotated[
-    int, *number(limits.JOBS_LISTED), Query(description="Entries a page, newest first.")
+ListLimit = Annotated[
+    int, *number(limits.JOBS_LISTED), Query(description="Entries per page, newest first.")
 ]
-Cursor = Annotated[
-    str | None, _TEXT, Query(description="Where the next page begins: `cursor` of the page before.")
-]
+Cursor = Annotated[str | None, _TEXT, Query(description="The `cursor` of the previous page.")]
 ExportFormat = Annotated[
     Literal["json", "csv", "zip"],
     one_of(*_FORMATS),
-    Query(description="How the rows are written."),
+    Query(description="File format."),
 ]
 Outcome = Annotated[
     str | None,
     *_text(_outcome),
-    Query(description="Entries with this outcome only, such as `fetched` or `failed:http_404`."),
+    Query(description="Only entries with this outcome, such as `fetched` or `failed:http_404`."),
 ]
-EntryUrl = Annotated[str | None, _TEXT, Query(description="The entry of this URL only.")]
-OfJob = Annotated[str | None, _TEXT, Query(description="Deliveries of this job only.")]
+EntryUrl = Annotated[str | None, _TEXT, Query(description="Only the entry of this URL.")]
+JobFilter = Annotated[str | None, _TEXT, Query(description="Only deliveries of this job.")]
 AdvertiserQuery = Annotated[
     str,
     *_text(_advertiser, minLength=1, maxLength=limits.ADVERTISER_QUERY_LENGTH),
     Query(description="A part of an advertiser's name, or its domain."),
 ]
-AdvertisersListed = Annotated[
-    int, *number(limits.ADVERTISERS), Query(description="Advertisers at most, best match first.")
+AdvertiserLimit = Annotated[
+    int, *number(limits.ADVERTISERS), Query(description="Most advertisers, best match first.")
 ]
 TimeoutMs = Annotated[
     int,
     *number(limits.TIMEOUT_MS),
-    Query(description="Milliseconds after which the source is given up."),
+    Query(description="Timeout of the source, in milliseconds."),
 ]
 IdempotencyKey = Annotated[
     str | None,
@@ -158,15 +160,15 @@ IdempotencyKey = Annotated[
     ),
     Header(
         alias=paths.IDEMPOTENCY_KEY,
-        description="For 24 hours the same key with the same body is answered with the first "
-        "start; with another body it is a 409.",
+        description="For 24 hours, a request with the same key and body returns the first job; "
+        "with another body it is a 409.",
     ),
 ]
 LastEventId = Annotated[
     str,
-    *_text(_event_id, pattern=f"^{stream_position.FORM}$"),
+    *_text(_event_id, pattern=f"^{stream_position.EVENT_ID_PATTERN}$"),
     Header(
         alias="Last-Event-ID",
-        description="The id of the last event that was seen: the stream goes on behind it.",
+        description="Id of the last event that the client received; the stream resumes after it.",
     ),
 ]

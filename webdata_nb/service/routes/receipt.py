@@ -1,4 +1,4 @@
-"""GET /v1/crawl/{job_id}/receipt: every URL that a crawl saw, and what became of it."""
+"""Reads the receipt of a crawl, the outcome of every URL: GET /v1/crawl/{job_id}/receipt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
     conditional,
-    refusals,
+    error_responses,
     strict_router,
 )
 from webdata_nb.service.store.records import JobRecord, UrlOutcome
@@ -32,9 +32,9 @@ router = strict_router("crawl")
 
 @router.get(
     paths.CRAWL_RECEIPT,
-    summary="Read what became of every URL that a crawl saw (ours)",
+    summary="Read the outcome of every URL that a crawl saw (ours)",
     response_model=ReceiptPage,
-    responses={**conditional(), **refusals(404)},
+    responses={**conditional(), **error_responses(404)},
     openapi_extra=CONDITION,
 )
 async def get_crawl_receipt(
@@ -47,40 +47,40 @@ async def get_crawl_receipt(
     outcome: Outcome = None,
     url: EntryUrl = None,
 ) -> Response:
-    """Read the receipt's entries, in the order of their URLs: all, of one outcome, or one URL's."""
+    """Read the receipt's entries by URL: all, those of one outcome, or that of one URL."""
     job = await job_of(state, account_id, job_id, "crawl")
     if url is not None:
-        return await _one(state, job, url, outcome)
+        return await _read_one(state, job, url, outcome)
     counts = (await state.store.receipt(job.id, examples=0)).counts
     total = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
     start = (page - 1) * per_page
-    found = await state.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
-    return _reply(job, found, total=total, page=page, per_page=per_page)
+    entries = await state.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
+    return _reply(job, entries, total=total, page=page, per_page=per_page)
 
 
-async def _one(state: AppState, job: JobRecord, url: str, outcome: str | None) -> Response:
-    """Look a URL up as it is, then in the form in which crawls write URLs."""
-    found = await state.store.receipt_entry(job.id, url)
-    if found is None:
+async def _read_one(state: AppState, job: JobRecord, url: str, outcome: str | None) -> Response:
+    """Look up a URL as it is, then in canonical form."""
+    entry = await state.store.receipt_entry(job.id, url)
+    if entry is None:
         try:
             url = canonical_url(url)
         except FetchError as error:
             raise BadInput(str(error), loc=("query", "url")) from None
-        found = await state.store.receipt_entry(job.id, url)
-    data = [found] if found is not None and outcome in {None, found.outcome} else []
-    return _reply(job, data, total=len(data), page=1, per_page=1, url=url)
+        entry = await state.store.receipt_entry(job.id, url)
+    entries = [entry] if entry is not None and outcome in {None, entry.outcome} else []
+    return _reply(job, entries, total=len(entries), page=1, per_page=1, url=url)
 
 
 def _reply(
     job: JobRecord,
-    found: list[UrlOutcome],
+    url_outcomes: list[UrlOutcome],
     *,
     total: int,
     page: int,
     per_page: int,
     url: str | None = None,
 ) -> Response:
-    entries = [ReceiptEntry(url=s.url, outcome=s.outcome, detail=s.detail) for s in found]
+    entries = [ReceiptEntry(url=s.url, outcome=s.outcome, detail=s.detail) for s in url_outcomes]
     reply = ReceiptPage(
         job_id=job.id,
         status=job.state,

@@ -1,4 +1,4 @@
-"""Status replies: an envelope, and rows as the bytes that the store holds."""
+"""Builds status replies from a job's envelope and its stored rows, without decoding the rows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from webdata_nb.service.routes.response_cache import ResponseKey, without_secret
 from webdata_nb.service.routes.routing import StrictRoute
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
 
-# Large enough for few writes, small enough for memory that was used a moment ago.
-_PART: Final = 96 * 1024
+# Large enough for few writes, small enough for the processor's cache.
+_PART_BYTES: Final = 96 * 1024
 
 
 async def job_of(state: AppState, account_id: str, job_id: str, kind: JobKind) -> JobRecord:
-    """Return the caller's job of this kind; everything else is one and the same 404."""
+    """Return the account's job of this kind; raises `NoSuchJob` for any other."""
     job = await state.store.job(account_id, job_id)
     if job.kind != kind:
         raise NoSuchJob("no such job")
@@ -41,9 +41,9 @@ async def read_snapshot(
     *,
     examples: int,
 ) -> tuple[JobSnapshot, dict[str, Any]]:
-    """Return a snapshot of the caller's job, and the fields of a status about expired rows.
+    """Return a snapshot of the account's job, and the fields of a status about expired rows.
 
-    Without a range there are no rows. A job of the other kind is unknown.
+    Without a range the snapshot has no rows. Raises `NoSuchJob` for a job of the other kind.
     """
 
     def range_of(job: JobRecord) -> RowRange | None:
@@ -67,7 +67,7 @@ async def status_of(
     examples: int,
     envelope: Callable[[JobSnapshot], dict[str, Any]],
 ) -> Response:
-    """Return the status of the caller's job, as `envelope` and the rows of `row_range`."""
+    """Return the status of the account's job: `envelope` and the rows of `row_range`."""
     # Read before the snapshot: later commits have another version.
     data_version = state.store.data_version()
     account_id, job_id = key.account_id, key.job_id
@@ -80,7 +80,7 @@ async def status_of(
     etag = reply.headers["ETag"] = reply.etag()
     if expiry_fields or not state.response_cache.should_cache(key, reply.length):
         return reply
-    body = reply.joined()
+    body = reply.body_bytes()
     state.response_cache.put(key, snapshot.job, body, data_version, etag=etag)
     return Response(body, media_type=reply.media_type, headers={"ETag": etag})
 
@@ -102,7 +102,7 @@ async def cached_response(state: AppState, key: ResponseKey) -> Response | None:
     if expiry_of(state, cached.job) is not None:
         return None
     state.response_cache.put(key, cached.job, cached.body, data_version, etag=cached.etag)
-    return Response(cached.body, media_type=_Rows.media_type, headers={"ETag": cached.etag})
+    return Response(cached.body, media_type=RowsResponse.media_type, headers={"ETag": cached.etag})
 
 
 class StatusRoute(StrictRoute):
@@ -112,7 +112,7 @@ class StatusRoute(StrictRoute):
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return a handler that looks into the cache first."""
+        """Return a handler that first looks in the cache."""
         handle = super().get_route_handler()
         if "GET" not in (self.methods or ()):
             return handle
@@ -127,20 +127,20 @@ class StatusRoute(StrictRoute):
 
 
 def with_rows(
-    envelope: dict[str, Any], rows: Sequence[bytes], *, inside: dict[str, Any] | None = None
-) -> _Rows:
-    """Return a reply whose `data` are rows stored as JSON; they are not decoded on the way.
+    envelope: dict[str, Any], rows: Sequence[bytes], *, parent: dict[str, Any] | None = None
+) -> RowsResponse:
+    """Return a reply whose `data` contains rows stored as JSON.
 
-    With `inside` the reply is that object, and all this its `result`.
+    With `parent`, the reply is that object, with the envelope and rows as its `result`.
     """
     head = orjson.dumps(envelope)[:-1] + b',"data":['
-    if inside is None:
-        return _Rows(head, rows, b"]}")
-    return _Rows(orjson.dumps(inside)[:-1] + b',"result":' + head, rows, b"]}}")
+    if parent is None:
+        return RowsResponse(head, rows, b"]}")
+    return RowsResponse(orjson.dumps(parent)[:-1] + b',"result":' + head, rows, b"]}}")
 
 
-class _Rows(Response):
-    """Sends rows as they were read, joined in parts, so that no reply is held twice."""
+class RowsResponse(Response):
+    """Sends stored rows in parts, so that a reply is not copied as a whole."""
 
     media_type = "application/json"
 
@@ -151,6 +151,7 @@ class _Rows(Response):
         self.headers["content-length"] = str(self.length)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the reply in parts."""
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
@@ -159,17 +160,17 @@ class _Rows(Response):
         await send({"type": "http.response.body", "body": self._tail})
 
     def etag(self) -> str:
-        """Return the tag of an ended job's reply; its rows never change, so their sizes suffice."""
+        """Return the entity tag of an ended job; its rows do not change, so sizes suffice."""
         return etag_of(self._head, orjson.dumps([len(row) for row in self._rows]))
 
-    def joined(self) -> bytes:
+    def body_bytes(self) -> bytes:
         """Return the whole body."""
         return b"".join((*self._parts(), self._tail))
 
     def _parts(self) -> Iterator[bytes]:
         part, size = [self._head], len(self._head)
         for number, row in enumerate(self._rows):
-            if size > _PART:
+            if size > _PART_BYTES:
                 yield b"".join(part)
                 part, size = [], 0
             part += (b",", row) if number else (row,)
@@ -177,7 +178,7 @@ class _Rows(Response):
         yield b"".join(part)
 
 
-def seconds(job: JobRecord) -> float | None:
-    """Return the job's processing time so far."""
+def seconds_taken(job: JobRecord) -> float | None:
+    """Return the processing time of the job so far."""
     elapsed = job.elapsed(time.time())
     return None if elapsed is None else round(elapsed, 6)

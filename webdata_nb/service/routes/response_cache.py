@@ -17,7 +17,7 @@ _MAX_REQUESTED_KEYS: Final = 4096
 
 
 class ResponseKey(NamedTuple):
-    """What a status reply depends on: account, job, path and query."""
+    """Identifies a status reply by account, job, path and query."""
 
     account_id: str
     job_id: str
@@ -42,9 +42,9 @@ class CachedResponse:
 
 
 class ResponseCache:
-    """The replies that were requested last, up to a number of bytes.
+    """A least recently used cache of replies, limited by bytes.
 
-    Only replies that are requested twice are cached: a notebook reads its rows once.
+    Replies are cached at the second request, because a notebook reads its rows only once.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:

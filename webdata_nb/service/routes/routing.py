@@ -1,18 +1,18 @@
-"""What every route shares: FastAPI, read strictly, and the refusals that any request may meet.
+"""Defines routers with strict request parsing, and the shared parts of their documentation.
 
-A module of routes makes a `router`, and each function on it is one operation::
+A module of routes creates a `router`, and each of its functions is one operation::
 
     router = strict_router("jobs")
 
     @router.get(paths.JOBS, summary="List your jobs", response_model=JobList)
-    async def list_jobs(state: StateDep, account_id: AccountId, limit: Listed = 100) -> Response:
+    async def list_jobs(state: StateDep, account_id: AccountId, limit: ListLimit = 100) -> Response:
         ...
 
-The function's name is the operation's id in the document (`listJobs`), its docstring the
-description, its parameters (`parameters.py`) what a caller may send: anything else is a 422. It
-returns a `Response`, whose body is sent as it is; `response_model` is for the document alone, and
-`responses=refusals(404)` adds statuses to those of `ALWAYS`. A body is a parameter of its model,
-marked by `examples`. `application.ROUTERS` lists the routers.
+The function's name becomes the operation id (`listJobs`), and its docstring the description.
+Parameters that it does not declare (see `parameters.py`) are a 422. It returns a `Response`;
+`response_model` is only used in the document, and `responses=error_responses(404)` adds statuses
+to those of `ALWAYS`. A body is a parameter of its model, annotated with `examples`.
+`application.ROUTERS` lists the routers.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from webdata_nb.service.routes.error_responses import (
 
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"
-# What any request may meet before its operation is reached.
+# Any request may get these statuses before it reaches its operation.
 ALWAYS: Final = (400, 401, 408, 422, 429, 500, 503)
 WITH_BODY: Final = (413, 415)
 MEANINGS: Final[Mapping[int, str]] = {
     400: "Not a valid HTTP request, or the job's present state does not allow it",
     401: "Missing or invalid bearer credential",
-    404: "Unknown, or another account's: one and the same answer; or nothing to export",
+    404: "Unknown, owned by another account, or nothing to export",
     408: "Headers or body took longer than 10 seconds",
-    409: "The same Idempotency-Key with another body, or secrets that no key opens",
+    409: "The same Idempotency-Key with another body, or secrets that no key decrypts",
     410: "Past retention: start a new job",
     413: f"The body is larger than {limits.BODY_BYTES // 1024} KiB",
     415: "The body is not JSON by its Content-Type",
-    422: "A field or a parameter is not allowed; values are never repeated",
-    429: "The account's credits or its plan's jobs are used up, or too much at once",
-    500: "The service made an error",
+    422: "A field or a parameter is invalid; the reply does not contain its value",
+    429: "A limit of the account is reached: credits, active jobs, or requests at once",
+    500: "An internal error",
     501: "Needs a setting that this service does not have",
-    502: "The source blocks this service, or answers nothing usable",
-    503: "Too many connections, the disk is full, or the source asks to wait",
-    504: "The source did not answer in time",
+    502: "The source blocks this service, or its reply is unusable",
+    503: "Too many connections, the disk is full, or the source is rate-limited",
+    504: "The source did not reply in time",
 }
 _COUNT: Final = {"type": "integer", "minimum": 0}
 _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
@@ -72,7 +72,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
             "required": True,
         },
         "X-Concurrency-Active": {
-            "description": "Jobs and calls that are under way.",
+            "description": "Jobs and calls that are active.",
             "schema": _COUNT,
             "required": True,
         },
@@ -83,11 +83,11 @@ _BODIES: Final[Mapping[int, type[Reply]]] = {422: ValidationErrorReply, 429: Lim
 
 _VALIDATORS: Final = {
     "ETag": {
-        "description": "Names the reply to an ended job's read, and other replies from 4 KiB on.",
+        "description": "Entity tag of replies about ended jobs, and of other replies from 4 KiB.",
         "schema": {"type": "string"},
     },
     "Vary": {
-        "description": "`Accept-Encoding`: from 4 KiB on a reply is compressed for who takes gzip.",
+        "description": "`Accept-Encoding`: replies from 4 KiB are sent as gzip on request.",
         "schema": {"type": "string"},
     },
 }
@@ -97,7 +97,7 @@ CONDITION: Final[dict[str, Any]] = {
             "name": "If-None-Match",
             "in": "header",
             "required": False,
-            "description": "The ETag of an earlier reply; the answer is 304 while it still holds.",
+            "description": "The ETag of an earlier reply; the reply is a 304 if it is unchanged.",
             "schema": {"type": "string"},
         }
     ]
@@ -105,34 +105,34 @@ CONDITION: Final[dict[str, Any]] = {
 """The `openapi_extra=` of a read that goes with `conditional()`."""
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of an operation that may answer these statuses besides `ALWAYS`."""
-    return {status: _refusal(status) for status in statuses}
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of an operation with these statuses besides `ALWAYS`."""
+    return {status: _error_response(status) for status in statuses}
 
 
-def _refusal(status: int) -> dict[str, Any]:
-    refusal: dict[str, Any] = {
+def _error_response(status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {
         "model": _BODIES.get(status, Refusal),
         "description": MEANINGS[status],
     }
     if status in _HEADERS:
-        refusal["headers"] = dict(_HEADERS[status])
-    return refusal
+        response["headers"] = dict(_HEADERS[status])
+    return response
 
 
-def conditional(answer: Mapping[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of a read whose answer may be unchanged; `answer` is more of 200."""
+def conditional(ok: Mapping[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a conditional GET; `ok` extends the response 200."""
     return {
-        200: {**(answer or {}), "headers": _VALIDATORS},
+        200: {**(ok or {}), "headers": _VALIDATORS},
         304: {
-            "description": "Not modified: the reply is the one that If-None-Match names; no body",
+            "description": "Not modified: If-None-Match contains the reply's ETag; no body",
             "headers": _VALIDATORS,
         },
     }
 
 
 def links(targets: Mapping[str, str]) -> dict[str, Any]:
-    """Return a response's links: by operation, which field of the answer is its path parameter."""
+    """Return a response's links: operations, and the reply's field for their path parameter."""
     return {
         target: {
             "operationId": target,
@@ -143,16 +143,16 @@ def links(targets: Mapping[str, str]) -> dict[str, Any]:
 
 
 def examples(operation: str) -> Any:
-    """Return the marker of a body parameter, with the operation's examples for the document."""
-    named = {
+    """Return the annotation of a body parameter, with the operation's documented examples."""
+    by_name = {
         name.replace(" ", "-"): Example(summary=name, value=value)
         for name, value in EXAMPLES[operation].items()
     }
-    return Body(openapi_examples=named)
+    return Body(openapi_examples=by_name)
 
 
 class OpenRoute(APIRoute):
-    """A route that answers HEAD as GET: FastAPI's own refuses it with 405."""
+    """A route that answers HEAD like GET; FastAPI's routes answer 405."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match HEAD where GET is allowed."""
@@ -160,7 +160,7 @@ class OpenRoute(APIRoute):
         return (Match.FULL if match is Match.PARTIAL and self._is_head(scope) else match), child
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; the server leaves out the body of an answer to HEAD."""
+        """Handle HEAD like GET; the server omits the body."""
         if self._is_head(scope):
             await self.app(scope, receive, send)
         else:
@@ -171,18 +171,18 @@ class OpenRoute(APIRoute):
 
 
 class StrictRoute(OpenRoute):
-    """A route that needs a key, and refuses query parameters that it does not declare.
+    """A route that needs a key and rejects undeclared query parameters.
 
-    A body is read by `json_object`: one JSON object with one meaning, or a 422.
+    `json_object` parses the body strictly.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         body = WITH_BODY if "POST" in (options.get("methods") or ()) else ()
-        options["responses"] = refusals(*ALWAYS, *body) | (options.get("responses") or {})
+        options["responses"] = error_responses(*ALWAYS, *body) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler behind the strict reading."""
+        """Return FastAPI's handler, preceded by the strict checks."""
         handle = super().get_route_handler()
         known = frozenset(_query_names(self.dependant))
         with_body = self.body_field is not None
@@ -192,17 +192,17 @@ class StrictRoute(OpenRoute):
                 _check_names(request, known)
             if with_body:
                 request = _JsonRequest(request.scope, request.receive)
-                await request.json()  # FastAPI finds what is read here, and reads no further
+                await request.json()  # cached, so FastAPI does not parse it again
             return await handle(request)
 
         return strict
 
 
 class _JsonRequest(Request):
-    """A request whose JSON is read by `json_object`; an empty body is an empty object."""
+    """A request whose body `json_object` parses; an empty body is an empty object."""
 
     async def json(self) -> Any:
-        """Return the body's object."""
+        """Return the parsed body."""
         if not hasattr(self, "_json"):
             raw = await self.body()
             self._json = json_object(raw) if raw.strip() else {}
@@ -218,12 +218,12 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 def _check_names(request: Request, known: frozenset[str]) -> None:
-    wrong = [name for name in request.query_params if name not in known]
-    if wrong:
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
         allowed = ", ".join(sorted(known)) or "none"
         message = f"is not a query parameter of this operation; allowed: {allowed}"
         raise UnprocessableRequest(
-            [field_problem(("query", name), message, "extra_forbidden") for name in wrong]
+            [field_problem(("query", name), message, "extra_forbidden") for name in unknown]
         )
 
 
@@ -233,23 +233,23 @@ def _operation_id(route: APIRoute) -> str:
 
 
 def strict_router(*tags: str, route_class: type[StrictRoute] = StrictRoute) -> APIRouter:
-    """Return a router for operations that need a key, shown under `tags` in the document."""
+    """Return a router for operations that need a key, listed under `tags` in the document."""
     return APIRouter(
         route_class=route_class, tags=[*tags], generate_unique_id_function=_operation_id
     )
 
 
 def open_router(*tags: str) -> APIRouter:
-    """Return a router for operations that anybody may ask, whatever the query."""
+    """Return a router for operations that need no key and ignore the query."""
     return APIRouter(route_class=OpenRoute, tags=[*tags], generate_unique_id_function=_operation_id)
 
 
-# The gate has looked for a key before: these have no security of their own.
+# `openapi_extra=` of operations that need no key.
 OPEN: Final[dict[str, Any]] = {"security": []}
 
 
 async def app_state_of(request: Request) -> AppState:
-    """Return what the application's routes work with."""
+    """Return the shared objects of the route handlers."""
     state: AppState = request.app.state.app_state
     return state
 
@@ -260,4 +260,4 @@ async def _account_of(request: Request) -> str:
 
 StateDep = Annotated[AppState, Depends(app_state_of)]
 AccountId = Annotated[str, Depends(_account_of)]
-"""The account that the gate found."""
+"""The account of the request's key."""

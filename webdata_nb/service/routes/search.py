@@ -1,4 +1,4 @@
-"""POST /v1/search and GET /v1/search/{job_id}."""
+"""Starts searches and reads their status: POST /v1/search, GET /v1/search/{job_id}."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webdata_nb.service.routes.replies import (
     StatusRoute,
     job_of,
     read_snapshot,
-    seconds,
+    seconds_taken,
     status_of,
     with_rows,
 )
@@ -28,16 +28,16 @@ from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
     conditional,
+    error_responses,
     examples,
     links,
-    refusals,
     strict_router,
 )
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
 
-# A job may also end in another process, which tells nobody here.
-LOOK_S: Final = 1.0
-_ALL: Final = RowRange(0, limits.NUM_RESULTS[1])
+# Another process may end the job, so the store is read at this interval as well.
+POLL_S: Final = 1.0
+_ALL_ROWS: Final = RowRange(0, limits.NUM_RESULTS[1])
 _LINKS: Final = links(
     {
         "getSearch": "job_id",
@@ -55,35 +55,35 @@ router = strict_router("search", route_class=StatusRoute)
     paths.SEARCH,
     summary="Start a search",
     response_model=SearchStart,
-    responses={200: {"links": _LINKS}, **refusals(409, 429)},
+    responses={200: {"links": _LINKS}, **error_responses(409, 429)},
 )
 async def start_search(
     request: Request,
     state: StateDep,
-    wanted: Annotated[SearchRequest, examples("startSearch")],
+    search_request: Annotated[SearchRequest, examples("startSearch")],
     *,
     idempotency_key: IdempotencyKey = None,
     wait: Wait = 0,
     include_data: IncludeData = True,
 ) -> Response:
-    """Start a search, and scrape each result in the formats that were asked for.
+    """Start a search, and scrape each result in the requested formats.
 
-    The job is stored before the answer is sent. With `wait` the answer is held back for the job's
-    end: a search that came to it is the reply's `result` (ours), else there is none.
+    The job is stored before the reply is sent. With `wait`, the reply waits for the end of the
+    job; if it ends in time, the reply has a `result` (ours).
     """
-    await check_rendering(state, wanted, "body")
-    check_extract(state, request, wanted.extract, "body", "extract")
-    job, _ = await start(state, request, wanted, idempotency_key)
+    await check_rendering(state, search_request, "body")
+    check_extract(state, request, search_request.extract, "body", "extract")
+    job, _ = await start(state, request, search_request, idempotency_key)
     reply = {
         "success": True,
         "job_id": job.id,
         "status": "started",
         "message": f"Search for {job.subject!r} started",
     }
-    if wait and (result := await _result(state, job, wait, include_data=include_data)):
-        snapshot, gone = result
+    if wait and (result := await _wait_for_result(state, job, wait, include_data=include_data)):
+        snapshot, expiry_fields = result
         rows = snapshot.rows if include_data else ()
-        return with_rows(_envelope(snapshot.job) | gone, rows, inside=reply)
+        return with_rows(_envelope(snapshot.job) | expiry_fields, rows, parent=reply)
     return JSONResponse(reply)
 
 
@@ -91,7 +91,7 @@ async def start_search(
     paths.SEARCH_JOB,
     summary="Read a search with the results so far",
     response_model=SearchStatus,
-    responses={**conditional(), **refusals(404)},
+    responses={**conditional(), **error_responses(404)},
     openapi_extra=CONDITION,
 )
 async def get_search(
@@ -103,14 +103,14 @@ async def get_search(
     wait: Wait = 0,
     include_data: IncludeData = True,
 ) -> Response:
-    """Read how far a search is, and the results that it has so far, by rank.
+    """Read the progress of a search, and its results so far, by rank.
 
-    Past the retention of the rows the reply says `result_expired`, and has none.
+    When the rows are past their retention, the reply has `result_expired` and no rows.
     """
     key = ResponseKey.of(request, account_id, job_id)
     if wait:
-        await _ended(state, await job_of(state, account_id, job_id, "search"), wait)
-    row_range = _ALL if include_data else None
+        await _wait_for_end(state, await job_of(state, account_id, job_id, "search"), wait)
+    row_range = _ALL_ROWS if include_data else None
     return await status_of(
         state,
         key,
@@ -121,17 +121,17 @@ async def get_search(
     )
 
 
-async def _result(
+async def _wait_for_result(
     state: AppState, job: JobRecord, wait_s: float, *, include_data: bool
 ) -> tuple[JobSnapshot, dict[str, Any]] | None:
-    """Return what a job that was just begun came to; None where it goes on for longer."""
+    """Return the snapshot of a started job once it ends; None after the timeout."""
     deadline = time.monotonic() + wait_s
-    row_range = _ALL if include_data else None
+    row_range = _ALL_ROWS if include_data else None
     with state.events.listen(job.id) as listener:
         while (left_s := deadline - time.monotonic()) > 0:
-            if not job.state.terminal:  # a start repeated under its key may find an old job
-                await listener.wait(min(left_s, LOOK_S))
-            if (ended := listener.ended) is not None and _holds_all(ended):
+            if not job.state.terminal:  # a repeated idempotency key may return an ended job
+                await listener.wait(min(left_s, POLL_S))
+            if (ended := listener.ended) is not None and _has_all_rows(ended):
                 return ended, {}
             result = await read_snapshot(
                 state, job.account_id, job.id, "search", row_range, examples=0
@@ -142,22 +142,22 @@ async def _result(
     return None
 
 
-def _holds_all(ended: JobSnapshot) -> bool:
-    """Whether a job's end came with every row, so that none has to be read back."""
+def _has_all_rows(ended: JobSnapshot) -> bool:
+    """Whether the notification of a job's end contains every row."""
     return len(ended.rows) == ended.job.published
 
 
-async def _ended(state: AppState, job: JobRecord, wait_s: float) -> None:
-    """Wait until the job has ended, or the time is up."""
+async def _wait_for_end(state: AppState, job: JobRecord, wait_s: float) -> None:
+    """Wait until the job has ended, or for `wait_s`."""
     deadline = time.monotonic() + wait_s
     with state.events.listen(job.id) as listener:
         while True:
-            # After the listening began: an end in between must not be missed.
+            # Read after `listen`, so that an end in between is not missed.
             job = await state.store.job(job.account_id, job.id)
             left_s = deadline - time.monotonic()
             if job.state.terminal or left_s <= 0:
                 return
-            await listener.wait(min(left_s, LOOK_S))
+            await listener.wait(min(left_s, POLL_S))
 
 
 def _envelope(job: JobRecord) -> dict[str, object]:
@@ -175,7 +175,7 @@ def _envelope(job: JobRecord) -> dict[str, object]:
         "providers_unusable": job.outcome.get("providers_unusable", {}),
         "total_results": job.published,
         "completed_results": job.completed,
-        "time_taken": seconds(job),
+        "time_taken": seconds_taken(job),
         **job.credit_fields,
         "error": job.error,
     }

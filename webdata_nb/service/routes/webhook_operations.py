@@ -1,4 +1,4 @@
-"""The webhooks of the document: what a job's endpoint is sent. No route of the service's own."""
+"""Declares the webhooks of the OpenAPI document; the service does not serve these routes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from webdata_nb.contract.events import (
     WebhookB,
 )
 
-_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "Acknowledged. Which answers count as such, the guide of webhooks says."},
-    "default": {"description": "Not acknowledged: attempted again, a bounded number of times."},
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "Acknowledged. The webhook guide lists the replies that count."},
+    "default": {"description": "Not acknowledged: retried a limited number of times."},
 }
 _Event = Annotated[
     str,
     Header(
         alias=EVENT_HEADERS[0],
-        description=f"Name of the event; `{EVENT_HEADERS[1]}` says the same.",
+        description=f"Name of the event; `{EVENT_HEADERS[1]}` has the same value.",
     ),
 ]
 _SentAt = Annotated[
-    int, Header(alias=DELIVERY_HEADER, description="When the attempt was sent, in Unix seconds.")
+    int, Header(alias=DELIVERY_HEADER, description="Time of the attempt, in Unix seconds.")
 ]
 _EventId = Annotated[
     str,
     Header(
         alias=EVENT_ID_HEADER,
-        description="Id of the event, in every attempt and replay: drop what came before.",
+        description="Id of the event, the same in every attempt and replay.",
     ),
 ]
 _Signature = Annotated[
@@ -41,7 +41,7 @@ _Signature = Annotated[
     Header(
         alias=SIGNATURE_HEADERS[0],
         description="`sha256=` and the HMAC-SHA256 of the body in hexadecimal, keyed with the "
-        f"job's `webhook_secret`; absent without one. `{SIGNATURE_HEADERS[1]}` says the same.",
+        f"job's `webhook_secret`; absent without one. `{SIGNATURE_HEADERS[1]}` has the same value.",
     ),
 ]
 
@@ -52,7 +52,7 @@ router = APIRouter(tags=["webhooks"])
     "jobEnded",
     operation_id="jobEnded",
     summary="A job has ended",
-    responses=_ANSWERS,
+    responses=_RESPONSES,
     openapi_extra={"security": []},
 )
 def job_ended(
@@ -64,16 +64,16 @@ def job_ended(
 ) -> None:
     """Sent to `webhook_url` once a job is completed, failed or cancelled.
 
-    The service follows one of two profiles: A names the event after the job's state, B after its
-    kind, with the counts in `data`.
+    The service uses one of two profiles: A names the event after the job's state, B after its
+    kind, with counts in `data`.
     """
 
 
 @router.post(
     "pageDone",
     operation_id="pageDone",
-    summary="A page of a crawl is there",
-    responses=_ANSWERS,
+    summary="A page of a crawl is final",
+    responses=_RESPONSES,
     openapi_extra={"security": []},
 )
 def page_done(
@@ -83,4 +83,4 @@ def page_done(
     event_id: _EventId,
     signature: _Signature = None,
 ) -> None:
-    """Sent for each page of a crawl, by a service of profile B that is set to tell of pages."""
+    """Sent for each page of a crawl if the service has profile B and page events enabled."""

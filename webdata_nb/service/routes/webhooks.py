@@ -1,4 +1,4 @@
-"""The endpoints that show what became of webhooks: deliveries, stats, a test, a replay."""
+"""Lists, counts, tests and replays webhook deliveries."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webdata_nb.contract import limits, paths, webhook_payloads
 from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTestReply
 from webdata_nb.contract.requests import WebhookTest
 from webdata_nb.service.errors import BadInput
-from webdata_nb.service.routes.parameters import Cursor, DeliveryId, Listed, OfJob
+from webdata_nb.service.routes.parameters import Cursor, DeliveryId, JobFilter, ListLimit
 from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
+    error_responses,
     examples,
-    refusals,
     strict_router,
 )
 from webdata_nb.service.store.webhook_records import Delivery
@@ -42,20 +42,23 @@ router = strict_router("webhooks")
 async def list_deliveries(
     state: StateDep,
     account_id: AccountId,
-    job_id: OfJob = None,
-    limit: Listed = limits.JOBS_LISTED_DEFAULT,
+    job_id: JobFilter = None,
+    limit: ListLimit = limits.JOBS_LISTED_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
-    """List deliveries of the account's jobs, newest first, with what was sent and what came of it.
+    """List deliveries of the account's jobs, newest first, with payload and outcome.
 
-    Of an endpoint's address, which may hold a token, the host alone is shown.
+    Only the host of an endpoint is shown, because its URL may contain a token.
     """
-    found = await state.webhooks.outbox.deliveries(
+    deliveries = await state.webhooks.outbox.deliveries(
         account_id, job_id=job_id, limit=limit + 1, before=_read_cursor(cursor)
     )
-    reply: dict[str, Any] = {"success": True, "deliveries": [shown(each) for each in found[:limit]]}
-    if len(found) > limit:
-        reply["cursor"] = _cursor(found[limit - 1])
+    reply: dict[str, Any] = {
+        "success": True,
+        "deliveries": [delivery_fields(delivery) for delivery in deliveries[:limit]],
+    }
+    if len(deliveries) > limit:
+        reply["cursor"] = _cursor(deliveries[limit - 1])
     return _json(reply)
 
 
@@ -63,15 +66,15 @@ async def list_deliveries(
     paths.WEBHOOK_REPLAY,
     summary="Send an ended delivery again",
     response_model=ReplayReply,
-    responses=refusals(404),
+    responses=error_responses(404),
 )
 async def replay_delivery(
     state: StateDep, account_id: AccountId, delivery_id: DeliveryId
 ) -> Response:
-    """Send a delivery that was acknowledged or given up once more, as a delivery of its own."""
-    again = await state.webhooks.outbox.replay(account_id, delivery_id, now=time.time())
+    """Send an acknowledged or failed delivery again, as a new delivery."""
+    replay = await state.webhooks.outbox.replay(account_id, delivery_id, now=time.time())
     state.webhooks.wake()
-    return _json({"success": True, "delivery": shown(again)})
+    return _json({"success": True, "delivery": delivery_fields(replay)})
 
 
 @router.get(
@@ -103,18 +106,18 @@ async def get_webhook_stats(state: StateDep, account_id: AccountId) -> Response:
     response_model=WebhookTestReply,
 )
 async def test_webhook(
-    state: StateDep, wanted: Annotated[WebhookTest, examples("testWebhook")]
+    state: StateDep, test_request: Annotated[WebhookTest, examples("testWebhook")]
 ) -> Response:
-    """Send one delivery to an endpoint, signed as those of jobs are, and tell what it answered."""
+    """Send a signed test delivery to an endpoint and return its reply."""
     webhooks = state.webhooks
-    await webhooks.check(wanted.webhook_url, {})
+    await webhooks.check(test_request.webhook_url, {})
     policy = POLICIES[webhooks.profile]
     started = time.monotonic()
     outcome = await webhooks.sender.post(
-        wanted.webhook_url,
+        test_request.webhook_url,
         webhook_payloads.test_payload(datetime.now(UTC)),
         event_id=str(uuid.uuid4()),
-        secret=wanted.webhook_secret,
+        secret=test_request.webhook_secret,
         policy=policy,
         context={},
     )
@@ -129,8 +132,8 @@ async def test_webhook(
     )
 
 
-def shown(delivery: Delivery) -> dict[str, Any]:
-    """Return a delivery for its owner; of the URL, which may hold a token, the host alone."""
+def delivery_fields(delivery: Delivery) -> dict[str, Any]:
+    """Return the reply's fields of a delivery; only the host of its URL is shown."""
     pending = delivery.state == "pending"
     return {
         "delivery_id": delivery.id,
