@@ -23,16 +23,16 @@ from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.charge import charged
 from webdata_nb.service.routes.parameters import (
-    AdvertiserQuery,
     AdvertiserLimit,
+    AdvertiserQuery,
     Sha256,
     TimeoutMs,
 )
 from webdata_nb.service.routes.routing import (
     AccountId,
     StateDep,
-    examples,
     error_responses,
+    examples,
     strict_router,
 )
 
