@@ -14,10 +14,8 @@ import pytest
 import webdata_nb
 from tests.api.receipts import SITE, receipt_of
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
-from webdata_nb.api import (
-    Session,
-    crawl_df,
-)
+from webdata_nb.api import Session, crawl_df
+from webdata_nb.jobs import runner
 
 
 def interrupt_when_running(service: WireService) -> threading.Thread:
@@ -54,6 +52,24 @@ def test_interrupt_can_return_partial_rows(service: WireService, tmp_path: Path)
     assert len(pd.read_parquet(tmp_path / "part.parquet")) == 2
     assert [job.status for job in service.jobs.values()] == ["cancelled"]
     assert len(webdata_nb.cache.ls()) == 0
+
+
+async def test_cancellation_right_after_start_cancels_job(
+    service: WireService, connected: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.crawl = JobScript(crawl_rows(2), running=True)
+    start = runner.start_call
+
+    async def start_and_cancel(*arguments: Any) -> Any:
+        reply = await start(*arguments)
+        asyncio.get_running_loop().call_soon(task.cancel)
+        return reply
+
+    monkeypatch.setattr(runner, "start_call", start_and_cancel)
+    task = asyncio.create_task(connected.acrawl_df(SITE))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [job.status for job in service.jobs.values()] == ["cancelled"]
 
 
 @pytest.mark.parametrize("on_cancel", ["raise", "partial"])

@@ -39,8 +39,7 @@ class CrawlRowReader:
         self._ended = False
 
     async def __aenter__(self) -> Self:
-        # Memory of a frame that the caller has dropped since the last crawl.
-        await asyncio.to_thread(arrow_memory.give_back)
+        # Nothing is awaited here: a cancellation must reach the wait, which cancels the job.
         self._reading = asyncio.create_task(self._read_full_pages())
         return self
 
@@ -94,6 +93,8 @@ class CrawlRowReader:
     async def _read_full_pages(self) -> None:
         # `rest` meets any error again and reports it.
         with suppress(WebdataError):
+            # Memory of a frame that the caller has dropped since the last crawl.
+            await asyncio.to_thread(arrow_memory.give_back)
             while not self._ended:
                 await self._progressed.wait()
                 self._progressed.clear()

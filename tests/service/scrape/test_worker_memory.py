@@ -10,15 +10,15 @@ LONG_PAGES = """
 import io
 from datetime import UTC, datetime
 from webdata_nb.service.workers import worker
-from webdata_nb.service.content.page_source import ScrapeOptions, Source
+from webdata_nb.service.content.page_source import PageSource, ConversionOptions
 from webdata_nb.service.workers.messages import encode_job
 
 given_back = []
 worker.memory_trimmer = lambda: lambda: given_back.append(1)
 body = b"<title>Long</title><ul>" + b"<li><a href='/%d'>some <b>words</b></a>" * 50_000
 url = "http://x.test/"
-page = Source(url, url, 200, "text/html", body, (), datetime.now(UTC))
-job = encode_job((page, ScrapeOptions(formats=("markdown", "links")), True))
+page = PageSource(url, url, 200, "text/html", body, (), datetime.now(UTC))
+job = encode_job((page, ConversionOptions(formats=("markdown", "links")), True))
 worker.serve(io.BytesIO(job * 2), io.BytesIO(), 60.0)
 print(len(given_back))
 """
