@@ -1,4 +1,4 @@
-"""What a page says about itself: title, meta tags, canonical URL, robots, language."""
+"""Reads the declarations of a page: title, meta tags, canonical URL, robots, language."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.page_source import PageSource
     from webdata_nb.service.content.parser import Element
 
-_NAMES = ("property", "name", "itemprop", "http-equiv")
-_DIRECTIVES = frozenset({"noindex", "nofollow", "none"})
+_META_NAME_ATTRIBUTES = ("property", "name", "itemprop", "http-equiv")
+_ROBOTS_DIRECTIVES = frozenset({"noindex", "nofollow", "none"})
 
 
 @dataclass(slots=True)
 class PageHead:
-    """The declarations of a page, wherever in it they stand.
+    """The declarations of a page, anywhere in its tree.
 
     Attributes
     ----------
@@ -29,15 +29,15 @@ class PageHead:
     metas
         The contents of ``meta`` elements by lower-case name, property or itemprop, in order.
     canonical
-        The href of ``link rel=canonical``, not yet resolved.
+        The unresolved href of ``link rel=canonical``.
     base_href
         The href of the first ``base`` element that has one.
     language
         The ``lang`` of the ``html`` element.
     json_ld
-        The texts of JSON-LD blocks.
+        The texts of the JSON-LD blocks.
     heading
-        The first heading of level one, read where there is no title.
+        The first heading of level one; only read for pages without a title.
     """
 
     title: str | None = None
@@ -49,7 +49,7 @@ class PageHead:
     heading: str | None = None
 
     def meta(self, *names: str) -> str | None:
-        """Return the first content, not empty, among `names` in the order given."""
+        """Return the first nonempty content of `names`, in their order."""
         for name in names:
             for content in self.metas.get(name, ()):
                 if text := collapse_whitespace(content):
@@ -57,85 +57,90 @@ class PageHead:
         return None
 
 
-def read_head(parts: dict[str, list[Element]]) -> PageHead:
-    """Collect the declarations of a page from its elements, grouped by tag."""
+def read_head(elements_by_tag: dict[str, list[Element]]) -> PageHead:
+    """Collect the declarations of a page."""
     head = PageHead()
-    for tag, read in _READERS.items():
-        for each in parts.get(tag, ()):
-            read(head, each)
+    for tag, read_element in _READERS.items():
+        for each in elements_by_tag.get(tag, ()):
+            read_element(head, each)
     if head.title is None:
-        headings = map(text_of, parts.get("h1", ()))
+        headings = map(text_of, elements_by_tag.get("h1", ()))
         head.heading = next(filter(None, headings), None)
     return head
 
 
-def _html(head: PageHead, each: Element) -> None:
+def _read_html(head: PageHead, each: Element) -> None:
     if head.language is None:
         head.language = (
             collapse_whitespace(each.attr("lang") or each.attr("xml:lang") or "") or None
         )
 
 
-def _title(head: PageHead, each: Element) -> None:
+def _read_title(head: PageHead, each: Element) -> None:
     if head.title is None and each.namespace is Namespace.HTML:
         head.title = collapse_whitespace(each.text) or None
 
 
-def _meta(head: PageHead, each: Element) -> None:
+def _read_meta(head: PageHead, each: Element) -> None:
     content = each.attr("content")
     if content is None:
         return
-    for key in _NAMES:
+    for key in _META_NAME_ATTRIBUTES:
         if name := each.attr(key):
             head.metas.setdefault(name.strip().lower(), []).append(content)
 
 
-def _link(head: PageHead, each: Element) -> None:
+def _read_link(head: PageHead, each: Element) -> None:
     if head.canonical is None and "canonical" in (each.attr("rel") or "").lower().split():
         head.canonical = each.attr("href")
 
 
-def _base(head: PageHead, each: Element) -> None:
+def _read_base(head: PageHead, each: Element) -> None:
     if head.base_href is None:
         head.base_href = each.attr("href")
 
 
-def _script(head: PageHead, each: Element) -> None:
-    kind = each.attr("type")
-    if kind is not None and kind.split(";")[0].strip().lower() == "application/ld+json":
+def _read_script(head: PageHead, each: Element) -> None:
+    script_type = each.attr("type")
+    if (
+        script_type is not None
+        and script_type.split(";")[0].strip().lower() == "application/ld+json"
+    ):
         head.json_ld.append(each.text)
 
 
 _READERS: dict[str, Callable[[PageHead, Element], None]] = {
-    "html": _html,
-    "title": _title,
-    "meta": _meta,
-    "link": _link,
-    "base": _base,
-    "script": _script,
+    "html": _read_html,
+    "title": _read_title,
+    "meta": _read_meta,
+    "link": _read_link,
+    "base": _read_base,
+    "script": _read_script,
 }
 
 
-def canonical_url(head: PageHead, links: LinkResolver) -> str | None:
-    """Return the absolute canonical URL a page declares, without fragment."""
-    return links[head.canonical.partition("#")[0]] if head.canonical else None
+def canonical_url(head: PageHead, link_resolver: LinkResolver) -> str | None:
+    """Return the absolute canonical URL of a page, without fragment."""
+    return link_resolver[head.canonical.partition("#")[0]] if head.canonical else None
 
 
 def robots_directives(head: PageHead, source: PageSource) -> frozenset[str]:
-    """Return which of noindex, nofollow and none a page's robots directives hold.
+    """Return the robots directives noindex, nofollow and none of a page.
 
-    Read from ``meta name=robots`` and ``X-Robots-Tag``; a directive for one named crawler is
-    not for us. ``none`` brings the two it stands for.
+    They come from ``meta name=robots`` and ``X-Robots-Tag``, without those for one named crawler.
+    ``none`` adds the two that it stands for.
     """
-    found = set(_directives([*head.metas.get("robots", ()), *source.header("x-robots-tag")]))
-    return frozenset(found | {"noindex", "nofollow"} if "none" in found else found)
+    directives = set(
+        _parse_directives([*head.metas.get("robots", ()), *source.header("x-robots-tag")])
+    )
+    return frozenset(directives | {"noindex", "nofollow"} if "none" in directives else directives)
 
 
-def _directives(values: Iterable[str]) -> Iterable[str]:
+def _parse_directives(values: Iterable[str]) -> Iterable[str]:
     for value in values:
         for part in value.lower().split(","):
             word = part.strip()
             if ":" in word and not word.startswith("unavailable_after"):
-                break  # what follows is for the crawler named here
-            if word in _DIRECTIVES:
+                break  # the rest is for the named crawler
+            if word in _ROBOTS_DIRECTIVES:
                 yield word

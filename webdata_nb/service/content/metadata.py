@@ -1,4 +1,4 @@
-"""The `metadata` of a scraped page: what it is, who wrote it, and how it was fetched."""
+"""Builds the `metadata` of a page from meta tags, JSON-LD and HTTP headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 MAX_TEXT_LENGTH = 2000
-"""Characters of a description, author or title that are kept."""
+"""Characters kept of a title, description or author."""
 
 _TITLE = ("og:title", "twitter:title", "dc.title", "citation_title")
 _DESCRIPTION = ("description", "og:description", "twitter:description", "dc.description")
@@ -35,41 +35,42 @@ _PUBLISHED = (
     "parsely-pub-date",
     "pubdate",
 )
-_DAY = len("2026-01-31")
+_DATE_LENGTH = len("2026-01-31")
 _LANGUAGE = ("content-language", "dc.language", "og:locale")
 MOST_NODES = 1000
-"""Nodes that are looked at; a page has a handful."""
+"""JSON-LD nodes read from one page."""
 
 _WORKS = ("article", "posting", "report", "webpage", "product", "recipe", "videoobject", "book")
 
 
 def page_metadata(page: ParsedPage, rung: str) -> dict[str, Any]:
-    """Describe an HTML page; what the page does not say is None.
+    """Return the metadata of an HTML page; undeclared fields are None.
 
     Parameters
     ----------
     page
         The parsed page.
     rung
-        Which step of the content ladder gave the content.
+        How the content was selected.
 
     Returns
     -------
     dict
         `title`, `description`, `language` (as declared, a BCP 47 tag), `canonical` (absolute),
-        `author` (names joined by commas), `published` (ISO 8601 where it can be read so, else as
-        written), `site_name`, `charset`, `content_hash`, `rung`, and the fields of `transfer`.
+        `author` (names joined by commas), `published` (ISO 8601 where it can be parsed, else as
+        written), `site_name`, `charset`, `content_hash`, `rung`, and the fields of
+        `transfer_metadata`.
     """
     head = page.head
-    data = JsonLdWorks(decode_json_ld(head.json_ld)) if head.json_ld else _NO_DATA
+    data = JsonLdWorks(decode_json_ld(head.json_ld)) if head.json_ld else _NO_JSON_LD
     return {
         "title": page_title(head),
-        "description": _cut(head.meta(*_DESCRIPTION) or data.text("description")),
+        "description": _truncate(head.meta(*_DESCRIPTION) or data.text("description")),
         "language": declared_language(head, page.source),
         "canonical": canonical_url(head, page.link_resolver),
-        "author": _cut(_author(head, data)),
+        "author": _truncate(_author(head, data)),
         "published": _published(head, data),
-        "site_name": _cut(head.meta(*_SITE) or next(iter(data.names("publisher")), None)),
+        "site_name": _truncate(head.meta(*_SITE) or next(iter(data.names("publisher")), None)),
         "charset": page.charset.name if page.charset is not None else None,
         "content_hash": page.content_hash,
         "rung": rung,
@@ -78,7 +79,7 @@ def page_metadata(page: ParsedPage, rung: str) -> dict[str, Any]:
 
 
 def transfer_metadata(source: PageSource) -> dict[str, Any]:
-    """Describe how a page was fetched.
+    """Return how a page was fetched.
 
     Returns
     -------
@@ -96,12 +97,12 @@ def transfer_metadata(source: PageSource) -> dict[str, Any]:
 
 
 def page_title(head: PageHead) -> str | None:
-    """Return the page's title, else the one it gives to those that share it, else its heading."""
-    return _cut(head.title or head.meta(*_TITLE) or head.heading)
+    """Return the title, else the one for social media, else the first heading."""
+    return _truncate(head.title or head.meta(*_TITLE) or head.heading)
 
 
 def declared_language(head: PageHead, source: PageSource) -> str | None:
-    """Return the language the page declares, as a BCP 47 tag."""
+    """Return the declared language as a BCP 47 tag."""
     declared = head.language or head.meta(*_LANGUAGE)
     if declared is None:
         declared = next(iter(source.header("content-language")), "")
@@ -109,31 +110,31 @@ def declared_language(head: PageHead, source: PageSource) -> str | None:
 
 
 def _author(head: PageHead, data: JsonLdWorks) -> str | None:
-    if named := ", ".join(data.names("author", "creator")):
-        return named
+    if names := ", ".join(data.names("author", "creator")):
+        return names
     declared = head.meta(*_AUTHOR, "article:author")
     return declared if declared and not declared.startswith(("http://", "https://")) else None
 
 
 def _published(head: PageHead, data: JsonLdWorks) -> str | None:
-    written = head.meta(*_PUBLISHED) or data.text("datePublished", "uploadDate", "dateCreated")
-    if written is None:
+    date_text = head.meta(*_PUBLISHED) or data.text("datePublished", "uploadDate", "dateCreated")
+    if date_text is None:
         return None
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
+    for parse_date in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            read_as = read(written)
+            parsed = parse_date(date_text)
         except (ValueError, TypeError, OverflowError):
             continue
-        return (read_as.date() if len(written) <= _DAY else read_as).isoformat()
-    return written[:100]
+        return (parsed.date() if len(date_text) <= _DATE_LENGTH else parsed).isoformat()
+    return date_text[:100]
 
 
-def _cut(text: str | None) -> str | None:
+def _truncate(text: str | None) -> str | None:
     return text[:MAX_TEXT_LENGTH] if text is not None else None
 
 
 class JsonLdWorks:
-    """The nodes of a page's JSON-LD that describe works, articles first.
+    """The JSON-LD nodes that describe creative works, articles first.
 
     Parameters
     ----------
@@ -146,34 +147,34 @@ class JsonLdWorks:
         self._works = sorted(works, key=_rank)
 
     def text(self, *names: str) -> str | None:
-        """Return the first text among the properties `names` of any work."""
-        found = (_text(work.get(name)) for work in self._works for name in names)
-        return next((text for text in found if text), None)
+        """Return the first text of the properties `names` in any work."""
+        texts = (_text(work.get(name)) for work in self._works for name in names)
+        return next((text for text in texts if text), None)
 
     def names(self, *names: str) -> list[str]:
-        """Return what the first of the properties `names` that is given is called."""
+        """Return the names of the objects in the first property of `names` that has any."""
         for work in self._works:
             for name in names:
-                if called := list(_called(work.get(name))):
-                    return called
+                if object_names := list(_object_names(work.get(name))):
+                    return object_names
         return []
 
 
 def _nodes(blocks: list[Any]) -> Iterator[dict[str, Any]]:
-    waiting: list[Any] = list(reversed(blocks))
+    queue: list[Any] = list(reversed(blocks))
     for _ in range(MOST_NODES):
-        if not waiting:
+        if not queue:
             return
-        node = waiting.pop()
+        node = queue.pop()
         if isinstance(node, list):
-            waiting += reversed(node)
+            queue += reversed(node)
         elif isinstance(node, dict):
             yield node
-            waiting += [node[key] for key in ("mainEntity", "@graph") if key in node]
+            queue += [node[key] for key in ("mainEntity", "@graph") if key in node]
 
 
 def _rank(node: dict[str, Any]) -> int:
-    """Return how far down the list of works the node's type stands."""
+    """Return the position of the node type in the list of works."""
     types = node.get("@type")
     words = [
         each.lower()
@@ -192,11 +193,11 @@ def _text(value: Any) -> str | None:
     return collapse_whitespace(value) or None if isinstance(value, str) else None
 
 
-def _called(value: Any) -> Iterator[str]:
+def _object_names(value: Any) -> Iterator[str]:
     for each in value if isinstance(value, list) else [value]:
         name = _text(each.get("name") if isinstance(each, dict) and "name" in each else each)
         if name:
             yield name
 
 
-_NO_DATA = JsonLdWorks([])
+_NO_JSON_LD = JsonLdWorks([])

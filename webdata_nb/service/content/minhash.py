@@ -1,8 +1,8 @@
-"""A page's text as a few numbers, small enough to keep: equal texts give equal numbers.
+"""Computes bottom-k MinHash sketches of page texts, for near-duplicate detection.
 
-A sketch holds the smallest hashes of the text's pairs of neighbouring words (a bottom-k sketch
-after Broder, 1997): the share of hashes that two sketches have in common estimates the share of
-pairs that the texts have in common. Only the start and the end of a long text are read.
+A sketch holds the smallest hashes of pairs of neighbouring words (Broder, 1997). The share of
+common hashes of two sketches estimates the share of common pairs. Only the start and the end of
+a long text are hashed.
 """
 
 from __future__ import annotations
@@ -13,69 +13,71 @@ from typing import Final
 from zlib import crc32
 
 SKETCH_SIZE: Final = 48
-_READ: Final = 2000  # characters from each end
-_TARGET: Final = re.compile(r"\]\([^)\s]*\)")
-_BARE_TARGET: Final = re.compile(r"https?://\S+")
+_SAMPLE_LENGTH: Final = 2000  # characters from each end
+_LINK_TARGET: Final = re.compile(r"\]\([^)\s]*\)")
+_BARE_URL: Final = re.compile(r"https?://\S+")
 _DIGIT: Final = re.compile(r"\d")
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
-# With what the UTF-8 of digits beyond ASCII begins, and that of much else.
-_OTHER_DIGITS: Final = tuple(bytes([lead]) for lead in b"\xd9\xdb\xdf\xe0\xe1\xea\xef\xf0")
-_CALENDAR: Final = (
+# First bytes of the UTF-8 of digits outside ASCII, and of other characters.
+_OTHER_DIGIT_LEADS: Final = tuple(bytes([lead]) for lead in b"\xd9\xdb\xdf\xe0\xe1\xea\xef\xf0")
+_CALENDAR_NAMES: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December", "Jan", "Feb", "Mar", "Apr", "Jun", "Jul", "Aug", "Sep"),
     *("Oct", "Nov", "Dec", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
     "Sunday",
 )
-_COUNTED: Final = {
-    written.encode(): b"0" for name in _CALENDAR for written in (name, name.lower(), name.upper())
+_MASKED_NAMES: Final = {
+    variant.encode(): b"0"
+    for name in _CALENDAR_NAMES
+    for variant in (name, name.lower(), name.upper())
 }
 
 
 def sample_text(title: str | None, text: str) -> str:
-    """Return what is read of a title and a text: their words, without where links lead.
+    """Return the title and the hashed part of a text, without link targets.
 
-    That differs from session to session.
+    Link targets may contain session identifiers.
     """
-    return f"{title or ''}\n{_sample(text)}"
+    return f"{title or ''}\n{_shorten(text)}"
 
 
 def text_sketch(sample: str) -> bytes:
-    """Sketch what ``sampled`` gives: up to 48 hashes of 4 bytes, ascending.
+    """Return up to 48 hashes of 4 bytes, ascending.
 
-    A text of less than two words has an empty sketch, which is like no other.
+    A text of less than two words has an empty sketch, which is similar to none.
     """
-    return _sketch(_words(sample))
+    return _bottom_k(_words(sample))
 
 
 def masked_sketch(sample: str) -> bytes:
-    """Sketch what stays the same when a page only counts on: numbers, months, weekdays masked."""
-    words = _masked(sample).split()
-    return _sketch(list(map(_COUNTED.get, words, words)))
+    """Sketch a text with masked numbers, months and weekdays, to detect calendar pages."""
+    words = _mask_numbers(sample).split()
+    return _bottom_k(list(map(_MASKED_NAMES.get, words, words)))
 
 
-def _masked(text: str) -> bytes:
-    """Write each number as 0; the marks within numbers go wherever they stand, which is quick."""
-    written = text.encode("utf-8", "replace")
-    if any(lead in written for lead in _OTHER_DIGITS):
-        written = _DIGIT.sub("0", text).encode("utf-8", "replace")
-    written = written.translate(_ZEROS, b"/.:,;-")
-    while b"00" in written:
-        written = written.replace(b"00", b"0")
-    return written
+def _mask_numbers(text: str) -> bytes:
+    """Write each number as 0 and drop all number separators, which is faster than a regex."""
+    data = text.encode("utf-8", "replace")
+    if any(lead in data for lead in _OTHER_DIGIT_LEADS):
+        data = _DIGIT.sub("0", text).encode("utf-8", "replace")
+    data = data.translate(_ZEROS, b"/.:,;-")
+    while b"00" in data:
+        data = data.replace(b"00", b"0")
+    return data
 
 
-def _sample(text: str) -> str:
-    if len(text) > 2 * _READ:
-        text = f"{text[:_READ]}\n{text[-_READ:]}"
-    text = _TARGET.sub("]", text)
-    return _BARE_TARGET.sub("]", text) if "://" in text else text
+def _shorten(text: str) -> str:
+    if len(text) > 2 * _SAMPLE_LENGTH:
+        text = f"{text[:_SAMPLE_LENGTH]}\n{text[-_SAMPLE_LENGTH:]}"
+    text = _LINK_TARGET.sub("]", text)
+    return _BARE_URL.sub("]", text) if "://" in text else text
 
 
 def _words(text: str) -> list[bytes]:
     return text.encode("utf-8", "replace").split()
 
 
-def _sketch(words: list[bytes]) -> bytes:
-    # The hash of "one two" goes on from that of "one": no pair is ever written out.
+def _bottom_k(words: list[bytes]) -> bytes:
+    # crc32 continues the hash of a word with the next word, without joining the strings.
     hashes = sorted(set(map(crc32, words[1:], map(crc32, words))))[:SKETCH_SIZE]
     return pack(f">{len(hashes)}I", *hashes)
