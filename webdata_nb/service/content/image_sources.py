@@ -1,4 +1,4 @@
-"""Chooses among the files offered for a picture."""
+"""Selects the file of a picture among src, srcset and lazy-loading attributes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,37 @@ from webdata_nb.service.content.parser import Element
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LAZY = ("data-src", "data-original", "data-lazy-src", "data-lazy", "data-url", "data-image")
-_SETS = ("srcset", "data-srcset", "data-lazy-srcset")
+_LAZY_ATTRIBUTES = (
+    "data-src",
+    "data-original",
+    "data-lazy-src",
+    "data-lazy",
+    "data-url",
+    "data-image",
+)
+_SRCSET_ATTRIBUTES = ("srcset", "data-srcset", "data-lazy-srcset")
 _DENSITY_UNIT = 1e-3  # any width in pixels outranks any pixel density
 
 
 def best_source(image: Element) -> str | None:
-    """Return the largest file offered for an ``img``: lazy, srcset and picture sources included."""
-    best = max(_offers(image), key=lambda offer: offer[0], default=None)
+    """Return the largest file of an ``img``, with lazy-loading, srcset and picture sources."""
+    best = max(_candidates(image), key=lambda candidate: candidate[0], default=None)
     return best[1] if best is not None else None
 
 
 def plain_source(image: Element) -> str | None:
-    """Return the file an ``img`` shows without scripts, or the one a script would put there."""
-    return next(_files(image, ("src", *_LAZY)), None) or best_source(image)
+    """Return the file that an ``img`` shows without scripts, else the one for lazy loading."""
+    return next(_files(image, ("src", *_LAZY_ATTRIBUTES)), None) or best_source(image)
 
 
-def _offers(image: Element) -> Iterator[tuple[float, str]]:
-    for file in _files(image, (*_LAZY, "src")):
+def _candidates(image: Element) -> Iterator[tuple[float, str]]:
+    for file in _files(image, (*_LAZY_ATTRIBUTES, "src")):
         yield _DENSITY_UNIT, file
     sources = [image]
     if isinstance(image.parent, Element) and image.parent.tag == "picture":
         sources += image.parent.select("source")
     for source in sources:
-        for name in _SETS:
+        for name in _SRCSET_ATTRIBUTES:
             yield from parse_srcset(source.attr(name) or "")
 
 
@@ -44,17 +51,17 @@ def _files(image: Element, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def parse_srcset(value: str) -> Iterator[tuple[float, str]]:
-    """Read a ``srcset`` as size and URL pairs; its inlined pictures are left out."""
-    at = 0
-    while at < len(value):
-        if value[at].isspace() or value[at] == ",":
-            at += 1
+    """Parse a ``srcset`` into pairs of size and URL, without data URLs."""
+    position = 0
+    while position < len(value):
+        if value[position].isspace() or value[position] == ",":
+            position += 1
             continue
-        end = next((i for i in range(at, len(value)) if value[i].isspace()), len(value))
-        url = value[at:end].rstrip(",")
-        comma = end if url != value[at:end] else value.find(",", end)
+        end = next((i for i in range(position, len(value)) if value[i].isspace()), len(value))
+        url = value[position:end].rstrip(",")
+        comma = end if url != value[position:end] else value.find(",", end)
         descriptor = value[end:comma] if comma >= 0 else value[end:]
-        at = comma if comma >= 0 else len(value)
+        position = comma if comma >= 0 else len(value)
         if url[:5].lower() != "data:":
             yield _size(descriptor.strip()), url
 

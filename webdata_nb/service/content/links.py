@@ -1,4 +1,4 @@
-"""Where a page leads: its base, the absolute form of its links, and its outlinks."""
+"""Resolves the links of a page against its base and collects its outlinks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAX_ANCHOR_TEXT_LENGTH = 200
-"""Characters of link text kept with an outlink."""
+"""Characters kept of the anchor text of an outlink."""
 
-_ODD = re.compile(r"[\x00-\x20\"<>`]")
-_NOT_ODD: Final = bytes(code for code in range(128) if not _ODD.match(chr(code)))
-_ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
+_ENCODED_CHARACTERS = re.compile(r"[\x00-\x20\"<>`]")
+_NOT_ENCODED_CHARACTERS: Final = bytes(
+    code for code in range(128) if not _ENCODED_CHARACTERS.match(chr(code))
+)
+_PERCENT_ENCODED = {" ": "%20", '"': "%22", "<": "%3C", ">": "%3E", "`": "%60"}
 
-# Links of plain characters alone are joined by writing them after what they are relative to. All
-# of a page are told apart at once, a line each: a call for every one is most of what joining costs.
+# Links of plain characters are joined by concatenation. One regex over all links of a page, a line
+# each, classifies them: most of the cost of joining is the call per link.
 _START = "A-Za-z0-9_"
 _INSIDE = rf"{_START}.~+(),:@!$&*;=%"
-_PATH = rf"(?:/(?![.%])[{_INSIDE}-]++)*+/?"  # what begins with a dot, or such an escape, may go up
+_PATH = rf"(?:/(?![.%])[{_INSIDE}-]++)*+/?"  # a leading dot, also escaped, may be "..": not plain
 _QUERY = rf"(?:\?[{_INSIDE}/?-]*+)?+"
 _RELATIVE = rf"[{_START}][{_START}.~+%-]*+{_PATH}{_QUERY}"
 _FROM_ROOT = rf"/(?:(?![.%])[{_INSIDE}-]++{_PATH})?+{_QUERY}"
@@ -33,27 +35,27 @@ _HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)+[a-z]{2,}"
 _PLAIN = re.compile(
     rf"\n(?:((?:\.\./)*+)({_RELATIVE})|({_FROM_ROOT})|(https?://{_HOST}{_FROM_ROOT}))(?=\n)"
 )
-_NO_PAGE = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-_SITE = re.compile(r"https?://[^/]*")
-_LONGEST = 2000  # characters of a link that is joined so
+_OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://[^/]*")
+_MAX_PLAIN_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class AnchorTable:
-    """The links of a part of a page, read once for several steps: a column for each fact.
+    """The ``a`` elements of a page or a part of it, as columns.
 
     Attributes
     ----------
     elements
         The ``a`` elements, in document order.
     hrefs
-        Their hrefs as written, None where there is none.
+        Their href attributes, None without one.
     targets
-        Where they lead, in absolute form; None where that is no web page.
+        Their absolute URLs; None for other schemes and malformed links.
     pages
-        The same without fragment; None for a place in the page itself too.
+        Their absolute URLs without fragment; also None for fragments of the page itself.
     texts
-        Their texts as written.
+        Their texts, white space included.
     """
 
     elements: list[Element]
@@ -65,13 +67,13 @@ class AnchorTable:
     def __len__(self) -> int:
         return len(self.elements)
 
-    def without(self, places: Sequence[int]) -> AnchorTable:
-        """Return the links but for those at `places`."""
-        if not places:
+    def without(self, indexes: Sequence[int]) -> AnchorTable:
+        """Return the table without the rows at `indexes`."""
+        if not indexes:
             return self
         keep = bytearray(b"\x01") * len(self)
-        for place in places:
-            keep[place] = 0
+        for index in indexes:
+            keep[index] = 0
         return AnchorTable(
             list(compress(self.elements, keep)),
             list(compress(self.hrefs, keep)),
@@ -82,16 +84,16 @@ class AnchorTable:
 
 
 class Outlink(NamedTuple):
-    """One page this page leads to.
+    """A page that this page links to.
 
     Attributes
     ----------
     url
         Absolute, in WHATWG form, without fragment.
     anchor
-        The first link text that is not empty, white space folded, at most 200 characters.
+        The first nonempty link text with collapsed white space, at most 200 characters.
     nofollow
-        Every link to this URL says ``rel=nofollow``.
+        Every link to this URL has ``rel=nofollow``.
     """
 
     url: str
@@ -100,11 +102,11 @@ class Outlink(NamedTuple):
 
 
 class LinkResolver(dict[str | None, str | None]):
-    """Hrefs of one page and their absolute forms, each resolved once.
+    """Maps the hrefs of a page to absolute URLs and caches them.
 
-    A dictionary that fills itself, so that looking up a repeated link stays in C. Links that lead
-    to no web page (``mailto:``, ``javascript:``, malformed ones) have None. Of those looked up,
-    `pages` has the same without fragment, None where that is a place in the page itself.
+    A dictionary with ``__missing__``, so that repeated lookups stay in C. Links with other schemes
+    (``mailto:``, ``javascript:``) and malformed links map to None. `pages` maps the resolved hrefs
+    to URLs without fragment; fragments of the page itself map to None.
 
     Parameters
     ----------
@@ -118,131 +120,141 @@ class LinkResolver(dict[str | None, str | None]):
         super().__init__()
         base = UrlJoiner(final_url).join(base_href) if base_href else None
         self.base = base or canonical_url(final_url)
-        self._joiner: UrlJoiner | None = None  # made for the first link that needs it
-        self[None] = None  # what has no href leads nowhere
+        self._joiner: UrlJoiner | None = None  # created by the first link that is not plain
+        self[None] = None
         self[""] = self["#"] = self.base
         self.pages: dict[str | None, str | None] = {None: None, "": None, "#": None}
-        found = _SITE.match(self.base)
-        self._site = found[0] if found is not None else ""
-        self._folders = self.base.partition("?")[0][len(self._site) :].split("/")[:-1]
+        origin = _ORIGIN.match(self.base)
+        self._origin = origin[0] if origin is not None else ""
+        self._folders = self.base.partition("?")[0][len(self._origin) :].split("/")[:-1]
 
     def __missing__(self, href: str | None) -> str | None:
         page, mark, fragment = (href or "").partition("#")
         absolute = self[page] if mark else self._resolve(page)
         self.pages[href] = absolute if page else None
         if absolute is not None and fragment:
-            absolute = f"{absolute}#{_ODD.sub(_encode, fragment)}"
+            absolute = f"{absolute}#{_ENCODED_CHARACTERS.sub(_encode, fragment)}"
         self[href] = absolute
         return absolute
 
-    def learn(self, hrefs: Iterable[str | None]) -> None:
-        """Resolve those of many links that are plainly written; others wait until looked up."""
+    def resolve_plain(self, hrefs: Iterable[str | None]) -> None:
+        """Resolve the plain links of a batch; others are resolved when looked up."""
         new = cast("set[str]", set(hrefs).difference(self))
-        if max(map(len, new), default=0) > _LONGEST:
-            new = {href for href in new if len(href) <= _LONGEST}
-        here = [href for href in new if href[0] == "#"]
-        away = list(new.difference(here))
-        split = [href.partition("#") for href in away]
-        known = self._joined({page for page, _, _ in split})
-        self.pages.update(known)
-        self.update(zip(here, map(self.base.__add__, _written(here)), strict=True))
-        fragments = _written([fragment for _, _, fragment in split])
-        for href, (page, mark, _), fragment in zip(away, split, fragments, strict=True):
-            if mark and page in known:
-                self.pages[href] = absolute = known[page]
-                known[href] = f"{absolute}#{fragment}" if fragment else absolute
-        self.update(known)
+        if max(map(len, new), default=0) > _MAX_PLAIN_LENGTH:
+            new = {href for href in new if len(href) <= _MAX_PLAIN_LENGTH}
+        fragments_only = [href for href in new if href[0] == "#"]
+        others = list(new.difference(fragments_only))
+        split = [href.partition("#") for href in others]
+        resolved = self._join_plain({page for page, _, _ in split})
+        self.pages.update(resolved)
+        self.update(
+            zip(
+                fragments_only,
+                map(self.base.__add__, _encode_fragments(fragments_only)),
+                strict=True,
+            )
+        )
+        fragments = _encode_fragments([fragment for _, _, fragment in split])
+        for href, (page, mark, _), fragment in zip(others, split, fragments, strict=True):
+            if mark and page in resolved:
+                self.pages[href] = absolute = resolved[page]
+                resolved[href] = f"{absolute}#{fragment}" if fragment else absolute
+        self.update(resolved)
 
-    def _joined(self, pages: set[str]) -> dict[str, str]:
-        """Return those of `pages` that are plainly written, and their absolute forms."""
-        found: dict[str, str] = {}
-        above: dict[str, str] = {}
-        for up, below, rooted, whole in _PLAIN.findall("\n{}\n".format("\n".join(pages))):
-            if below:
-                if up not in above:
-                    above[up] = self._above(up.count("/"))
-                found[up + below if up else below] = above[up] + below
+    def _join_plain(self, pages: set[str]) -> dict[str, str]:
+        """Return the absolute URLs of the plain links among `pages`."""
+        urls: dict[str, str] = {}
+        folders: dict[str, str] = {}
+        for parents, relative, rooted, absolute in _PLAIN.findall(
+            "\n{}\n".format("\n".join(pages))
+        ):
+            if relative:
+                if parents not in folders:
+                    folders[parents] = self._ancestor_folder(parents.count("/"))
+                urls[parents + relative] = folders[parents] + relative
             elif rooted:
-                found[rooted] = self._site + rooted
+                urls[rooted] = self._origin + rooted
             else:
-                found[whole] = whole
-        return found
+                urls[absolute] = absolute
+        return urls
 
-    def _above(self, levels: int) -> str:
-        """Return the folder so many levels above the base's own, the root at most."""
+    def _ancestor_folder(self, levels: int) -> str:
+        """Return the folder `levels` above that of the base, at most the root."""
         folders = self._folders
-        return f"{self._site}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
+        return f"{self._origin}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
 
     def _resolve(self, page: str) -> str | None:
-        if _NO_PAGE.match(page):
+        if _OTHER_SCHEME.match(page):
             return None
         if self._joiner is None:
             self._joiner = UrlJoiner(self.base)
         return self._joiner.join(page)
 
 
-def _written(fragments: list[str]) -> list[str]:
-    """Write fragments as browsers do: most pages have none to change, which is quickly seen."""
-    if "".join(fragments).encode("ascii", "ignore").translate(None, _NOT_ODD):
-        return [_ODD.sub(_encode, fragment) for fragment in fragments]
+def _encode_fragments(fragments: list[str]) -> list[str]:
+    """Encode fragments like a browser; one check finds that most pages need no encoding."""
+    if "".join(fragments).encode("ascii", "ignore").translate(None, _NOT_ENCODED_CHARACTERS):
+        return [_ENCODED_CHARACTERS.sub(_encode, fragment) for fragment in fragments]
     return fragments
 
 
-def _encode(found: re.Match[str]) -> str:
-    return _ENCODED.get(found[0], "")
+def _encode(character: re.Match[str]) -> str:
+    return _PERCENT_ENCODED.get(character[0], "")
 
 
 def read_anchors(
-    elements: Iterable[Element], links: LinkResolver, also: Iterable[str | None] = ()
+    elements: Iterable[Element], link_resolver: LinkResolver, also: Iterable[str | None] = ()
 ) -> AnchorTable:
-    """Read the links of a page; `also` are URLs that other steps will look up."""
-    found = list(elements)
-    hrefs = [each.attr("href") for each in found]
-    links.learn([*hrefs, *also])
-    targets = list(map(links.__getitem__, hrefs))
-    pages = list(map(links.pages.get, hrefs))
-    return AnchorTable(found, hrefs, targets, pages, [each.text for each in found])
+    """Read the links of a page; `also` are URLs that will be looked up later."""
+    anchors = list(elements)
+    hrefs = [each.attr("href") for each in anchors]
+    link_resolver.resolve_plain([*hrefs, *also])
+    targets = list(map(link_resolver.__getitem__, hrefs))
+    pages = list(map(link_resolver.pages.get, hrefs))
+    return AnchorTable(anchors, hrefs, targets, pages, [each.text for each in anchors])
 
 
-_OUTLINK: Final = partial(tuple.__new__, Outlink)  # what Outlink(*fields) comes to, in C alone
+_new_outlink: Final = partial(tuple.__new__, Outlink)  # Outlink(*fields), but in C
 
 
 def outlinks_from_columns(columns: Sequence[Sequence[Any]]) -> tuple[Outlink, ...]:
-    """Return outlinks from their columns: URLs, anchors, and which are nofollow."""
-    return tuple(map(_OUTLINK, zip(*columns, strict=True)))
+    """Build outlinks from columns of URLs, anchor texts and nofollow flags."""
+    return tuple(map(_new_outlink, zip(*columns, strict=True)))
 
 
 def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
-    """Collect where the links of a page lead, unique by URL, in document order."""
-    found: dict[str | None, tuple[str, str, bool]] = {}
-    settled = True
+    """Collect the outlinks of a page, unique by URL, in document order."""
+    outlinks: dict[str | None, tuple[str, str, bool]] = {}
+    complete = True
     for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
-        if url not in found and url is not None:
-            label = " ".join(text.split()) or _drawn(link)
+        if url not in outlinks and url is not None:
+            label = " ".join(text.split()) or _alternative_text(link)
             if len(label) > MAX_ANCHOR_TEXT_LENGTH:
                 label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
             rel = link.attr("rel")
             nofollow = rel is not None and "nofollow" in rel.lower().split()
-            found[url] = url, label, nofollow
-            settled = settled and not nofollow and label != ""
-    if not settled:
-        _settle(found, anchors)
-    return tuple(map(_OUTLINK, found.values()))
+            outlinks[url] = url, label, nofollow
+            complete = complete and not nofollow and label != ""
+    if not complete:
+        _merge_later_links(outlinks, anchors)
+    return tuple(map(_new_outlink, outlinks.values()))
 
 
-def _settle(found: dict[str | None, tuple[str, str, bool]], anchors: AnchorTable) -> None:
-    """Let later links to a page speak where its first has no text, or says nofollow."""
+def _merge_later_links(
+    outlinks: dict[str | None, tuple[str, str, bool]], anchors: AnchorTable
+) -> None:
+    """Complete outlinks whose first link has no text or has nofollow from later links."""
     for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
         if url is not None:
-            _, label, nofollow = found[url]
+            _, label, nofollow = outlinks[url]
             if nofollow or not label:
-                label = label or " ".join(text.split()) or _drawn(link)
+                label = label or " ".join(text.split()) or _alternative_text(link)
                 label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
                 rel = link.attr("rel") if nofollow else None
-                found[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
+                outlinks[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
 
 
-def _drawn(link: Element) -> str:
-    """Return what a text browser shows in the place of a link without text."""
+def _alternative_text(link: Element) -> str:
+    """Return the alternative text of the image in a link without text."""
     image = link if link.tag == "area" else link.select_one("img[alt]")
     return collapse_whitespace((image.attr("alt") or "") if image is not None else "")

@@ -1,8 +1,8 @@
-"""The HTML parser behind one door: nothing else in the service imports turbohtml.
+"""Wraps the HTML parser turbohtml, which no other module imports.
 
-What this file guards, each found by measurement:
+Workarounds, each for a measured problem:
 
-- declarative shadow roots are off: their content would vanish from the tree;
+- declarative shadow roots are off: the parser would drop their content;
 - ``html``, ``head`` and ``body`` are never removed or unwrapped: serialising afterwards crashes;
 - a resolver that raises on one bad link would lose the whole page, so it may not raise here.
 """
@@ -67,10 +67,10 @@ __all__ = [
 ROOTS = frozenset({"html", "head", "body"})
 
 
-_SURE = 0.6  # below this confidence a language is a guess
-# ISO 639-3 codes of languages that ISO 639-1 has a code for, which BCP 47 prefers.
+_MIN_LANGUAGE_CONFIDENCE = 0.6
+# ISO 639-3 to ISO 639-1 codes, which BCP 47 prefers.
 # fmt: off
-_TWO_LETTERS = {
+_TWO_LETTER_CODES = {
     "ara": "ar", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs", "cmn": "zh", "dan": "da",
     "deu": "de", "ell": "el", "eng": "en", "est": "et", "eus": "eu", "fas": "fa", "fin": "fi",
     "fra": "fr", "gle": "ga", "heb": "he", "hin": "hi", "hrv": "hr", "hun": "hu", "ind": "id",
@@ -84,7 +84,7 @@ _TWO_LETTERS = {
 
 
 def parse(body: str | bytes, encoding: str | None = None) -> Document:
-    """Parse one HTML page, whatever its state; never raises on markup.
+    """Parse an HTML page; malformed markup is accepted.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def parse(body: str | bytes, encoding: str | None = None) -> Document:
     Raises
     ------
     LookupError
-        The label names no encoding.
+        The label is not an encoding.
     """
     return turbohtml.parse(
         body,
@@ -107,18 +107,18 @@ def parse(body: str | bytes, encoding: str | None = None) -> Document:
 
 
 def check_selector(selector: str) -> None:
-    """Check that `selector` is a CSS selector this parser understands.
+    """Check that the parser supports a CSS selector.
 
     Raises
     ------
     ValueError
-        With the position and reason of the mistake.
+        With the position and reason of the error.
     """
-    _EMPTY.select(selector)
+    _EMPTY_DOCUMENT.select(selector)
 
 
 def body_of(document: Document) -> Element | None:
-    """Return the element that holds the page: its body, or whatever stands in for one."""
+    """Return the body, or the root of a page without one."""
     root = document.root
     if root is None:
         return None
@@ -127,36 +127,36 @@ def body_of(document: Document) -> Element | None:
 
 
 def remove_all(elements: Iterable[Element]) -> None:
-    """Remove the elements with all they hold, never the page's own frame."""
+    """Remove elements with their subtrees, except html, head and body."""
     for each in elements:
         if each.tag not in ROOTS:
             each.decompose()
 
 
 def unwrap_all(elements: Iterable[Element]) -> None:
-    """Replace each element by what it holds, never the page's own frame."""
+    """Replace each element by its children, except html, head and body."""
     for each in elements:
         if each.tag not in ROOTS and each.parent is not None:
             each.unwrap()
 
 
 def rewrite_links(root: Node, resolve: Callable[[str], str | None]) -> None:
-    """Replace every URL in the tree by ``resolve(url)``; None leaves it as it is."""
+    """Replace every URL in the tree by ``resolve(url)``; None keeps it."""
     root.rewrite_links(resolve)
 
 
 def make_element(tag: str, children: Iterable[Node] = (), **attrs: str) -> Element:
-    """Make a new element."""
+    """Create an element."""
     return Element(tag, attrs, list(children))
 
 
 def children_of(node: Node) -> list[Node]:
-    """Return the children as a list that stays put while the tree changes."""
+    """Return a list of the children, safe to iterate while the tree changes."""
     return list(node.children)
 
 
 def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
-    """Group the elements below `root` that have one of `tags`, each group in document order."""
+    """Group the descendants with one of `tags` by tag, in document order."""
     groups: defaultdict[str, list[Element]] = defaultdict(list)
     for each in root.iter_elements(tags):
         groups[each.tag].append(each)
@@ -164,23 +164,23 @@ def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
 
 
 def elements_with_tags(groups: Mapping[str, list[Element]], tags: Collection[str]) -> list[Element]:
-    """Return the elements of those groups that are named by one of `tags`."""
+    """Return the elements of all groups with one of `tags`."""
     return [each for tag, group in groups.items() if tag in tags for each in group]
 
 
 def elements_of(root: Node) -> list[Element]:
-    """Return `root`, if it is an element, and all elements below it."""
+    """Return `root`, if it is an element, and its descendants."""
     return list(root.iter_elements(include_self=True))
 
 
 def comments_of(root: Node) -> list[Node]:
-    """Return the comments below `root`."""
-    found = root.xpath("descendant::comment()")
-    return [each for each in found if isinstance(each, Node)] if isinstance(found, list) else []
+    """Return the comments below a node."""
+    nodes = root.xpath("descendant::comment()")
+    return [each for each in nodes if isinstance(each, Node)] if isinstance(nodes, list) else []
 
 
 def microdata_of(document: Document, base: str) -> list[MicrodataItem]:
-    """Return the microdata items of a page; none where they nest without end."""
+    """Return the microdata items of a page; none when they nest endlessly."""
     try:
         return document.microdata(base)
     except RecursionError:
@@ -188,7 +188,7 @@ def microdata_of(document: Document, base: str) -> list[MicrodataItem]:
 
 
 def rdfa_of(document: Document, base: str) -> list[RdfaItem]:
-    """Return the RDFa resources of a page; none where they nest too deep."""
+    """Return the RDFa resources of a page; none when they nest too deeply."""
     try:
         return document.rdfa(base)
     except RecursionError:
@@ -196,22 +196,22 @@ def rdfa_of(document: Document, base: str) -> list[RdfaItem]:
 
 
 def read_feed(text: str) -> Feed | None:
-    """Read an RSS or Atom feed, also one that is not well-formed; None when it is neither."""
+    """Parse an RSS or Atom feed, also a malformed one; None for other text."""
     return feed(text)
 
 
 def detect_language_code(text: str) -> str | None:
-    """Tell the language a text is written in, as an ISO 639 code; None where it is not plain."""
+    """Detect the language of a text as an ISO 639 code; None when uncertain."""
     match = detect_language(text)
-    if match.language is None or match.confidence < _SURE:
+    if match.language is None or match.confidence < _MIN_LANGUAGE_CONFIDENCE:
         return None
-    return _TWO_LETTERS.get(match.language, match.language)
+    return _TWO_LETTER_CODES.get(match.language, match.language)
 
 
 def nearest_ancestor(node: Node, tags: Collection[str], levels: int = 8) -> Element | None:
-    """Return the nearest element of `tags` that `node` stands in, at most so many levels up.
+    """Return the nearest ancestor with one of `tags`, at most `levels` up.
 
-    The bound keeps work linear on pages that nest without end.
+    The bound keeps the work linear on deeply nested pages.
     """
     parent = node.parent
     for _ in range(levels):
@@ -224,23 +224,23 @@ def nearest_ancestor(node: Node, tags: Collection[str], levels: int = 8) -> Elem
 
 
 def collapse_whitespace(text: str) -> str:
-    """Fold each run of white space into one space and trim the ends."""
+    """Replace each run of white space by a space and strip the ends."""
     return " ".join(text.split())
 
 
 def text_of(node: Node) -> str:
-    """Return all text below `node`, white space folded."""
+    """Return the text below a node with collapsed white space."""
     return " ".join(node.text.split())
 
 
 def to_text(root: Node) -> str:
-    """Write `root` as plain text that keeps its line structure."""
+    """Convert to plain text with line breaks between blocks."""
     return root.to_text()
 
 
 def serialize(root: Node) -> str:
-    """Write `root` as HTML."""
+    """Convert to HTML."""
     return root.serialize()
 
 
-_EMPTY = parse("")
+_EMPTY_DOCUMENT = parse("")

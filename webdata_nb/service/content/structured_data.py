@@ -1,4 +1,4 @@
-"""The `structured_data` format: what a page says for machines, by the way it says it."""
+"""The `structured_data` format: JSON-LD, microdata, OpenGraph, RDFa and meta tags of a page."""
 
 from __future__ import annotations
 
@@ -13,67 +13,73 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.parsed_page import ParsedPage
 
 MAX_DEPTH = 100
-"""Levels of lists and objects in a JSON-LD block or an item; what is deeper is null."""
-# An item, its properties, and the list of a property's values.
-_LEVELS_OF_AN_ITEM = 3
+"""Levels of lists and objects in a JSON-LD block or an item; deeper values are null."""
+# The item, its properties, and the list of values of a property.
+_LEVELS_PER_ITEM = 3
 _OPENINGS = ("<!--", "//<![CDATA[", "/*<![CDATA[*/", "<![CDATA[")
 _CLOSINGS = ("-->", "//]]>", "/*]]>*/", "]]>", "//", ";")
 
 
 def structured_data(page: ParsedPage) -> dict[str, Any]:
-    """Return what the whole page declares, each syntax under its own key.
+    """Return the structured data of the whole page, each syntax under its own key.
 
-    Keys: `json_ld` (each block that is JSON, as it stands); `microdata` (top-level items with
-    `type`, `id` and `properties`, a name's values as a list); `opengraph` (``og:`` and
-    ``twitter:`` names); `rdfa` (top-level resources with `vocab`, `type`, `resource` and
-    `properties`); `meta` (every named ``meta``). In `opengraph` and `meta` a name that is given
-    several times has a list. What nests deeper than `MAX_DEPTH` levels is null.
+    Keys: `json_ld` (each valid block, unchanged); `microdata` (top-level items with `type`, `id`
+    and `properties`, which map names to lists); `opengraph` (``og:`` and ``twitter:`` names);
+    `rdfa` (top-level resources with `vocab`, `type`, `resource` and `properties`); `meta` (every
+    named ``meta``). Repeated names in `opengraph` and `meta` have a list. Values below
+    `MAX_DEPTH` levels are null.
     """
     base, metas = page.link_resolver.base, page.head.metas
     return {
         "json_ld": decode_json_ld(page.head.json_ld),
-        "microdata": [_microdata(each, MAX_DEPTH) for each in microdata_of(page.document, base)],
+        "microdata": [
+            _microdata_item(each, MAX_DEPTH) for each in microdata_of(page.document, base)
+        ],
         "opengraph": {
-            name: _one_or_all(values)
+            name: _single_or_list(values)
             for name, values in metas.items()
             if name.startswith(("og:", "twitter:"))
         },
-        "rdfa": [_rdfa(each, MAX_DEPTH) for each in rdfa_of(page.document, base)],
-        "meta": {name: _one_or_all(values) for name, values in metas.items()},
+        "rdfa": [_rdfa_resource(each, MAX_DEPTH) for each in rdfa_of(page.document, base)],
+        "meta": {name: _single_or_list(values) for name, values in metas.items()},
     }
 
 
 def decode_json_ld(blocks: list[str]) -> list[Any]:
-    """Decode JSON-LD blocks; one that is not JSON even without its wrapping is left out."""
-    found = []
+    """Decode JSON-LD blocks; skip those that are invalid even without comment or CDATA marks."""
+    decoded = []
     for block in blocks:
         try:
             values = [orjson.loads(block)]
         except orjson.JSONDecodeError:
-            values = _lenient(_unwrapped(block))
+            values = _decode_leniently(_strip_wrapping(block))
         if block.count("{") + block.count("[") > MAX_DEPTH:
-            values = [_cut(value, MAX_DEPTH) for value in values]
-        found += values
-    return found
+            values = [_limit_depth(value, MAX_DEPTH) for value in values]
+        decoded += values
+    return decoded
 
 
-def _cut(value: Any, levels: int) -> Any:
+def _limit_depth(value: Any, levels: int) -> Any:
     if isinstance(value, dict):
-        return {name: _cut(each, levels - 1) for name, each in value.items()} if levels else None
+        return (
+            {name: _limit_depth(each, levels - 1) for name, each in value.items()}
+            if levels
+            else None
+        )
     if isinstance(value, list):
-        return [_cut(each, levels - 1) for each in value] if levels else None
+        return [_limit_depth(each, levels - 1) for each in value] if levels else None
     return value
 
 
-def _lenient(text: str) -> list[Any]:
-    """Read JSON that browsers' consumers accept too: raw line breaks in strings, NaN."""
+def _decode_leniently(text: str) -> list[Any]:
+    """Decode JSON with raw line breaks in strings and NaN, which other consumers accept."""
     try:
         return [json.loads(text, strict=False, parse_constant=lambda _: None)]
     except (ValueError, RecursionError):
         return []
 
 
-def _unwrapped(block: str) -> str:
+def _strip_wrapping(block: str) -> str:
     text = block.strip()
     for opening in _OPENINGS:
         text = text.removeprefix(opening).lstrip()
@@ -82,25 +88,28 @@ def _unwrapped(block: str) -> str:
     return text
 
 
-def _microdata(item: MicrodataItem, levels: int) -> dict[str, Any] | None:
-    levels -= _LEVELS_OF_AN_ITEM
+def _microdata_item(item: MicrodataItem, levels: int) -> dict[str, Any] | None:
+    levels -= _LEVELS_PER_ITEM
     if levels < 0:
         return None
     properties = {
         name: [
-            _microdata(each, levels) if isinstance(each, MicrodataItem) else each for each in values
+            _microdata_item(each, levels) if isinstance(each, MicrodataItem) else each
+            for each in values
         ]
         for name, values in item.properties.items()
     }
     return {"type": item.type, "id": item.id, "properties": properties}
 
 
-def _rdfa(item: RdfaItem, levels: int) -> dict[str, Any] | None:
-    levels -= _LEVELS_OF_AN_ITEM
+def _rdfa_resource(item: RdfaItem, levels: int) -> dict[str, Any] | None:
+    levels -= _LEVELS_PER_ITEM
     if levels < 0:
         return None
     properties = {
-        name: [_rdfa(each, levels) if isinstance(each, RdfaItem) else each for each in values]
+        name: [
+            _rdfa_resource(each, levels) if isinstance(each, RdfaItem) else each for each in values
+        ]
         for name, values in item.properties.items()
     }
     return {
@@ -111,5 +120,5 @@ def _rdfa(item: RdfaItem, levels: int) -> dict[str, Any] | None:
     }
 
 
-def _one_or_all(values: list[str]) -> str | list[str]:
+def _single_or_list(values: list[str]) -> str | list[str]:
     return values[0] if len(values) == 1 else values

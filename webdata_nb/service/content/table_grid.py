@@ -1,4 +1,4 @@
-"""A table's cells on its grid, as a browser lays them out: rows, columns, spans."""
+"""Places table cells on a grid with row and column spans, like a browser."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 MAX_GRID_CELLS = 100_000
-"""Cells of an expanded table that are too many to expand."""
+"""A table with more cells is not expanded."""
 SECTIONS = frozenset({"thead", "tbody", "tfoot"})
 
 _CELLS = frozenset({"td", "th"})
-_WIDEST_SPAN = 1000
+_MAX_SPAN = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table, its cells, and the part of the table whose rows it may span."""
+    """A table row with its cells and its section, which bounds row spans."""
 
     element: Element
     cells: list[Element]
@@ -30,7 +30,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A cell on the grid: its top row, its first column, and how far it reaches."""
+    """A cell on the grid: first row, first column, height and width."""
 
     cell: Element
     row: int
@@ -40,7 +40,7 @@ class GridCell:
 
 
 def table_rows(table: Element) -> list[TableRow]:
-    """Return the rows that belong to this table itself, those without cells left out."""
+    """Return the rows of the table itself that have cells, without those of nested tables."""
     rows = [
         TableRow(row, child_elements(row, _CELLS), section) for row, section in _row_elements(table)
     ]
@@ -48,13 +48,13 @@ def table_rows(table: Element) -> list[TableRow]:
 
 
 def is_too_large(table: Element) -> bool:
-    """Tell whether a table has more cells of its own than are ever put on a grid."""
-    # A cell and the white space around it are two nodes; counting them makes no objects.
+    """Tell whether a table has more than `MAX_GRID_CELLS` cells."""
+    # A cell and its white space are two nodes; counting nodes creates no objects.
     return sum(len(row) for row, _ in _row_elements(table)) > 2 * MAX_GRID_CELLS
 
 
 def _row_elements(table: Element) -> list[tuple[Element, Element]]:
-    """Return the rows of a table, each with the part of the table it belongs to."""
+    """Return the rows of a table with their sections."""
     rows: list[tuple[Element, Element]] = []
     for child in child_elements(table, SECTIONS | {"tr"}):
         if child.tag == "tr":
@@ -70,46 +70,46 @@ def child_elements(parent: Element, tags: Collection[str]) -> list[Element]:
 
 
 def read_span(cell: Element, name: str) -> int:
-    """Return how many columns or rows a cell asks for; 0 means to the end."""
+    """Return ``colspan`` or ``rowspan`` of a cell; 0 means to the end."""
     value = cell.attr(name) if len(cell.attrs) else None
     if value is None:
         return 1
     digits = value.strip()[:4]
-    return min(int(digits), _WIDEST_SPAN) if digits.isascii() and digits.isdecimal() else 1
+    return min(int(digits), _MAX_SPAN) if digits.isascii() and digits.isdecimal() else 1
 
 
 def place_cells(rows: list[TableRow]) -> list[GridCell]:
-    """Put cells on the grid as a browser does, flowing around those that reach down from above."""
+    """Place cells row by row, around cells that span down from earlier rows."""
     placed: list[GridCell] = []
-    reaching: list[GridCell] = []
+    spanning: list[GridCell] = []
     for number, row in enumerate(rows):
-        reaching = [
+        spanning = [
             each
-            for each in reaching
+            for each in spanning
             if each.row + each.height > number and rows[each.row].section is row.section
         ]
-        above = iter(sorted(reaching, key=lambda each: each.column))
-        blocker = next(above, None)
+        blockers = iter(sorted(spanning, key=lambda each: each.column))
+        blocker = next(blockers, None)
         column = 0
         for cell in row.cells:
             while blocker is not None and blocker.column <= column:
                 column = max(column, blocker.column + blocker.width)
-                blocker = next(above, None)
+                blocker = next(blockers, None)
             height = read_span(cell, "rowspan") or len(rows)
             placed.append(GridCell(cell, number, column, height, read_span(cell, "colspan") or 1))
             column += placed[-1].width
-        reaching += (each for each in placed[-len(row.cells) :] if each.height > 1)
+        spanning += (each for each in placed[-len(row.cells) :] if each.height > 1)
     return placed
 
 
 def column_range(placed: GridCell, columns: list[int]) -> tuple[int, int]:
-    """Return the first column that a cell is in, and the first after it."""
+    """Return the first column of a cell, and the first column after it, as indexes of `columns`."""
     after = placed.column + placed.width
     return bisect_left(columns, placed.column), bisect_left(columns, after)
 
 
 def spanned_rows(rows: list[TableRow], placed: GridCell) -> list[int]:
-    """Return the numbers of the rows that a cell is in."""
+    """Return the numbers of the rows that a cell covers."""
     section = rows[placed.row].section
-    reached = range(placed.row, min(placed.row + placed.height, len(rows)))
-    return [number for number in reached if rows[number].section is section]
+    covered = range(placed.row, min(placed.row + placed.height, len(rows)))
+    return [number for number in covered if rows[number].section is section]

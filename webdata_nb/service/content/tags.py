@@ -1,26 +1,26 @@
-"""The tags that steps of a scrape look for, by why they do."""
+"""Sets of HTML tags that several steps of a page conversion look for."""
 
 from __future__ import annotations
 
 DECLARATIONS = frozenset({"html", "title", "meta", "link", "base", "script"})
-"""What a page says about itself."""
+"""Elements with declarations about the page."""
 
 # fmt: off
 NOT_RENDERED = frozenset({
     "script", "style", "template", "noscript", "svg", "link", "meta", "title", "base", "object",
     "embed", "applet", "param", "frame", "frameset", "noframes", "datalist", "rp",
 })
-"""What is never shown, or is drawn rather than written."""
+"""Elements without visible text: never rendered, or drawn."""
 
 NOT_TEXT = frozenset({
     "select", "textarea", "progress", "meter", "output", "iframe", "video", "audio", "canvas",
     "map", "annotation", "annotation-xml",
 })
-"""Elements whose text is for a control, a fallback or a machine."""
+"""Elements whose text belongs to a control, a fallback or a machine."""
 # fmt: on
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LISTS = frozenset({"ul", "ol"})
 
 INDEXED = frozenset({*DECLARATIONS, *NOT_RENDERED, "h1", "a", "area", "img", "dialog"})
-"""Every tag that some step looks for: a page is walked once for all of them."""
+"""All tags that any step looks for; one walk over the page indexes them."""
