@@ -95,7 +95,7 @@ def test_fragment_is_encoded_like_in_a_browser() -> None:
 
 def test_unusual_fragment_does_not_affect_batch_resolution() -> None:
     links = LinkResolver(BASE)
-    links.learn(["a#b", "a#\u00e9", "a#b c", "#d", "#<"])
+    links.resolve_plain(["a#b", "a#\u00e9", "a#b c", "#d", "#<"])
     assert dict(links) == {
         **dict(LinkResolver(BASE)),
         "a": "http://site.test/dir/a",
@@ -153,6 +153,6 @@ PIECES = st.sampled_from(_MARKS) | st.sampled_from(_WORDS)
 )
 def test_batch_resolution_equals_single_resolution(hrefs: list[str], base: str) -> None:
     together, alone = LinkResolver(base), LinkResolver(base)
-    together.learn(hrefs)
+    together.resolve_plain(hrefs)
     assert dict(together) == {href: alone[href] for href in together}
     assert [together[href] for href in hrefs] == [alone[href] for href in hrefs]
