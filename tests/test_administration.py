@@ -148,7 +148,7 @@ def test_key_is_created_before_first_start(tmp_path: Path) -> None:
 def test_secrets_rotate_while_service_runs(team: TeamService) -> None:
     result = team.run("secrets", "rotate")
     assert (result.returncode, result.stdout) == (0, "")
-    assert "sealed the secrets of 0 jobs" in result.stderr
+    assert "encrypted the secrets of 0 jobs" in result.stderr
     [file] = team.shell.home.rglob("secret.key")
     assert file.stat().st_mode & 0o077 == 0
     new = team.run("secrets", "new-key").stdout.strip()

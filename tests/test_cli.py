@@ -64,7 +64,7 @@ def test_help_lists_commands_and_imports_nothing_heavy(shell: Shell) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, check=True
     ).stdout.split()
-    assert not {"pandas", "pyarrow", "httpx", "starlette", "pydantic"} & set(loaded)
+    assert not {"asyncio", "pandas", "pyarrow", "httpx", "starlette", "pydantic"} & set(loaded)
 
 
 def test_version_option(shell: Shell) -> None:

@@ -129,7 +129,7 @@ async def _set_terms(accounts: AccountStore, args: argparse.Namespace) -> None:
         raise InvalidArgument("give --plan, --monthly or --concurrency")
     now = time.time()
     present = (await accounts.named(args.name, now=now)).terms
-    if args.plan is None:
+    if args.plan is None:  # the limits that are not named stay; a new plan would replace them
         args.monthly = present.monthly if args.monthly is None else args.monthly
         args.concurrency = present.concurrency if args.concurrency is None else args.concurrency
     await accounts.set_terms(args.name, _terms(args, present.plan), now=now)

@@ -6,7 +6,6 @@ They may run while a service uses the directory. The network does not offer them
 from __future__ import annotations
 
 import argparse
-import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -102,6 +101,8 @@ def _check_directory(directory: Path, *, create: bool) -> None:
 
 
 def _run_on_accounts(run: RunOnAccounts, directory: Path, args: argparse.Namespace) -> None:
+    import asyncio
+
     asyncio.run(_with_accounts(run, directory, args))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib.util
 import json
 import platform
@@ -153,6 +152,8 @@ async def _fetch_engines(
     connection: Connection, settings: Settings
 ) -> tuple[str, list[EngineEntry] | None]:
     """Return a description of the service, and its engines if it lists them."""
+    import asyncio
+
     async with asyncio.timeout(_SERVICE_TIMEOUT_S), connection.client(settings) as client:
         try:
             engines: list[EngineEntry] | None = await client.engines()

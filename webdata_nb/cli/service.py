@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +167,8 @@ def _print_openapi(_args: argparse.Namespace) -> None:
 
 
 def _stop(args: argparse.Namespace) -> None:
+    import asyncio
+
     from webdata_nb import local
     from webdata_nb.settings import Options
 

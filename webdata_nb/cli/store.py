@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 
 from webdata_nb.cli.commands import Commands, add_command, add_group, report
@@ -30,6 +29,8 @@ def _add_secrets(group: Commands) -> None:
 
 
 def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
+    import asyncio
+
     from webdata_nb.service.encryption import KEY_FILE, KeyFile
     from webdata_nb.service.settings import secret_keys
 
@@ -37,9 +38,9 @@ def _rotate_secrets(directory: Path, _args: argparse.Namespace) -> None:
     if not keys:
         KeyFile(directory / KEY_FILE).rotate()
     encrypted, lost = asyncio.run(_reencrypt(directory, keys))
-    report(f"sealed the secrets of {encrypted} jobs with the first key")
+    report(f"encrypted the secrets of {encrypted} jobs with the first key")
     if lost:
-        raise WebdataError(f"the secrets of {lost} jobs were sealed with a key that is not here")
+        raise WebdataError(f"the secrets of {lost} jobs need a key that is missing here")
 
 
 async def _reencrypt(directory: Path, keys: tuple[str, ...]) -> tuple[int, int]:
