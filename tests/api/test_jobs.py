@@ -235,8 +235,8 @@ def test_partial_export_warns(
     write, _ = FORMATS[form]
     for state in JobStatus:
         job = replace(exported.job_of("crawl"), state=state)
-        rows = exported.Given(exported.crawl_row(1), exported.crawl_row(2))
-        service.exported = asyncio.run(exported.whole(write(job, rows)))
+        rows = exported.RowsInMemory(exported.crawl_row(1), exported.crawl_row(2))
+        service.exported = asyncio.run(exported.read_all(write(job, rows)))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert begun.export(form, path).read_bytes() == service.exported

@@ -1,4 +1,4 @@
-"""A CSV export read back: what the pages had, not what protects a spreadsheet."""
+"""Tests reading CSV exports."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pandas as pd
 import pytest
 
 from tests.requirements import require
-from tests.service.exports.jobs import Given, job_of, search_row, whole
+from tests.service.exports.jobs import RowsInMemory, job_of, read_all, search_row
 from webdata_nb import read_csv_export
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.exports import as_csv
+from webdata_nb.service.exports import csv_export
 
 
-async def test_every_hostile_cell_comes_back(tmp_path: Path) -> None:
+async def test_hostile_cells_round_trip(tmp_path: Path) -> None:
     corpus = require("corpora") / "own" / "csv_formula_cells.json"
     cells = [each["cell"] for each in json.loads(corpus.read_text("utf-8"))]
     rows = [search_row(n, title=cell, snippet="") for n, cell in enumerate(cells, start=1)]
     path = tmp_path / "export.csv"
-    path.write_bytes(await whole(as_csv.stream(job_of("search"), Given(*rows))))
+    path.write_bytes(await read_all(csv_export.stream(job_of("search"), RowsInMemory(*rows))))
     frame = read_csv_export(path)
     assert list(frame["title"]) == cells
     assert frame["snippet"].isna().all()
@@ -30,17 +30,23 @@ async def test_every_hostile_cell_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED])
-async def test_a_partial_file_is_warned_of(tmp_path: Path, state: JobStatus) -> None:
+async def test_partial_export_warns(tmp_path: Path, state: JobStatus) -> None:
     path = tmp_path / "export.csv"
     job = replace(job_of("search"), state=state)
-    path.write_bytes(await whole(as_csv.stream(job, Given(search_row(1), search_row(2)))))
+    path.write_bytes(
+        await read_all(csv_export.stream(job, RowsInMemory(search_row(1), search_row(2))))
+    )
     with pytest.warns(UserWarning, match=r"export\.csv: a partial export"):
         frame = read_csv_export(path)
     assert list(frame["title"]) == ["Result 1", "Result 2"]
     assert list(frame["partial_export"]) == ["true", "true"]
 
 
-async def test_a_file_without_rows_has_the_columns(tmp_path: Path) -> None:
+async def test_export_without_rows_has_columns(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
-    path.write_bytes(await whole(as_csv.stream(job_of("search", formats=[]), Given())))
-    assert list(read_csv_export(path).columns) == list(as_csv.columns(job_of("search", formats=[])))
+    path.write_bytes(
+        await read_all(csv_export.stream(job_of("search", formats=[]), RowsInMemory()))
+    )
+    assert list(read_csv_export(path).columns) == list(
+        csv_export.columns(job_of("search", formats=[]))
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.exports.jobs import ACCOUNT, NOW, crawl_row, ended, search_row
+from tests.service.exports.jobs import ACCOUNT, NOW, crawl_row, ended_job, search_row
 from tests.stores.jobs import new_job
 from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NoSuchJob
@@ -60,7 +60,7 @@ async def test_rows_are_deleted_at_their_hour(
     store: Store, sweep: Sweep, kind: JobKind, hours: int
 ) -> None:
     row = search_row if kind == "search" else crawl_row
-    job = await ended(store, kind, (row(n) for n in range(45)))
+    job = await ended_job(store, kind, (row(n) for n in range(45)))
     await sweep(hours - 0.01)
     assert await rows(store, job) == 45
     await sweep(hours)
@@ -81,7 +81,7 @@ async def test_a_running_job_is_kept(store: Store, sweep: Sweep) -> None:
 async def test_rows_are_deleted_from_the_text_index(
     store: Store, index: TextIndex, sweep: Sweep
 ) -> None:
-    job = await ended(store, "crawl", [crawl_row(1, markdown="a word about petrels")])
+    job = await ended_job(store, "crawl", [crawl_row(1, markdown="a word about petrels")])
     await Indexer(store, index).catch_up()
     assert len(await index.find(ACCOUNT, "petrels", limit=9)) == 1
     await sweep(100)
@@ -91,7 +91,7 @@ async def test_rows_are_deleted_from_the_text_index(
 
 
 async def test_the_next_sweep_completes_an_interrupted_one(store: Store, sweep: Sweep) -> None:
-    job = await ended(store, "search", (search_row(n) for n in range(45)))
+    job = await ended_job(store, "search", (search_row(n) for n in range(45)))
     expiry = store.retention
     # As after a kill: the job is marked, and some slices are deleted.
     await expiry.mark_expired(job.id, now=NOW)
@@ -122,7 +122,7 @@ async def test_receipts_and_pinned_files_are_deleted_with_the_rows(
 
 
 async def test_jobs_are_deleted_last_and_keys_after_a_day(store: Store, sweep: Sweep) -> None:
-    job = await ended(store, "search", [search_row(1)])
+    job = await ended_job(store, "search", [search_row(1)])
     key = IdempotencyKey("k", "f")
     other = NewJob(str(uuid.uuid4()), ACCOUNT, "search", "s", {})
     await store.accept(other, key=key, now=NOW)
@@ -142,13 +142,13 @@ async def test_jobs_are_deleted_last_and_keys_after_a_day(store: Store, sweep: S
 
 async def test_infinite_retention_deletes_nothing(store: Store, sweep: Sweep) -> None:
     for_ever = Retention(float("inf"), float("inf"), float("inf"))
-    job = await ended(store, "crawl", [crawl_row(1)])
+    job = await ended_job(store, "crawl", [crawl_row(1)])
     await sweep(1e6, for_ever)
     assert await rows(store, job) == 1
 
 
 async def test_hundreds_of_jobs_are_cleared_in_one_sweep(store: Store, sweep: Sweep) -> None:
-    jobs = [await ended(store, "search", [search_row(1)]) for _ in range(120)]
+    jobs = [await ended_job(store, "search", [search_row(1)]) for _ in range(120)]
     await sweep(48)
     assert [await rows(store, job) for job in jobs] == [0] * 120
 
@@ -156,7 +156,7 @@ async def test_hundreds_of_jobs_are_cleared_in_one_sweep(store: Store, sweep: Sw
 async def test_spooled_files_of_ended_and_unknown_jobs_are_deleted(
     store: Store, spool: SpoolDirectory, sweep: Sweep
 ) -> None:
-    over = await ended(store, "crawl", [crawl_row(0)])
+    over = await ended_job(store, "crawl", [crawl_row(0)])
     going_on, _ = await store.accept(new_job(ACCOUNT), now=NOW)
     for job_id in (going_on.id, over.id, "unknown"):
         assert await spool.open(job_id).write(0, b"a page")

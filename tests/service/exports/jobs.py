@@ -1,4 +1,4 @@
-"""Ended jobs with rows of a test's own, in a real store."""
+"""Creates ended jobs with given rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from webdata_nb.contract.states import JobKind, JobStatus
-from webdata_nb.service.exports.source import Rows
+from webdata_nb.service.exports.stored_rows import ExportRows
 from webdata_nb.service.store.interface import Store
 from webdata_nb.service.store.records import CommitBatch, JobRecord, JournalEntry, NewJob
 
@@ -51,7 +51,7 @@ def crawl_row(number: int, **fields: Any) -> dict[str, Any]:
     return row | fields
 
 
-async def ended(
+async def ended_job(
     store: Store,
     kind: JobKind,
     rows: Iterable[dict[str, Any]],
@@ -60,7 +60,7 @@ async def ended(
     subject: str = "aurora forecast",
     account: str = ACCOUNT,
 ) -> JobRecord:
-    """Store a job with these rows, and end it."""
+    """Store a completed job with these rows."""
     await store.accounts.ensure(account, account, now=NOW)
     new = NewJob(str(uuid.uuid4()), account, kind, subject, request or {})
     await store.accept(new, now=NOW)
@@ -74,12 +74,12 @@ async def ended(
     return await store.job(account, job.id)
 
 
-async def whole(stream: AsyncIterator[bytes]) -> bytes:
+async def read_all(stream: AsyncIterator[bytes]) -> bytes:
     return b"".join([piece async for piece in stream])
 
 
-class Given:
-    """Rows without a store."""
+class RowsInMemory(ExportRows):
+    """ExportRows without a store."""
 
     def __init__(self, *rows: dict[str, Any]) -> None:
         self._rows = [orjson.dumps(row) for row in rows]
@@ -110,8 +110,3 @@ def job_of(
         error=None,
         outcome={},
     )
-
-
-def rows_are_rows(rows: Given) -> Rows:
-    """Let the type checker see that the stand-in is what the exports take."""
-    return rows

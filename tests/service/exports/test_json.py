@@ -1,4 +1,4 @@
-"""The JSON export: the contract's two shapes, of the rows as stored."""
+"""Tests the JSON export of searches and crawls."""
 
 from __future__ import annotations
 
@@ -8,37 +8,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.exports.jobs import Given, crawl_row, job_of, search_row, whole
+from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb.contract.replies import SearchExport
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.frames.exports import is_partial
-from webdata_nb.service.exports import as_json
+from webdata_nb.service.exports import json_export
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-async def test_a_search_is_its_query_and_its_results(count: int) -> None:
+async def test_search_export_has_query_and_results(count: int) -> None:
     rows = [search_row(rank) for rank in range(1, count + 1)]
-    body = await whole(as_json.stream(job_of("search", 'say "hi"'), Given(*rows)))
+    body = await read_all(json_export.stream(job_of("search", 'say "hi"'), RowsInMemory(*rows)))
     assert json.loads(body) == {"query": 'say "hi"', "results": rows}
     export = SearchExport.model_validate_json(body)
     assert [each.title for each in export.results] == [row["title"] for row in rows]
 
 
 @pytest.mark.parametrize("state", [JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED])
-async def test_a_partial_search_says_so_beside_its_results(
-    tmp_path: Path, state: JobStatus
-) -> None:
+async def test_partial_search_export_is_marked(tmp_path: Path, state: JobStatus) -> None:
     rows = [search_row(1, title='],"partial":true,"status":"x"}'), search_row(2)]
     job = replace(job_of("search", "tides"), state=state)
-    body = await whole(as_json.stream(job, Given(*rows)))
-    told = {"query": "tides", "results": rows, "partial": True, "status": state.value}
-    assert json.loads(body) == told
+    body = await read_all(json_export.stream(job, RowsInMemory(*rows)))
+    expected = {"query": "tides", "results": rows, "partial": True, "status": state.value}
+    assert json.loads(body) == expected
     path = tmp_path / "export.json"
     path.write_bytes(body)
     assert is_partial(path, "json")
 
 
-async def test_a_text_that_looks_like_the_end_of_a_partial_export(tmp_path: Path) -> None:
+async def test_text_that_looks_like_partial_mark_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     for ending in ('],"partial":true,"status":"failed"}', ',"partial_export":true}]'):
         path.write_text(json.dumps({"query": "q", "results": [{"title": ending}]}))
@@ -48,7 +46,7 @@ async def test_a_text_that_looks_like_the_end_of_a_partial_export(tmp_path: Path
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-async def test_a_crawl_is_an_array_of_its_pages(count: int) -> None:
+async def test_crawl_export_is_array_of_pages(count: int) -> None:
     rows = [crawl_row(number) for number in range(count)]
-    body = await whole(as_json.stream(job_of("crawl"), Given(*rows)))
+    body = await read_all(json_export.stream(job_of("crawl"), RowsInMemory(*rows)))
     assert json.loads(body) == rows

@@ -1,1 +1,1 @@
-"""A job's visible rows as one file, written while it is sent: JSON, CSV or ZIP."""
+"""Writes the visible rows of a job as one file while it is sent: JSON, CSV or ZIP."""

@@ -1,4 +1,4 @@
-"""The index of a ZIP export: a page that runs nothing, loads nothing, and shows what there is."""
+"""Renders the index of a ZIP export as an HTML page without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One result of the job, and its files below `folder`."""
+class IndexEntry:
+    """One result of the job and its files below `folder`; a row of `index.json`."""
 
     number: int
     url: str
@@ -23,14 +23,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A job and its results."""
+class ExportIndex:
+    """A job and its results; the content of `index.json`."""
 
     kind: str
     subject: str
     job_id: str
     status: str
-    results: tuple[Result, ...]
+    results: tuple[IndexEntry, ...]
     partial: bool = False
 
 
@@ -62,36 +62,36 @@ nav { display: flex; flex-wrap: wrap; gap: .4rem; margin-top: .6rem; }
 nav a { background: var(--tag); border-radius: 6px; padding: .1rem .5rem; font-size: .84rem; }
 header nav { margin: 0 0 1.5rem; }
 """
-# No script, no request: also if an escape were missing somewhere.
-_POLICY: Final = (
+# Forbids scripts and requests even if the page contained unescaped text.
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
 
 
-def page(listing: Listing) -> str:
+def render_index(index: ExportIndex) -> str:
     """Return the index as one HTML document."""
-    failed = sum(not result.success for result in listing.results)
-    counts = f"{len(listing.results)} result{'' if len(listing.results) == 1 else 's'}"
+    failed = sum(not entry.success for entry in index.results)
+    counts = f"{len(index.results)} result{'' if len(index.results) == 1 else 's'}"
     if failed:
         counts += f", {failed} of them failed"
-    what = "Search" if listing.kind == "search" else "Crawl"
-    items = "".join(_item(result) for result in listing.results)
-    partial = " (partial)" if listing.partial else ""
+    kind = "Search" if index.kind == "search" else "Crawl"
+    items = "".join(map(_list_item, index.results))
+    partial = " (partial)" if index.partial else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{_CONTENT_SECURITY_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>{what}: {escape(listing.subject)}</title>
+<title>{kind}: {escape(index.subject)}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
 <main>
 <header>
-<h1>{escape(listing.subject)}</h1>
-<p>{what} · {counts} · {escape(listing.status)}{partial} · job {escape(listing.job_id)}</p>
+<h1>{escape(index.subject)}</h1>
+<p>{kind} · {counts} · {escape(index.status)}{partial} · job {escape(index.job_id)}</p>
 <nav><a href="data.json">data.json</a><a href="index.json">index.json</a></nav>
 </header>
 <ol>
@@ -102,27 +102,27 @@ def page(listing: Listing) -> str:
 """
 
 
-def _item(result: Result) -> str:
-    parts = [f"<h2>{_linked(result.url, result.title or result.url)}</h2>"]
-    if result.title:
-        parts.append(f'<p class="url">{escape(result.url)}</p>')
-    if result.snippet:
-        parts.append(f"<p>{escape(result.snippet)}</p>")
-    if result.error:
-        parts.append(f'<p class="error">{escape(result.error)}</p>')
+def _list_item(entry: IndexEntry) -> str:
+    parts = [f"<h2>{_link(entry.url, entry.title or entry.url)}</h2>"]
+    if entry.title:
+        parts.append(f'<p class="url">{escape(entry.url)}</p>')
+    if entry.snippet:
+        parts.append(f"<p>{escape(entry.snippet)}</p>")
+    if entry.error:
+        parts.append(f'<p class="error">{escape(entry.error)}</p>')
     files = "".join(
-        f'<a href="{escape(f"{result.folder}/{name}")}">{escape(name)}</a>' for name in result.files
+        f'<a href="{escape(f"{entry.folder}/{name}")}">{escape(name)}</a>' for name in entry.files
     )
     parts.append(f"<nav>{files}</nav>")
-    return f"<li><span>{result.number}</span><div>{''.join(parts)}</div></li>\n"
+    return f"<li><span>{entry.number}</span><div>{''.join(parts)}</div></li>\n"
 
 
-def _linked(url: str, text: str) -> str:
-    """Link to web pages alone: what else a URL may be, such as a script, is text."""
+def _link(url: str, text: str) -> str:
+    """Return a link to a web page, or plain text for another scheme such as `javascript`."""
     try:
-        web = urlsplit(url).scheme in {"http", "https"}
+        is_web = urlsplit(url).scheme in {"http", "https"}
     except ValueError:
-        web = False
-    if not web:
+        is_web = False
+    if not is_web:
         return escape(text)
     return f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(text)}</a>'

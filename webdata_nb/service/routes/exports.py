@@ -12,9 +12,9 @@ from webdata_nb import __version__
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import CrawlPage, SearchExport
 from webdata_nb.service.errors import NothingToExport
-from webdata_nb.service.exports import as_csv, as_json, as_zip
-from webdata_nb.service.exports.names import file_name
-from webdata_nb.service.exports.source import Rows, StoredRows
+from webdata_nb.service.exports import csv_export, json_export, zip_export
+from webdata_nb.service.exports.file_names import export_file_name
+from webdata_nb.service.exports.stored_rows import ExportRows, StoredRows
 from webdata_nb.service.http.etags import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.expiry import check_not_expired
@@ -30,11 +30,11 @@ from webdata_nb.service.routes.routing import (
 )
 from webdata_nb.service.store.records import JobRecord
 
-_Stream = Callable[[JobRecord, Rows], AsyncIterator[bytes]]
+_Stream = Callable[[JobRecord, ExportRows], AsyncIterator[bytes]]
 FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
-    "json": (as_json.stream, "application/json"),
-    "csv": (as_csv.stream, "text/csv; charset=utf-8; header=present"),
-    "zip": (as_zip.stream, "application/zip"),
+    "json": (json_export.stream, "application/json"),
+    "csv": (csv_export.stream, "text/csv; charset=utf-8; header=present"),
+    "zip": (zip_export.stream, "application/zip"),
 }
 
 
@@ -95,7 +95,7 @@ async def _export(request: Request, state: AppState, job: JobRecord, name: str) 
         # The compression middleware would read all rows before it answers 304.
         if etag_matches(request.headers.get("if-none-match"), headers["ETag"]):
             return Response(status_code=304, headers=headers)
-    headers["Content-Disposition"] = f'attachment; filename="{file_name(job, name)}"'
+    headers["Content-Disposition"] = f'attachment; filename="{export_file_name(job, name)}"'
     headers["X-Content-Type-Options"] = "nosniff"
     return StreamingResponse(
         write(job, StoredRows(state.store, job)), media_type=media_type, headers=headers
