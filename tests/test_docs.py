@@ -1,4 +1,4 @@
-"""README and guide: outputs that they show, and commands that they name, are the program's."""
+"""Commands, outputs and outcomes in the README and the guide match the program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.wire_service import KEY, WireService
 from webdata_nb import connect
 from webdata_nb.cli.main import main
+from webdata_nb.contract import outcomes
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.md"))]
@@ -27,27 +28,28 @@ MODULE: Final = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`")
 ROOTS: Final = [CHECKOUT, CHECKOUT / "webdata_nb", CHECKOUT / "webdata_nb" / "service"]
 LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTION: Final = re.compile(r"--[a-z][a-z-]*")
-# A documented crawl of 86 pages and one that is missing; the receipt counts what became no row.
+# 86 pages and a missing one; duplicates and filtered URLs have no row.
 COUNTS: Final = {"duplicate": 2, "failed:http_404": 1, "fetched": 86, "filtered": 12}
 
 
 def commands() -> list[str]:
-    """Return every command line that the README and the guide name, each once."""
-    found = (each.strip() for page in PAGES for each in COMMAND.findall(page.read_text("utf-8")))
-    return sorted(set(found))
+    """Return the distinct command lines in the README and the guide."""
+    return sorted(
+        {line.strip() for page in PAGES for line in COMMAND.findall(page.read_text("utf-8"))}
+    )
 
 
 @pytest.mark.parametrize("command", commands())
 def test_documented_command_and_options_exist(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The command's name ends at its first argument or option.
+    # The name of a command ends at its first argument or option.
     words = itertools.takewhile(re.compile(r"[a-z][a-z-]*").fullmatch, command.split()[1:])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main([*words, "--help"])
-    assert ended.value.code == 0
-    named = set(OPTION.findall(command))
-    assert named <= set(OPTION.findall(capsys.readouterr().out))
+    assert exit_info.value.code == 0
+    documented_options = set(OPTION.findall(command))
+    assert documented_options <= set(OPTION.findall(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize("page", MODULE_PAGES, ids=lambda page: page.stem)
@@ -74,12 +76,12 @@ def test_glossary_names_modules() -> None:
     assert all(MODULE.search(term) or "`bridge.py`" in term for term in terms)
 
 
-def test_guide_names_commands() -> None:
+def test_guide_contains_commands() -> None:
     assert len(commands()) >= 20
 
 
-def crawl_of_the_readme(service: WireService) -> Any:
-    """Return the frame that the README's session is about, from a service that is told its rows."""
+def readme_crawl(service: WireService) -> Any:
+    """Return the frame of the README's session, from a stub service with its rows."""
     rows = [
         {
             "url": f"https://example.com/docs/{n}",
@@ -101,9 +103,9 @@ def crawl_of_the_readme(service: WireService) -> Any:
         return session.crawl_df("https://example.com/docs/", cache=False)
 
 
-def test_readme_sessions_print_what_the_readme_shows() -> None:
+def test_readme_sessions_print_the_documented_output() -> None:
     with WireService() as service:
-        docs = crawl_of_the_readme(service)
+        docs = readme_crawl(service)
     # Durations differ from run to run.
     docs.attrs["webdata"]["line"] = re.sub(r"[\d.]+ s$", "4.1 s", docs.attrs["webdata"]["line"])
     blocks = BLOCK.findall((CHECKOUT / "README.md").read_text("utf-8"))
@@ -114,3 +116,14 @@ def test_readme_sessions_print_what_the_readme_shows() -> None:
         session = parser.get_doctest(text, {"docs": docs}, f"README session {number}", None, None)
         report: list[str] = []
         assert runner.run(session, out=report.append).failed == 0, "".join(report)
+
+
+def test_receipt_page_describes_every_outcome() -> None:
+    page = (CHECKOUT / "docs" / "guide" / "receipt.md").read_text("utf-8")
+    documented = set(re.findall(r"^\| `([\w:<>]+)` \| (?:yes|no) \| \S", page, re.MULTILINE))
+    assert documented >= {*outcomes.MEANINGS, "failed:<kind>"}
+
+
+def test_receipt_page_quotes_the_meaning_of_a_redirect() -> None:
+    page = (CHECKOUT / "docs" / "guide" / "receipt.md").read_text("utf-8")
+    assert f": {outcomes.meaning('redirect')}\n" in page
