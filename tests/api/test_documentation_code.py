@@ -1,4 +1,4 @@
-"""Every piece of Python in the README and the guide runs, page by page, as a reader runs it."""
+"""The Python code in the README and the guide runs, page by page."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.md"))]
 
 
-def blocks(page: Path) -> list[str]:
-    """Return the Python of a page; of a session with prompts, what is typed."""
-    found: list[str] = []
-    inside: list[str] | None = None
+def code_blocks(page: Path) -> list[str]:
+    """Return the Python blocks of a page; of an interactive session, its input."""
+    sources: list[str] = []
+    lines: list[str] | None = None
     for line in page.read_text(encoding="utf-8").splitlines():
-        if inside is None and line.strip() in {"```python", "```pycon"}:
-            inside = []
-        elif inside is not None and line.strip() == "```":
-            typed = [each[4:] for each in inside if each.startswith((">>> ", "... "))]
-            found.append("\n".join(typed or inside))
-            inside = None
-        elif inside is not None:
-            inside.append(line)
-    return found
+        if lines is None and line.strip() in {"```python", "```pycon"}:
+            lines = []
+        elif lines is not None and line.strip() == "```":
+            session_input = [each[4:] for each in lines if each.startswith((">>> ", "... "))]
+            sources.append("\n".join(session_input or lines))
+            lines = None
+        elif lines is not None:
+            lines.append(line)
+    return sources
 
 
-TOLD: Final = [page for page in PAGES if blocks(page)]
+PAGES_WITH_CODE: Final = [page for page in PAGES if code_blocks(page)]
 
 
-def names(page: Path) -> dict[str, Any]:
-    """Return what the text of a page takes for granted: addresses, and frames got before."""
+def initial_namespace(page: Path) -> dict[str, Any]:
+    """Return the variables that the code of a page uses without defining them."""
     pages = webdata_nb.crawl_df(SITE, scrape_options={"formats": ["markdown", "links"]})
-    found = webdata_nb.search_df("q", formats=[])
+    hits = webdata_nb.search_df("q", formats=[])
     return {
         "display": lambda *_: None,
         "url": SITE,
@@ -54,9 +54,9 @@ def names(page: Path) -> dict[str, Any]:
         "pages": pages,
         "df": pages,
         "docs": pages,
-        "results": found,
-        "last_week": found,
-        "today": found,
+        "results": hits,
+        "last_week": hits,
+        "today": hits,
         "ads": webdata_nb.creatives_df("AR1"),
         "request_body": b"{}",
         "request_headers": {},
@@ -66,10 +66,10 @@ def names(page: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def reader(
+def stub_service(
     service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WireService]:
-    """Give a reader a service, whatever address the text connects to, and an empty folder."""
+    """Connect the process to a stub service, in an empty working folder."""
     monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)
@@ -79,19 +79,19 @@ def reader(
     variables = dict(os.environ)
     with webdata_nb.connect():
         yield service
-    # A page may tell its reader to set some, which other tests must not find.
+    # The code of a page may set variables, which must not reach other tests.
     os.environ.clear()
     os.environ.update(variables)
 
 
-def delivered(service: WireService, over: threading.Event) -> None:
-    """Do what a service does at the end of a job that asked to be told."""
-    told: set[str] = set()
-    while not over.wait(0.02):
+def send_webhooks(service: WireService, stop: threading.Event) -> None:
+    """Send the webhook of every job that has one, once."""
+    sent: set[str] = set()
+    while not stop.wait(0.02):
         for job_id, job in list(service.jobs.items()):
-            if job_id in told or not job.body.get("webhook_url"):
+            if job_id in sent or not job.body.get("webhook_url"):
                 continue
-            told.add(job_id)
+            sent.add(job_id)
             event = {"event": "job.completed", "job_id": job_id, "job_type": job.kind}
             counts = {"status": "completed", "total_pages": 5, "completed_pages": 5}
             body = orjson.dumps({**event, **counts})
@@ -103,27 +103,29 @@ def delivered(service: WireService, over: threading.Event) -> None:
             httpx.post(job.body["webhook_url"], content=body, headers=headers).raise_for_status()
 
 
-@pytest.mark.parametrize("page", TOLD, ids=lambda page: page.stem)
-def test_its_python_runs(page: Path, reader: WireService, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = names(page)
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.stem)
+def test_code_of_page_runs(
+    page: Path, stub_service: WireService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = initial_namespace(page)
     connect = webdata_nb.connect
-    given["connect"] = lambda **_: connect()
-    monkeypatch.setattr(webdata_nb, "connect", given["connect"])
-    over = threading.Event()
-    teller = threading.Thread(target=delivered, args=(reader, over))
-    teller.start()
+    namespace["connect"] = lambda **_: connect()
+    monkeypatch.setattr(webdata_nb, "connect", namespace["connect"])
+    stop = threading.Event()
+    sender = threading.Thread(target=send_webhooks, args=(stub_service, stop))
+    sender.start()
     try:
-        for number, source in enumerate(blocks(page)):
-            where = f"{page.name}, block {number}"
-            code = compile(source, where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            made = eval(code, given)
-            if inspect.iscoroutine(made):
-                asyncio.run(made)
+        for number, source in enumerate(code_blocks(page)):
+            filename = f"{page.name}, block {number}"
+            code = compile(source, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            result = eval(code, namespace)
+            if inspect.iscoroutine(result):
+                asyncio.run(result)
     finally:
-        over.set()
-        teller.join()
+        stop.set()
+        sender.join()
 
 
-def test_the_pages_hold_python() -> None:
-    assert len(TOLD) >= 10
-    assert sum(len(blocks(page)) for page in TOLD) >= 25
+def test_guide_contains_code() -> None:
+    assert len(PAGES_WITH_CODE) >= 10
+    assert sum(len(code_blocks(page)) for page in PAGES_WITH_CODE) >= 25
