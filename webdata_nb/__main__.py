@@ -1,4 +1,4 @@
-"""`python -m webdata_nb` is the `webdata` command."""
+"""Runs the `webdata` command for `python -m webdata_nb`."""
 
 from webdata_nb.cli.main import main
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from webdata_nb.api import crawl_df, search_df, show
-from webdata_nb.display import text_lines
+from webdata_nb.display import magic_output
 from webdata_nb.frames import records
 from webdata_nb.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.requests.options import (
@@ -93,7 +93,7 @@ class MagicParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error that IPython shows without a traceback."""
-        raise text_lines.usage_error(f"{message}\n{self.format_usage().strip()}")
+        raise magic_output.usage_error(f"{message}\n{self.format_usage().strip()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _line_magic(shell: Any, magic: LineMagic) -> Callable[[str], pd.DataFrame | 
     def run(line: str) -> pd.DataFrame | None:
         args = _parse_line(magic.parser, line)
         if args.help:
-            text_lines.show(magic.parser.format_help())
+            magic_output.show(magic.parser.format_help())
             return None
         df = magic.run(args)
         if args.output is None:

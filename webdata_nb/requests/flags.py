@@ -92,6 +92,7 @@ _SETTINGS_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "refresh": {"action": "store_true"},
     "offline": {"action": "store_true"},
 }
+_REPEATABLE_ACTIONS: Final = ("append", PairAction)
 # The flag of an option is its name, except for these.
 _FLAGS: Final[Mapping[str, str]] = {
     "headers": "--header",
@@ -133,14 +134,19 @@ def _add_flag(container: ArgumentContainer, option: Option, flags: Mapping[str, 
     flag = flags.get(option.name, f"--{option.name.replace('_', '-')}")
     option_type = option.annotation.removesuffix(" | None")
     settings = _SETTINGS_BY_NAME.get(option.name) or _SETTINGS_BY_TYPE[option_type]
-    text = _first_sentence(option.description).replace("%", "%%")
+    text = _help_text(option.description)
+    if settings.get("action") in _REPEATABLE_ACTIONS:
+        text += "; repeatable"
     container.add_argument(flag, dest=option.name, default=None, help=text, **settings)
 
 
-def _first_sentence(description: str) -> str:
-    text = " ".join(description.split())
+def _help_text(description: str) -> str:
+    """Return the first sentence in the style of argparse: no capital, no full stop."""
+    text = " ".join(description.split()).replace("`", "").replace("%", "%%")
     sentence = re.match(r"(.+?)\.(?=\s|$)", text)
-    return (sentence[1] if sentence else text).replace("`", "")
+    text = sentence[1] if sentence else text
+    is_acronym = text[:2].isupper()
+    return text if is_acronym else text[:1].lower() + text[1:]
 
 
 def passed_options(

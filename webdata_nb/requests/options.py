@@ -411,7 +411,7 @@ class CommandPageOptions(TypedDict, total=False):
     wait_for
         Milliseconds to wait in a browser before the page is read, or a CSS selector to wait for.
     page_timeout
-        Milliseconds per page (default 30000); `timeout` in `scrape_options`.
+        Milliseconds per page (default 30000). It is the `timeout` of `scrape_options`.
     include_tags
         CSS selector of elements to read; all others are left out.
     exclude_tags
