@@ -1,4 +1,4 @@
-"""Commands, outputs and outcomes in the README and the guide match the program."""
+"""Documents show real output and name existing commands, options, modules and files."""
 
 from __future__ import annotations
 
@@ -68,6 +68,15 @@ def test_every_decision_is_in_the_index() -> None:
     folder = CHECKOUT / "docs" / "decisions"
     index = set(LINK.findall((folder / "README.md").read_text("utf-8")))
     assert {page.name for page in folder.glob("0*.md")} <= index
+
+
+@pytest.mark.parametrize(
+    "page", sorted((CHECKOUT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem
+)
+def test_decisions_follow_the_template(page: Path) -> None:
+    parts = re.findall(r"(?m)^## (\w+)$", page.read_text("utf-8"))
+    template = ["Context", "Decision", "Consequences", "Alternatives"]
+    assert [part for part in parts if part in template] == template
 
 
 def test_glossary_names_modules() -> None:
