@@ -73,14 +73,14 @@ def test_new_key_is_valid_at_once_and_not_stored(team: TeamService) -> None:
 @pytest.mark.slow
 def test_keys_rotate_and_are_revoked(team: TeamService) -> None:
     team.run("accounts", "create", "bob", "--monthly", "50", "--concurrency", "3")
-    first, key = team.new_key("keys", "create", "--name", "laptop", "--account", "bob")
-    second, kept = team.new_key("keys", "rotate", first)
-    assert (team.status(key), team.status(kept)) == (200, 200)
-    third, now_only = team.new_key("keys", "rotate", second, "--grace", "0")
-    assert (team.status(kept), team.status(now_only)) == (401, 200)
+    first, first_key = team.new_key("keys", "create", "--name", "laptop", "--account", "bob")
+    second, rotated_key = team.new_key("keys", "rotate", first)
+    assert (team.status(first_key), team.status(rotated_key)) == (200, 200)
+    third, last_key = team.new_key("keys", "rotate", second, "--grace", "0")
+    assert (team.status(rotated_key), team.status(last_key)) == (401, 200)
     assert team.run("keys", "revoke", third).returncode == 0
     assert team.run("keys", "revoke", first).returncode == 0
-    assert (team.status(key), team.status(now_only)) == (401, 401)
+    assert (team.status(first_key), team.status(last_key)) == (401, 401)
     assert team.run("keys", "list", "--account", "bob").stdout.count("ended") == 3
 
 
@@ -89,8 +89,8 @@ def test_account_shows_credits(team: TeamService) -> None:
     team.run("accounts", "create", "carol", "--monthly", "50")
     assert "7 credits" in team.run("keys", "topup", "--account", "carol", "7").stderr
     team.run("accounts", "set", "carol", "--concurrency", "2")
-    shown = team.run("accounts", "show", "carol").stdout
-    facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if len(line.split()) == 2)
+    output = team.run("accounts", "show", "carol").stdout
+    facts = dict(line.split(maxsplit=1) for line in output.splitlines() if len(line.split()) == 2)
     assert facts["monthly"] == facts["left"] == "50"
     assert (facts["topup"], facts["limit"], facts["plan"]) == ("7", "2", "team")
     team.run("accounts", "set", "carol", "--plan", "unlimited")

@@ -11,7 +11,7 @@ import pytest
 from tests.site.document import document
 from webdata_nb import local
 from webdata_nb.bridge import synced
-from webdata_nb.demo.tour import _cell, _print_result, _query_from_titles, _table_lines, run
+from webdata_nb.demo.tour import _cell, _print_result, _query_from_titles, _table_lines, run_tour
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.settings import current, options
 
@@ -41,7 +41,7 @@ def test_tour_prints_tables_and_stores_files(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = temporary_folders()
-    assert run() == 0
+    run_tour()
     printed = capsys.readouterr().out
     crawl, search = printed.split(">>> search_df(")
     assert re.search(r"/instruments/anemometer-3\.html .* 500 +1 +HTTP 500", crawl)
@@ -65,7 +65,7 @@ def test_tour_of_real_site_searches_first_title(
 ) -> None:
     site.page("/", document("Harbour & Lamp", links=["/two"]))
     site.page("/two", document("Two"))
-    assert run(site.url) == 0
+    run_tour(site.url)
     printed = capsys.readouterr().out
     assert '>>> search_df("Harbour Lamp", num_results=5)' in printed
     assert re.search(r"^search Harbour Lamp: completed, 1 row", printed, re.MULTILINE)
@@ -80,7 +80,7 @@ def test_service_that_ran_before_is_not_stopped(
     site.page("/", document("Harbour"))
     lease = synced(local.ensure)(current())
     try:
-        assert run(site.url) == 0
+        run_tour(site.url)
         assert find(current()) is not None
         assert "is stopped" not in capsys.readouterr().out
     finally:
@@ -91,7 +91,7 @@ def test_service_that_ran_before_is_not_stopped(
 @pytest.mark.usefixtures("home")
 def test_unreachable_site_raises_and_service_is_stopped() -> None:
     with pytest.raises(WebdataError):
-        run("http://127.0.0.1:9/")
+        run_tour("http://127.0.0.1:9/")
     assert find(current()) is None
 
 
@@ -100,7 +100,7 @@ def test_sample_needs_local_service(
 ) -> None:
     monkeypatch.setenv("WEBDATA_BASE_URL", "http://127.0.0.1:9")
     with pytest.raises(InvalidArgument, match="unset WEBDATA_BASE_URL"):
-        run()
+        run_tour()
 
 
 @pytest.mark.parametrize(

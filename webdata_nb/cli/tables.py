@@ -57,9 +57,9 @@ def _add_demo(commands: Commands) -> None:
 
 
 def _run_demo(args: argparse.Namespace) -> None:
-    from webdata_nb.demo.tour import run
+    from webdata_nb.demo.tour import run_tour
 
-    run(args.url)
+    run_tour(args.url)
 
 
 # Requests

@@ -38,7 +38,7 @@ _find = synced(local.find)
 _stop = synced(local.stop)
 
 
-def run(url: str | None = None) -> int:
+def run_tour(url: str | None = None) -> None:
     """Crawl a site, search the crawled pages, and print both tables.
 
     Parameters
@@ -46,11 +46,6 @@ def run(url: str | None = None) -> int:
     url
         Where to start; the sample web that ships with the package when None. A local service with
         a temporary data directory crawls the sample.
-
-    Returns
-    -------
-    int
-        0, the exit code of success.
 
     Raises
     ------
@@ -65,29 +60,28 @@ def run(url: str | None = None) -> int:
             pages, query = _SAMPLE_MAX_PAGES, _SAMPLE_QUERY
         else:
             pages, query = _REAL_MAX_PAGES, ""
-        stack.enter_context(_options_set(engines=_LOCAL_ENGINES))
+        stack.enter_context(_temporary_options(engines=_LOCAL_ENGINES))
         if current().base_url is None:
             stack.enter_context(_stop_service_at_end())
         _crawl_and_search(url, pages, query)
-    return 0
 
 
 def _start_sample(stack: ExitStack) -> str:
     if current().base_url is not None:
         raise InvalidArgument(
-            "the sample web is on this machine's loopback, which another service need not "
-            "reach: unset WEBDATA_BASE_URL, or name a site: webdata demo URL"
+            "the sample web is served on this machine's loopback interface, which another service "
+            "may not reach: unset WEBDATA_BASE_URL, or name a site: webdata demo URL"
         )
     temporary = tempfile.TemporaryDirectory(prefix="webdata-demo-", ignore_cleanup_errors=True)
     folder = stack.enter_context(temporary)
-    stack.enter_context(_options_set(data_dir=folder, log_dir=folder))
+    stack.enter_context(_temporary_options(data_dir=folder, log_dir=folder))
     url = stack.enter_context(SampleSite()).url
     print(f"The sample web, a small paper of about 25 pages, is at {url}")
     return url
 
 
 @contextmanager
-def _options_set(**values: Any) -> Iterator[None]:
+def _temporary_options(**values: Any) -> Iterator[None]:
     """Set options of this process until the context ends."""
     previous = {name: getattr(options, name) for name in values}
     try:
