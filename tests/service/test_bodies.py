@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.conftest import Api
-from webdata_nb.service.http.json_bodies import DEPTH, VALUES, InvalidJson, parse_strict_json
+from webdata_nb.service.http.json_bodies import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    InvalidJson,
+    parse_strict_json,
+)
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -38,7 +43,9 @@ def test_anything_else_is_refused_and_nothing_else_is_raised(raw: bytes) -> None
     assert json.dumps(value)
 
 
-@pytest.mark.parametrize(("depth", "fine"), [(DEPTH, True), (DEPTH + 1, False), (100_000, False)])
+@pytest.mark.parametrize(
+    ("depth", "fine"), [(MAX_DEPTH, True), (MAX_DEPTH + 1, False), (100_000, False)]
+)
 @pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a":', "}")])
 def test_depth_is_bounded(start: str, end: str, depth: int, fine: bool) -> None:
     raw = (start * depth + "1" + end * depth).encode()
@@ -106,9 +113,9 @@ async def test_every_error_has_the_documented_shape(
 
 
 def test_the_number_of_values_is_bounded() -> None:
-    parse_strict_json(b"[" + b"1," * (VALUES - 2) + b"1]")
+    parse_strict_json(b"[" + b"1," * (MAX_VALUES - 2) + b"1]")
     parse_strict_json(json.dumps(["," * 100_000]).encode())
-    with pytest.raises(InvalidJson, match=f"{VALUES} list entries"):
-        parse_strict_json(b"[" + b"1," * VALUES + b"1]")
-    with pytest.raises(InvalidJson, match=f"{VALUES} list entries"):
-        parse_strict_json(b"[" + b"[]," * VALUES + b"[]]")
+    with pytest.raises(InvalidJson, match=f"{MAX_VALUES} list entries"):
+        parse_strict_json(b"[" + b"1," * MAX_VALUES + b"1]")
+    with pytest.raises(InvalidJson, match=f"{MAX_VALUES} list entries"):
+        parse_strict_json(b"[" + b"[]," * MAX_VALUES + b"[]]")

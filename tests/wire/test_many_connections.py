@@ -223,8 +223,8 @@ async def status_or_none(port: int) -> int | None:
 async def test_clients_that_read_nothing_do_not_keep_their_connections(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections_module, "UNREAD_S", 0.5)
-    monkeypatch.setattr(connections_module, "_CHECK_S", 0.05)
+    monkeypatch.setattr(connections_module, "UNREAD_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(connections_module, "_CHECK_INTERVAL_S", 0.05)
     async with (
         serving(ConnectionLimiter(most=5, reserved=0)) as (port, _),
         AsyncExitStack() as held,
@@ -248,8 +248,8 @@ async def test_an_evicted_connection_with_an_unread_reply_is_closed_at_once() ->
 
 
 async def test_a_slow_reader_gets_its_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections_module, "UNREAD_S", 2.0)
-    monkeypatch.setattr(connections_module, "_CHECK_S", 0.05)
+    monkeypatch.setattr(connections_module, "UNREAD_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(connections_module, "_CHECK_INTERVAL_S", 0.05)
     async with (
         serving(ConnectionLimiter(most=2, reserved=0)) as (port, _),
         AsyncExitStack() as held,
@@ -271,7 +271,7 @@ async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFi
         counted[limit] += 1
 
     limits = ClientLimits(per_address=1)
-    connections = ConnectionLimiter(limits, most=3, reserved=1, refused=count)
+    connections = ConnectionLimiter(limits, most=3, reserved=1, on_refusal=count)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         for _ in range(2):
             await wait_there(held, port, app)
@@ -281,7 +281,7 @@ async def test_refusals_are_counted_and_written_once(caplog: pytest.LogCaptureFi
         assert counted == {"total": 3}
         assert (await asked(port, "/healthz")).status == 200
         assert counted == {"total": 3}
-    connections = ConnectionLimiter(limits, most=9, reserved=0, refused=count)
+    connections = ConnectionLimiter(limits, most=9, reserved=0, on_refusal=count)
     async with serving(connections) as (port, app), AsyncExitStack() as held:
         await wait_there(held, port, app, address=STRANGER)
         for _ in range(2):

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.shell import TIMEOUT_S, Shell
-from webdata_nb.service.http.connections import HEADER_BYTES, HEADERS_S
+from webdata_nb.service.http.connections import HEADERS_TIMEOUT_S, MAX_HEADER_BYTES
 
 pytestmark = pytest.mark.slow
 
@@ -87,9 +87,9 @@ async def test_800_slow_headers_are_closed_while_others_are_served(port: int) ->
             *[dripping(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ") for _ in range(SLOW)]
         )
     over.set()
-    assert await serving > HEADERS_S  # more than one a second, all the while
+    assert await serving > HEADERS_TIMEOUT_S  # more than one a second, all the while
     assert [said for _, said in ends if said and b"408" not in said.split(b"\r\n")[0]] == []
-    assert min(seconds for seconds, _ in ends) > HEADERS_S / 2
+    assert min(seconds for seconds, _ in ends) > HEADERS_TIMEOUT_S / 2
 
 
 async def silent(port: int) -> bytes:
@@ -139,7 +139,7 @@ async def test_what_is_no_http_is_told_so_in_the_documented_shape(port: int) -> 
 async def test_headers_without_end_are_refused(port: int) -> None:
     begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
     async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):
-        writer.write(begun.ljust(HEADER_BYTES + 1, b"x"))
+        writer.write(begun.ljust(MAX_HEADER_BYTES + 1, b"x"))
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 431 "), answer
     assert b'{"detail":' in answer
@@ -148,10 +148,10 @@ async def test_headers_without_end_are_refused(port: int) -> None:
 async def test_a_long_body_behind_an_early_answer_is_no_header(port: int) -> None:
     head = (
         "POST /v1/crawl HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        f"Authorization: Bearer none\r\nContent-Length: {4 * HEADER_BYTES}\r\n\r\n"
+        f"Authorization: Bearer none\r\nContent-Length: {4 * MAX_HEADER_BYTES}\r\n\r\n"
     )
     async with connected(port) as (reader, writer), asyncio.timeout(TIMEOUT_S):
         writer.write(head.encode())
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 401 ")
-        writer.write(b" " * 4 * HEADER_BYTES + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b" " * 4 * MAX_HEADER_BYTES + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")

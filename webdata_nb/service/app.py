@@ -27,7 +27,7 @@ from webdata_nb.service.creatives.source_factory import SourceFactory
 from webdata_nb.service.errors import ApplicationError
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
-from webdata_nb.service.http.gate import CallerOf, Gate, local_callers
+from webdata_nb.service.http.gate import CallerLookup, Gate, local_callers
 from webdata_nb.service.http.request_log import RequestLogMiddleware
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability import loop_lag
@@ -240,7 +240,7 @@ def _running_service(
     )
 
 
-def _callers_by_key(accounts: AccountStore) -> CallerOf:
+def _callers_by_key(accounts: AccountStore) -> CallerLookup:
     async def caller_of(key: str) -> Caller | None:
         return await accounts.caller(key_hash(key), now=time()) if key else None
 
@@ -298,9 +298,9 @@ async def _run(
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
             with serve_metrics(settings.metrics, running.metrics.registry):
-                refused = running.metrics.count_refused_connection
+                on_refusal = running.metrics.count_refused_connection
                 connections = ConnectionLimiter(
-                    settings.clients, most=connection_limit, refused=refused
+                    settings.clients, most=connection_limit, on_refusal=on_refusal
                 )
                 server = Server(running.app, connections)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.conftest import Api, opened
 from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.http.gate import BODY_LIMIT
+from webdata_nb.service.http.gate import MAX_BODY_BYTES
 from webdata_nb.service.store.sqlite.store import SqliteStore
 
 
@@ -69,7 +69,7 @@ async def test_only_json_bodies_are_read(api: Api, kind: str) -> None:
 
 
 async def test_large_bodies_are_413_whether_declared_or_not(api: Api) -> None:
-    large = b'{"url": "' + b"x" * BODY_LIMIT + b'"}'
+    large = b'{"url": "' + b"x" * MAX_BODY_BYTES + b'"}'
 
     async def chunks() -> object:
         for start in range(0, len(large), 65536):

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from tests.service.conftest import BASE, Api
 from tests.service.routes.test_search import article, magazine
 from tests.site.server import Site
-from webdata_nb.service.http.compression import LEAST_BYTES, CompressionMiddleware, accepts_gzip
+from webdata_nb.service.http.compression import MIN_BYTES, CompressionMiddleware, accepts_gzip
 from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.server import Server, listen
 
@@ -116,7 +116,7 @@ async def test_a_list_that_changed_has_another_tag(api: Api, site: Site) -> None
     for _ in range(15):
         await api.done("crawl", url=site.url, max_pages=1)
     first = await api.http.get("/v1/jobs")
-    assert len(first.content) > LEAST_BYTES
+    assert len(first.content) > MIN_BYTES
     known = {"If-None-Match": first.headers["etag"]}
     assert (await api.http.get("/v1/jobs", headers=known)).status_code == 304
     await api.done("crawl", url=site.url, max_pages=1)
@@ -165,7 +165,7 @@ async def test_a_proxy_names_the_client_whose_replies_are_compressed(api: Api, s
     assert {(each.status_code, each.content) for each in unchanged} == {(304, b"")}
 
 
-@pytest.mark.parametrize("size", [0, 1, LEAST_BYTES - 1, LEAST_BYTES, 70_000, 3_000_000])
+@pytest.mark.parametrize("size", [0, 1, MIN_BYTES - 1, MIN_BYTES, 70_000, 3_000_000])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_bytes_come_back_whatever_their_number(size: int, *, streamed: bool) -> None:
     body = random.Random(size).randbytes(size)
@@ -187,7 +187,7 @@ async def test_bytes_come_back_whatever_their_number(size: int, *, streamed: boo
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as http:
         reply = await http.get("/")
         assert reply.content == body
-        large = size >= LEAST_BYTES or (streamed and size > 0)
+        large = size >= MIN_BYTES or (streamed and size > 0)
         assert ("content-encoding" in reply.headers) == large
 
 

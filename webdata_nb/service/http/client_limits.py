@@ -1,7 +1,4 @@
-"""How much one client may have open at a time: connections by address, requests by account.
-
-No I/O: the connections themselves are `service.connections`'.
-"""
+"""Counts the connections of each address and the requests of each account, and limits them."""
 
 from __future__ import annotations
 
@@ -16,22 +13,22 @@ from typing import Final
 PER_ADDRESS: Final = 256
 PER_ACCOUNT: Final = 256
 LOOPBACK: Final = (ip_network("127.0.0.1/32"), ip_network("::1/128"))
-# What one host has of IPv6: the smallest network that is handed out.
+# The smallest IPv6 network that providers assign to one customer.
 _IPV6_PREFIX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What a client may have open, and which peers speak for others.
+    """Limits of a client, and the trusted proxies.
 
     Attributes
     ----------
     per_address
-        Connections of one address, or requests under way for it behind a proxy.
+        Most connections of one address, or active requests behind a proxy.
     per_account
-        Requests under way of one account, event streams among them.
+        Most active requests of one account, including event streams.
     trusted_proxies
-        Networks whose `X-Forwarded-For` names the client. Their own addresses have no limit.
+        Networks whose `X-Forwarded-For` is trusted. Their addresses have no limit.
     """
 
     per_address: int = PER_ADDRESS
@@ -39,7 +36,7 @@ class ClientLimits:
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = LOOPBACK
 
     def trusts(self, host: str) -> bool:
-        """Whether a peer is one of the proxies."""
+        """Whether a peer is a trusted proxy."""
         try:
             address = ip_address(host)
         except ValueError:
@@ -54,7 +51,7 @@ class ClientLimits:
 
 @lru_cache(maxsize=4096)
 def address_of(host: str) -> str:
-    """Return what stands for one client: an IPv4 address, or a /64 network of IPv6.
+    """Return the key of a client: its IPv4 address, or its /64 network of IPv6.
 
     Examples
     --------
@@ -73,29 +70,29 @@ def address_of(host: str) -> str:
 
 
 class TooManyRequests(Exception):
-    """A client has as many requests under way as it may."""
+    """A client has reached its number of active requests."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
 
 
 class RequestCounter:
-    """Counts requests under way by client; `most` for each."""
+    """Counts active requests by client, up to `limit` each."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open: Counter[str] = Counter()
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._active: Counter[str] = Counter()
 
     @contextmanager
-    def one(self, client: str) -> Iterator[None]:
-        """Count a request while it is under way. Raises `TooManyRequests`."""
-        if self._open.get(client, 0) >= self._most:
-            raise TooManyRequests(self._most)
-        self._open[client] += 1
+    def count(self, client: str) -> Iterator[None]:
+        """Count a request while the context is open. Raises `TooManyRequests`."""
+        if self._active.get(client, 0) >= self._limit:
+            raise TooManyRequests(self._limit)
+        self._active[client] += 1
         try:
             yield
         finally:
-            self._open[client] -= 1
-            if not self._open[client]:
-                del self._open[client]
+            self._active[client] -= 1
+            if not self._active[client]:
+                del self._active[client]

@@ -1,8 +1,7 @@
-"""Around the gate: gzip for large replies, entity tags, and 304 for what a client has already.
+"""Compresses large replies with gzip, adds entity tags, and answers 304 for unchanged replies.
 
-Streams of events pass as they are, as does what is compressed already (ZIP, PNG). What takes longer
-than a millisecond, compressing or hashing, is done on another thread; zlib and hashlib free the
-interpreter meanwhile.
+Event streams and compressed types (ZIP, PNG) are not changed. Compression and hashing that take
+longer than a millisecond run on another thread; zlib and hashlib release the GIL.
 """
 
 from __future__ import annotations
@@ -19,48 +18,48 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from webdata_nb.service.http.client_limits import address_of
 from webdata_nb.service.http.etags import etag_matches, etag_of
 
-LEAST_BYTES: Final = 4096
+MIN_BYTES: Final = 4096
 """Smaller replies are neither compressed nor hashed: they fit into three packets."""
 LEVEL: Final = 2
-_PART: Final = 64 * 1024
-# CompressionMiddleware in about a millisecond, and so on the loop.
-_INLINE: Final = 16 * 1024
-# Replies compressed at the same time, each on a thread; others wait for their next part.
-_AT_ONCE: Final = 2
+_PART_BYTES: Final = 64 * 1024
+# Parts up to this size take about a millisecond and are compressed on the event loop.
+_INLINE_BYTES: Final = 16 * 1024
+# Parts compressed at the same time, each on a thread.
+_MAX_THREADS: Final = 2
 _GZIP_WINDOW: Final = 31
 _TYPES: Final = frozenset(
     {"application/json", "text/csv", "text/html", "text/css", "text/javascript", "text/plain"}
 )
-_READS: Final = frozenset({"GET", "HEAD"})
+_READ_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class CompressionMiddleware:
-    """ASGI middleware: compresses what is large, and tells a client that its copy still holds.
+    """ASGI middleware that compresses large replies and answers conditional requests.
 
-    A client on this machine gets its replies as they are: loopback is faster than any compression.
+    Replies to clients on this machine are not compressed, because loopback is faster.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._thread_slots = asyncio.Semaphore(_MAX_THREADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        reply = _Reply(scope, send, self._turns)
+        reply = _ReplySender(scope, send, self._thread_slots)
         await self._app(scope, receive, reply.send)
 
 
-class _Reply:
-    """One reply on its way out. Its start is held back until its first bytes are known."""
+class _ReplySender:
+    """Sends one reply. Delays its headers until the first part of the body is known."""
 
-    def __init__(self, scope: Scope, send: Send, turns: asyncio.Semaphore) -> None:
+    def __init__(self, scope: Scope, send: Send, thread_slots: asyncio.Semaphore) -> None:
         headers = Headers(scope=scope)
-        self._send, self._turns = send, turns
-        self._reads = scope["method"] in _READS
-        self._known = headers.get("if-none-match") if self._reads else None
+        self._send, self._thread_slots = send, thread_slots
+        self._reads = scope["method"] in _READ_METHODS
+        self._if_none_match = headers.get("if-none-match") if self._reads else None
         self._may_compress = (
             scope["method"] != "HEAD"
             and accepts_gzip(headers.get("accept-encoding", ""))
@@ -71,7 +70,7 @@ class _Reply:
         self._gzip: Any = None
 
     async def send(self, message: Message) -> None:
-        """Take the application's next message."""
+        """Process the next ASGI message of the application."""
         if message["type"] == "http.response.start" and _is_eligible(message):
             self._start = message
         elif self._unchanged:
@@ -87,24 +86,24 @@ class _Reply:
     async def _begin(self, start: Message, message: Message) -> None:
         headers = MutableHeaders(scope=start)
         body, more = message.get("body", b""), message.get("more_body", False)
-        # A stream does not say how long it will be.
-        size = int(headers.get("content-length", LEAST_BYTES)) if more else len(body)
-        if self._reads and not more and size >= LEAST_BYTES and "etag" not in headers:
-            headers["ETag"] = await self._hashed(body)
+        # The length of a stream is unknown.
+        size = int(headers.get("content-length", MIN_BYTES)) if more else len(body)
+        if self._reads and not more and size >= MIN_BYTES and "etag" not in headers:
+            headers["ETag"] = await self._etag(body)
         etag = headers.get("etag")
-        if "vary" not in headers and (size >= LEAST_BYTES or etag is not None):
+        if "vary" not in headers and (size >= MIN_BYTES or etag is not None):
             headers.add_vary_header("Accept-Encoding")
-        if etag is not None and etag_matches(self._known, etag):
+        if etag is not None and etag_matches(self._if_none_match, etag):
             self._unchanged = True
             await _send_unchanged(start, self._send)
-        elif size >= LEAST_BYTES and self._may_compress:
+        elif size >= MIN_BYTES and self._may_compress:
             await self._begin_gzip(start, message)
         else:
             await self._send(start)
             await self._send(message)
 
-    async def _hashed(self, body: bytes) -> str:
-        if len(body) <= _PART:
+    async def _etag(self, body: bytes) -> str:
+        if len(body) <= _PART_BYTES:
             return etag_of(body)
         return await asyncio.to_thread(etag_of, body)
 
@@ -116,26 +115,28 @@ class _Reply:
             headers["ETag"] = f"W/{etag}"
         self._gzip = zlib.compressobj(LEVEL, wbits=_GZIP_WINDOW)
         body = message.get("body", b"")
-        if len(body) <= _INLINE and not message.get("more_body", False):
-            whole = self._gzip.compress(body) + self._gzip.flush()
-            headers["Content-Length"] = str(len(whole))
+        if len(body) <= _INLINE_BYTES and not message.get("more_body", False):
+            compressed = self._gzip.compress(body) + self._gzip.flush()
+            headers["Content-Length"] = str(len(compressed))
             await self._send(start)
-            await self._send({"type": "http.response.body", "body": whole})
+            await self._send({"type": "http.response.body", "body": compressed})
             return
         del headers["content-length"]
         await self._send(start)
         await self._compress(message)
 
     async def _compress(self, message: Message) -> None:
-        """Send a message's bytes compressed; nothing is sent where the compressor keeps them."""
+        """Compress and send the body of a message; the compressor may buffer all of it."""
         for part in _parts(message.get("body", b"")):
-            if len(part) <= _INLINE:
-                packed = self._gzip.compress(part)
+            if len(part) <= _INLINE_BYTES:
+                compressed = self._gzip.compress(part)
             else:
-                async with self._turns:
-                    packed = await asyncio.to_thread(self._gzip.compress, part)
-            if packed:
-                await self._send({"type": "http.response.body", "body": packed, "more_body": True})
+                async with self._thread_slots:
+                    compressed = await asyncio.to_thread(self._gzip.compress, part)
+            if compressed:
+                await self._send(
+                    {"type": "http.response.body", "body": compressed, "more_body": True}
+                )
         if not message.get("more_body", False):
             await self._send({"type": "http.response.body", "body": self._gzip.flush()})
 
@@ -160,7 +161,7 @@ def accepts_gzip(header: str) -> bool:
 
 
 def _is_local(client: tuple[str, int] | None) -> bool:
-    """Whether the client is on this machine; behind a trusted proxy it is whom the proxy names."""
+    """Whether the client, or the one that a trusted proxy names, is on this machine."""
     return client is None or client[0] == "::1" or address_of(client[0]).startswith("127.")
 
 
@@ -182,5 +183,5 @@ async def _send_unchanged(start: Message, send: Send) -> None:
 
 def _parts(body: bytes) -> Iterator[memoryview]:
     view = memoryview(body)
-    for begin in range(0, len(view), _PART):
-        yield view[begin : begin + _PART]
+    for begin in range(0, len(view), _PART_BYTES):
+        yield view[begin : begin + _PART_BYTES]

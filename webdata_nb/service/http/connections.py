@@ -1,11 +1,10 @@
 """Limits the number of connections, the time for request headers and the time for unread replies.
 
-uvicorn limits none of these. A client that sends one header a minute, or that never reads its
-reply, would keep its connection open, and enough such clients would lock out all others.
+uvicorn limits none of these, so slow clients could occupy all connections.
 
-A connection that waits for a request is idle. When no place is free, the connection that has been
-idle longest is closed, first among those of the same address. When every connection is busy, a new
-one takes one of the reserved places, which answer health checks only.
+A connection that waits for a request is idle. At a limit, the connection that has been idle longest
+is closed, first among those of the same address. If every connection is busy, a new one takes a
+reserved slot, which serves only health checks.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ from webdata_nb.service.http.client_limits import (
 )
 from webdata_nb.service.observability.logs import EventThrottle
 
-# From the connection's first moment, or the first byte of a further request, to the last header.
-HEADERS_S: Final = 10.0
-# httptools, which reads faster than h11, sets no bound to what it reads of them.
-HEADER_BYTES: Final = 64 * 1024
-# A client that reads nothing of its reply for this long loses the connection.
-UNREAD_S: Final = 30.0
-_CHECK_S: Final = 5.0
+# From the start of the connection, or the first byte of a further request, to the last header.
+HEADERS_TIMEOUT_S: Final = 10.0
+# httptools does not limit the size of headers.
+MAX_HEADER_BYTES: Final = 64 * 1024
+# The connection is aborted if the client reads nothing of its reply for this long.
+UNREAD_TIMEOUT_S: Final = 30.0
+_CHECK_INTERVAL_S: Final = 5.0
 MAX_CONNECTIONS: Final = 1000
-# Beyond those, for health checks.
-RESERVED: Final = 32
+# Further connections, for health checks only.
+RESERVED_CONNECTIONS: Final = 32
 # Files and sockets that the service needs besides its connections.
 OTHER_FILES: Final = 512
-WANTED_FILES: Final = 8192
-RETRY_S: Final = 1
+MAX_FILES: Final = 8192
+RETRY_AFTER_S: Final = 1
 _ALWAYS_ANSWERED: Final = frozenset({HEALTH, READY})
 
 
-def _answer(status: HTTPStatus, detail: str, extra: str = "", **fields: str) -> bytes:
+def _raw_reply(status: HTTPStatus, detail: str, extra: str = "", **fields: str) -> bytes:
     body = orjson.dumps({"detail": detail, **fields})
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
@@ -59,37 +58,32 @@ def _answer(status: HTTPStatus, detail: str, extra: str = "", **fields: str) -> 
     return head.encode("ascii") + body
 
 
-_SLOW: Final = _answer(
-    HTTPStatus.REQUEST_TIMEOUT, f"the request's headers took longer than {HEADERS_S:g} s"
+_HEADERS_TIMEOUT: Final = _raw_reply(
+    HTTPStatus.REQUEST_TIMEOUT, f"the request's headers took longer than {HEADERS_TIMEOUT_S:g} s"
 )
-_LARGE: Final = _answer(
+_HEADERS_TOO_LARGE: Final = _raw_reply(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"the request's headers are larger than {HEADER_BYTES} bytes",
+    f"the request's headers are larger than {MAX_HEADER_BYTES} bytes",
 )
-_RETRY: Final = f"Retry-After: {RETRY_S}\r\n"
-_FULL: Final = "too many connections; close those that are not needed"
-_CROWDED: Final = "too many connections from this address; close those that are not needed"
-_GARBLED: Final = _answer(HTTPStatus.BAD_REQUEST, "not a valid HTTP request")
-
-
-def _count_nothing(_limit: str) -> None:
-    """Count nothing."""
+_RETRY_HEADER: Final = f"Retry-After: {RETRY_AFTER_S}\r\n"
+_TOTAL_LIMIT: Final = "too many connections; close those that are not needed"
+_ADDRESS_LIMIT: Final = "too many connections from this address; close those that are not needed"
+_INVALID_REQUEST: Final = _raw_reply(HTTPStatus.BAD_REQUEST, "not a valid HTTP request")
 
 
 class ConnectionLimiter:
-    """The open connections of one server.
+    """Tracks and limits the open connections of one server.
 
     Parameters
     ----------
     limits : ClientLimits
-        What one address may have, and whose addresses are proxies'.
+        Limits of one address, and the trusted proxies.
     most : int
-        How many there may be in all.
+        Most connections in all.
     reserved : int
-        How many more for health checks.
-    refused : callable
-        Told of each connection or request without a place, by the limit that it met: `address`
-        or `total`.
+        Further connections for health checks.
+    on_refusal : callable, optional
+        Called with the limit, `address` or `total`, for each refused connection or request.
     """
 
     def __init__(
@@ -97,10 +91,10 @@ class ConnectionLimiter:
         limits: ClientLimits = ClientLimits(),  # noqa: B008 - frozen, so one default serves all
         *,
         most: int = MAX_CONNECTIONS,
-        reserved: int = RESERVED,
-        refused: Callable[[str], None] = _count_nothing,
+        reserved: int = RESERVED_CONNECTIONS,
+        on_refusal: Callable[[str], None] | None = None,
     ) -> None:
-        self._refused, self._repeats = refused, EventThrottle()
+        self._on_refusal, self._log = on_refusal, EventThrottle()
         self.limits, self._most, self._reserved_most = limits, most, reserved
         # Least recently used first.
         self._open: dict[LimitedHttpProtocol, None] = {}
@@ -108,39 +102,39 @@ class ConnectionLimiter:
         self._reserved: dict[tuple[str, int], tuple[LimitedHttpProtocol, str]] = {}
         self._checks: asyncio.TimerHandle | None = None
 
-    def protocol(self, **told: Any) -> LimitedHttpProtocol:
-        """Make what uvicorn wants for each connection."""
-        return LimitedHttpProtocol(self, **told)
+    def protocol(self, **options: Any) -> LimitedHttpProtocol:
+        """Create the protocol of a connection; uvicorn's factory."""
+        return LimitedHttpProtocol(self, **options)
 
     def admit(self, connection: LimitedHttpProtocol) -> str | None:
-        """Take a connection; return why there is no place for it."""
+        """Register a connection; return the reason if it is refused."""
         if self._checks is None:
             self._schedule_check()
         peer = connection.peer
         address = "" if self.limits.trusts(peer[0]) else address_of(peer[0])
-        same = self._by_address.get(address, {}) if address else {}
+        same_address = self._by_address.get(address, {}) if address else {}
         reason = None
-        if len(same) >= self.limits.per_address and not self._drop_idle(same):
-            reason = _CROWDED
+        if len(same_address) >= self.limits.per_address and not self._drop_idle(same_address):
+            reason = _ADDRESS_LIMIT
         elif len(self._open) >= self._most and not self._drop_idle(self._open):
-            reason = _FULL
+            reason = _TOTAL_LIMIT
         if reason is None:
             connection.address = address
             self._open[connection] = None
             if address:
                 self._by_address.setdefault(address, {})[connection] = None
             return None
-        waiting = [each for each, _ in self._reserved.values()]
-        if len(waiting) >= self._reserved_most and not self._drop_idle(waiting):
+        reserved = [each for each, _ in self._reserved.values()]
+        if len(reserved) >= self._reserved_most and not self._drop_idle(reserved):
             return reason
         self._reserved[peer] = connection, reason
         return None
 
     def _schedule_check(self) -> None:
-        self._checks = asyncio.get_running_loop().call_later(_CHECK_S, self._check_unread)
+        self._checks = asyncio.get_running_loop().call_later(_CHECK_INTERVAL_S, self._check_unread)
 
     def _check_unread(self) -> None:
-        """Abort connections whose clients have stopped reading."""
+        """Abort connections whose clients do not read their replies."""
         now = asyncio.get_running_loop().time()
         connections = [*self._open, *(connection for connection, _ in self._reserved.values())]
         for connection in connections:
@@ -150,58 +144,59 @@ class ConnectionLimiter:
             self._schedule_check()
 
     def refuse(self, reason: str) -> None:
-        """Count a refusal, and write of it once a minute: addresses are as many as there are."""
-        limit = "address" if reason == _CROWDED else "total"
-        self._refused(limit)
-        self._repeats.event("connection_refused", logging.WARNING, limit=limit)
+        """Count a refusal, and log it at most once a minute."""
+        limit = "address" if reason == _ADDRESS_LIMIT else "total"
+        if self._on_refusal is not None:
+            self._on_refusal(limit)
+        self._log.event("connection_refused", logging.WARNING, limit=limit)
 
-    def touched(self, connection: LimitedHttpProtocol) -> None:
-        """Note that a connection was used."""
+    def mark_used(self, connection: LimitedHttpProtocol) -> None:
+        """Make a connection the most recently used one."""
         for group in (self._open, self._by_address.get(connection.address, {})):
             if connection in group:
                 del group[connection]
                 group[connection] = None
 
-    def forget(self, connection: LimitedHttpProtocol) -> None:
-        """Free a connection's place."""
+    def remove(self, connection: LimitedHttpProtocol) -> None:
+        """Remove a closed connection."""
         self._open.pop(connection, None)
-        same = self._by_address.get(connection.address, {})
-        same.pop(connection, None)
-        if not same:
+        same_address = self._by_address.get(connection.address, {})
+        same_address.pop(connection, None)
+        if not same_address:
             self._by_address.pop(connection.address, None)
         if self._reserved.get(connection.peer, (None,))[0] is connection:
             del self._reserved[connection.peer]
 
     def reserved_reason(self, peer: tuple[str, int] | None) -> str | None:
-        """Return why a peer's connection is for health checks only; None for an ordinary one."""
-        found = None if peer is None else self._reserved.get(peer)
-        return None if found is None else found[1]
+        """Return why a peer has a reserved slot; None if its connection is a normal one."""
+        reserved = None if peer is None else self._reserved.get(peer)
+        return None if reserved is None else reserved[1]
 
     def _drop_idle(self, group: Iterable[LimitedHttpProtocol]) -> bool:
-        """Close the connection that has been idle longest; tell whether there was one."""
+        """Close the connection that has been idle longest; False if none is idle."""
         idle = next((each for each in group if each.idle), None)
         if idle is None:
             return False
-        self.forget(idle)
+        self.remove(idle)
         idle.close()
         return True
 
 
 class AdmissionMiddleware:
-    """ASGI middleware, outermost: whom the service is too busy to answer, and who the client is.
+    """ASGI middleware that refuses requests at the limits and determines the client's address.
 
-    Behind a trusted proxy the client is whom `X-Forwarded-For` names; its requests under way are
-    counted in place of its connections, which end at the proxy.
+    Behind a trusted proxy, the client is the one in `X-Forwarded-For`, and its active requests are
+    counted instead of its connections, which end at the proxy.
     """
 
     def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
         self._app, self._connections = app, connections
         self._requests = RequestCounter(connections.limits.per_address)
         trusted = [str(network) for network in connections.limits.trusted_proxies]
-        self._named: Any = ProxyHeadersMiddleware(self._counted, trusted)  # type: ignore[arg-type]
+        self._with_proxy_headers: Any = ProxyHeadersMiddleware(self._counted, trusted)  # type: ignore[arg-type]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or say that it must wait."""
+        """Handle a request, or refuse it with a Retry-After."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -212,7 +207,7 @@ class AdmissionMiddleware:
             await _refusal(reason, self._connections.limits.per_address)(scope, receive, send)
             return
         scope.setdefault("state", {})["peer"] = peer
-        await self._named(scope, receive, send if reason is None else _closing(send))
+        await self._with_proxy_headers(scope, receive, send if reason is None else _closing(send))
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
@@ -220,35 +215,39 @@ class AdmissionMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            with self._requests.one(address_of(client[0])):
+            with self._requests.count(address_of(client[0])):
                 await self._app(scope, receive, send)
-        except TooManyRequests as refusal:
-            self._connections.refuse(_CROWDED)
-            await _refusal(_CROWDED, refusal.most)(scope, receive, send)
+        except TooManyRequests as error:
+            self._connections.refuse(_ADDRESS_LIMIT)
+            await _refusal(_ADDRESS_LIMIT, error.limit)(scope, receive, send)
 
 
 def _status(reason: str) -> tuple[HTTPStatus, dict[str, str]]:
-    """Return the status of a refusal, and what its body says beside the sentence."""
-    if reason == _CROWDED:
+    """Return the status of a refusal, and further fields of its body."""
+    if reason == _ADDRESS_LIMIT:
         return HTTPStatus.TOO_MANY_REQUESTS, {"code": "rate"}
     return HTTPStatus.SERVICE_UNAVAILABLE, {}
 
 
-def _refusal(reason: str, most: int) -> JSONResponse:
+def _refusal(reason: str, limit: int) -> JSONResponse:
     status, fields = _status(reason)
-    headers = {"Retry-After": str(RETRY_S), "Connection": "close", **dict(_shares(status, most))}
+    headers = {
+        "Retry-After": str(RETRY_AFTER_S),
+        "Connection": "close",
+        **dict(_limit_headers(status, limit)),
+    }
     return JSONResponse({"detail": reason, **fields}, status, headers)
 
 
-def _shares(status: HTTPStatus, most: int) -> Iterable[tuple[str, str]]:
-    """Return the headers that a 429 has besides the time to wait."""
+def _limit_headers(status: HTTPStatus, limit: int) -> Iterable[tuple[str, str]]:
+    """Return the headers of a 429 besides Retry-After."""
     if status != HTTPStatus.TOO_MANY_REQUESTS:
         return ()
-    return (("X-Concurrency-Limit", str(most)), ("X-Concurrency-Active", str(most)))
+    return (("X-Concurrency-Limit", str(limit)), ("X-Concurrency-Active", str(limit)))
 
 
 def _closing(send: Send) -> Send:
-    """Have the connection closed behind the answer: its place is wanted."""
+    """Return a `send` that closes the connection after the reply, to free its slot."""
 
     async def closing(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -259,13 +258,13 @@ def _closing(send: Send) -> Send:
 
 
 class LimitedHttpProtocol(asyncio.Protocol):
-    """uvicorn's HTTP protocol behind a watch; made by uvicorn for each connection."""
+    """Wraps uvicorn's HTTP protocol with limits and timeouts; one for each connection."""
 
-    def __init__(self, connections: ConnectionLimiter, **told: Any) -> None:
+    def __init__(self, connections: ConnectionLimiter, **options: Any) -> None:
         self._connections = connections
         self.peer, self.address = ("", 0), ""
-        self._inner: Any = AutoHTTPProtocol(**told)
-        vars(self._inner)["send_400_response"] = self._garbled
+        self._inner: Any = AutoHTTPProtocol(**options)
+        vars(self._inner)["send_400_response"] = self._send_invalid_request
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._header_bytes = 0
@@ -273,7 +272,7 @@ class LimitedHttpProtocol(asyncio.Protocol):
         self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection, or refuse it where there are too many."""
+        """Accept a connection, or refuse it at a limit."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(transport)
         host, port, *_ = transport.get_extra_info("peername") or ("", 0)
@@ -281,46 +280,46 @@ class LimitedHttpProtocol(asyncio.Protocol):
         if (reason := self._connections.admit(self)) is not None:
             self._connections.refuse(reason)
             status, fields = _status(reason)
-            shares = _shares(status, self._connections.limits.per_address)
-            extra = "".join(f"{name}: {value}\r\n" for name, value in shares)
-            _end(transport, _answer(status, reason, _RETRY + extra, **fields))
+            headers = _limit_headers(status, self._connections.limits.per_address)
+            extra = "".join(f"{name}: {value}\r\n" for name, value in headers)
+            _send_and_close(transport, _raw_reply(status, reason, _RETRY_HEADER + extra, **fields))
             return
         self._transport = transport
         self._inner.connection_made(transport)
-        self._watch()
+        self._update_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes on, and see whether they completed the headers."""
+        """Pass data on, and check the size and time of the headers."""
         if self._transport is None:
             return
         self._inner.data_received(data)
-        self._connections.touched(self)
-        self._watch()
-        self._header_bytes = self._header_bytes + len(data) if self._between else 0
-        if self._header_bytes > HEADER_BYTES and not self._transport.is_closing():
-            _end(self._transport, _LARGE)
+        self._connections.mark_used(self)
+        self._update_timer()
+        self._header_bytes = self._header_bytes + len(data) if self._awaits_request else 0
+        if self._header_bytes > MAX_HEADER_BYTES and not self._transport.is_closing():
+            _send_and_close(self._transport, _HEADERS_TOO_LARGE)
 
     @property
-    def _between(self) -> bool:
-        """Whether the last request was read to its end, and answered."""
+    def _awaits_request(self) -> bool:
+        """Whether the last request was read and answered completely."""
         cycle = self._inner.cycle
         return cycle is None or (cycle.response_complete and not cycle.more_body)
 
     def eof_received(self) -> None:
-        """Hand on."""
+        """Pass on."""
         if self._transport is not None:
             self._inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
-        self._rest()
-        self._connections.forget(self)
+        """Remove the connection."""
+        self._cancel_timer()
+        self._connections.remove(self)
         if self._transport is not None:
             self._inner.connection_lost(exc)
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way: the next one's headers are awaited."""
+        """Whether no request is active."""
         cycle = self._inner.cycle
         return cycle is None or cycle.response_complete
 
@@ -329,7 +328,7 @@ class LimitedHttpProtocol(asyncio.Protocol):
 
         `Transport.close` would wait for a client that does not read its reply.
         """
-        self._rest()
+        self._cancel_timer()
         if self._transport is None:
             return
         if self._transport.get_write_buffer_size():
@@ -338,60 +337,62 @@ class LimitedHttpProtocol(asyncio.Protocol):
             self._transport.close()
 
     def abort_if_unread(self, now: float) -> None:
-        """Abort the connection if its client has read nothing for `UNREAD_S`."""
+        """Abort the connection if its client read nothing for `UNREAD_TIMEOUT_S`."""
         unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent_bytes or self._unread_since is None:
             self._unread_since = now if unsent else None
-        elif now - self._unread_since >= UNREAD_S and self._transport is not None:
+        elif now - self._unread_since >= UNREAD_TIMEOUT_S and self._transport is not None:
             self._transport.abort()
         self._unsent_bytes = unsent
 
     def pause_writing(self) -> None:
-        """Hand on."""
+        """Pass on."""
         if self._transport is not None:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Hand on."""
+        """Pass on."""
         self._unread_since = None
         if self._transport is not None:
             self._inner.resume_writing()
 
-    def _watch(self) -> None:
-        """Let the deadline run exactly while a request's headers are awaited."""
+    def _update_timer(self) -> None:
+        """Run the timer only while the connection waits for request headers."""
         cycle = self._inner.cycle
         if cycle is not None and not cycle.response_complete:
-            self._rest()
+            self._cancel_timer()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(HEADERS_S, self._slow)
+            self._timer = asyncio.get_running_loop().call_later(
+                HEADERS_TIMEOUT_S, self._on_headers_timeout
+            )
 
-    def _rest(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _slow(self) -> None:
+    def _on_headers_timeout(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            _end(self._transport, _SLOW)
+            _send_and_close(self._transport, _HEADERS_TIMEOUT)
 
-    def _garbled(self, _message: str) -> None:
+    def _send_invalid_request(self, _message: str) -> None:
         if self._transport is not None:
-            _end(self._transport, _GARBLED)
+            _send_and_close(self._transport, _INVALID_REQUEST)
 
 
-def _end(transport: asyncio.Transport, answer: bytes) -> None:
+def _send_and_close(transport: asyncio.Transport, answer: bytes) -> None:
     transport.write(answer)
     transport.close()
 
 
 def max_connections() -> int:
-    """Return how many connections this process can hold, after asking for more open files."""
+    """Raise the limit of open files, and return how many connections it allows."""
     if os.name != "posix":
         return MAX_CONNECTIONS
     import resource  # noqa: PLC0415 - there is none on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted

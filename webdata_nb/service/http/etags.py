@@ -1,6 +1,6 @@
-"""Entity tags of replies, and whether a client's copy still holds (RFC 9110, 8.8.3 and 13.1.2).
+"""Computes entity tags and evaluates If-None-Match (RFC 9110, 8.8.3 and 13.1.2).
 
-All are weak: a reply means the same, compressed or not, and ranges of bytes are never served.
+All tags are weak, because compressed and plain replies share them and there are no byte ranges.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _DIGEST_BYTES: Final = 16
 
 
 def etag_of(*parts: bytes) -> str:
-    """Return the weak tag of these bytes.
+    """Return the weak entity tag of these bytes.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def etag_of(*parts: bytes) -> str:
 
 
 def etag_matches(if_none_match: str | None, etag: str) -> bool:
-    """Whether an If-None-Match header names this tag, strong or weak.
+    """Whether an If-None-Match header contains this tag, strong or weak.
 
     Examples
     --------
@@ -35,5 +35,5 @@ def etag_matches(if_none_match: str | None, etag: str) -> bool:
     """
     if if_none_match is None:
         return False
-    named = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
-    return "*" in named or etag.removeprefix("W/") in named
+    tags = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    return "*" in tags or etag.removeprefix("W/") in tags

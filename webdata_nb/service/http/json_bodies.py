@@ -1,4 +1,4 @@
-"""JSON bodies, read strictly: one meaning or none."""
+"""Parses JSON bodies strictly: rejects duplicate names, deep nesting and too many values."""
 
 from __future__ import annotations
 
@@ -10,55 +10,56 @@ import orjson
 
 from webdata_nb.contract import limits
 
-DEPTH: Final = limits.BODY_DEPTH
-VALUES: Final = limits.BODY_VALUES
+MAX_DEPTH: Final = limits.BODY_DEPTH
+MAX_VALUES: Final = limits.BODY_VALUES
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
 class InvalidJson(ValueError):
-    """The bytes are not JSON that has one meaning; the text says why, and echoes nothing."""
+    """The body is not valid or not unambiguous JSON; the message does not quote it."""
 
 
 def parse_strict_json(raw: bytes) -> Any:
-    """Return what `raw` says.
+    """Parse a JSON body.
 
     Raises
     ------
     InvalidJson
-        Not JSON, NaN or Infinity, nested deeper than `DEPTH`, more than `VALUES` entries and
-        fields in all, or an object with a name twice: which of the two counts depends on the
-        reader.
+        Invalid JSON, NaN or Infinity, nesting deeper than `MAX_DEPTH`, more than `MAX_VALUES`
+        entries and fields in all, or a duplicate name, which parsers resolve differently.
     """
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise InvalidJson(f"not valid JSON: {error.msg}") from None
-    # Only now: on text that is no JSON the search for strings could take quadratic time.
+    # After the parser: on invalid JSON the search for strings could take quadratic time.
     _check_shape(raw)
-    json.loads(raw, object_pairs_hook=_check_names, parse_int=_any, parse_float=_any)
+    json.loads(
+        raw, object_pairs_hook=_check_names, parse_int=_skip_number, parse_float=_skip_number
+    )
     return value
 
 
-def _any(_digits: str) -> int:
-    """Stand for a number: orjson has read it, and a very long one would take its time."""
+def _skip_number(_digits: str) -> int:
+    """Replace a number, because Python parses very long ones slowly."""
     return 0
 
 
 def _check_shape(raw: bytes) -> None:
-    """Bound nesting and the number of values, each of which costs every later reader time."""
+    """Limit the nesting and the number of values."""
     depth = values = 0
     for token in _TOKENS.finditer(raw):
         mark = token[0]
         if mark in b"[{,":
             values += 1
-            if values > VALUES:
-                raise InvalidJson(f"more than {VALUES} list entries and fields in all")
+            if values > MAX_VALUES:
+                raise InvalidJson(f"more than {MAX_VALUES} list entries and fields in all")
         if mark == b",":
             continue
         if mark in b"[{":
             depth += 1
-            if depth > DEPTH:
-                raise InvalidJson(f"nested deeper than {DEPTH} levels")
+            if depth > MAX_DEPTH:
+                raise InvalidJson(f"nested deeper than {MAX_DEPTH} levels")
         elif mark in b"]}":
             depth -= 1
 
