@@ -201,10 +201,10 @@ def _check_ocr() -> Finding:
 
 def _check_models(settings: Settings) -> Finding:
     from webdata_nb.local.heartbeat import handed_over
-    from webdata_nb.service.extract.model_providers import standing
+    from webdata_nb.service.extract.model_providers import provider_status
 
     if settings.llm:
-        usable, text = standing(handed_over(settings).llm)
+        usable, text = provider_status(handed_over(settings).llm)
         return Finding("models", "ok" if usable else "missing", text)
     text = "none set up: extraction fills schemas from what pages declare"
     return Finding("models", "missing", text)

@@ -16,7 +16,7 @@ from webdata_nb.service.extract.chat import retry_delay_s
 from webdata_nb.service.extract.chunking import estimate_tokens, split_chunks
 from webdata_nb.service.extract.extraction import ExtractorFactory, model_access
 from webdata_nb.service.extract.merging import merge_answers, overlay
-from webdata_nb.service.extract.model_providers import HOSTS, choose, standing
+from webdata_nb.service.extract.model_providers import HOSTS, provider_status, select_model
 from webdata_nb.service.settings import InvalidSetting, providers
 
 KEY = "canary-key-9a02"
@@ -27,7 +27,9 @@ def settings(**access: dict[str, Any]) -> dict[str, ModelAccess]:
 
 
 def chosen(access: dict[str, ModelAccess], **wanted: str) -> str | None:
-    model = choose(access, Extract.model_validate({"prompt": "p", **wanted}), loc=("extract",))
+    model = select_model(
+        access, Extract.model_validate({"prompt": "p", **wanted}), loc=("extract",)
+    )
     return None if model is None else f"{model.provider}/{model.name}"
 
 
@@ -77,14 +79,14 @@ def test_what_cannot_be_meant_is_refused_and_says_what_lacks() -> None:
 
 def test_no_repr_shows_address_or_key() -> None:
     access = settings(custom={"url": f"http://h/{KEY}", "key": KEY, "model": "m"})
-    model = choose(access, Extract(prompt="p"), loc=())
+    model = select_model(access, Extract(prompt="p"), loc=())
     assert model is not None
     assert KEY not in f"{model!r} {model.identity}"
     assert (model.url, model.key) == (f"http://h/{KEY}", KEY)
 
 
 def test_a_hosts_own_address_and_context_stand_where_settings_say_nothing() -> None:
-    model = choose(settings(mistral={"key": KEY}), Extract(prompt="p", model="m"), loc=())
+    model = select_model(settings(mistral={"key": KEY}), Extract(prompt="p", model="m"), loc=())
     assert model is not None
     assert model.url == "https://api.mistral.ai/v1"
     assert (model.context, model.timeout_s) == (HOSTS["mistral"].context, 120)
@@ -136,7 +138,7 @@ def test_an_operator_says_which_models_may_be_named() -> None:
         assert told == ("model", f"must be one of {allowed}")
     read = providers({"WEBDATA_LLM_OPENAI_KEY": KEY, "WEBDATA_LLM_OPENAI_MODELS": "a/b:c, d,"})
     assert read.llm["openai"].models == ("a/b:c", "d")
-    assert standing(read.llm) == (True, "openai: a/b:c")
+    assert provider_status(read.llm) == (True, "openai: a/b:c")
 
 
 def test_a_prompt_needs_a_model() -> None:

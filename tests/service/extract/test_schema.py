@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from webdata_nb.service.errors import BadInput
 from webdata_nb.service.extract.schema import MAX_DEPTH, MAX_FIELDS, read_schema
-from webdata_nb.service.extract.validation import problems
+from webdata_nb.service.extract.validation import find_violations
 
 TEXT = {"type": "string"}
 
@@ -140,14 +140,14 @@ def fan(reference: str, names: str) -> dict[str, Any]:
     ],
 )
 def test_values_are_checked(field: dict[str, Any], value: Any, problem: str | None) -> None:
-    assert problems({"a": value}, read_schema(one(field))) == ((problem,) if problem else ())
+    assert find_violations({"a": value}, read_schema(one(field))) == ((problem,) if problem else ())
 
 
 def test_a_required_field_is_asked_for_and_names_are_escaped() -> None:
     schema = {"type": "object", "properties": {"a/b~": TEXT}, "required": ["a/b~"]}
-    assert problems({}, read_schema(schema)) == ("/a~1b~0: is required",)
+    assert find_violations({}, read_schema(schema)) == ("/a~1b~0: is required",)
 
 
 def test_problems_are_few() -> None:
     shape = read_schema(one({"type": "array", "items": TEXT}))
-    assert len(problems({"a": list(range(1000))}, shape)) == 20
+    assert len(find_violations({"a": list(range(1000))}, shape)) == 20

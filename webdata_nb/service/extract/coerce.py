@@ -12,7 +12,7 @@ from webdata_nb.service.extract.dates import iso_date, iso_datetime
 from webdata_nb.service.extract.field_names import normalize_name
 from webdata_nb.service.extract.node_graph import DataNode
 from webdata_nb.service.extract.numbers import read_number
-from webdata_nb.service.extract.validation import allowed
+from webdata_nb.service.extract.validation import satisfies_constraints
 
 if TYPE_CHECKING:
     from webdata_nb.service.extract.schema import FieldSchema
@@ -66,7 +66,7 @@ class ValueCoercion:
         if schema.choices is not None:
             return _choice(value, schema)
         made = self._typed(value, schema, name, prose=prose)
-        return made if made is not None and allowed(made, schema) else None
+        return made if made is not None and satisfies_constraints(made, schema) else None
 
     def _typed(self, value: Any, schema: FieldSchema, name: str, *, prose: bool) -> Any:
         if schema.kind in {"number", "integer"}:

@@ -14,7 +14,7 @@ from webdata_nb.service.content.page_source import ConversionOptions
 from webdata_nb.service.errors import ExtractError
 from webdata_nb.service.extract.llm import EMPTY_EXTRACTION, ModelPageInput, ModelPageReader
 from webdata_nb.service.extract.model_endpoint import ModelClient, ModelQueues
-from webdata_nb.service.extract.model_providers import STRUCTURED, Model, choose
+from webdata_nb.service.extract.model_providers import STRUCTURED, Model, select_model
 from webdata_nb.service.extract.schema import FieldSchema, Loc, read_schema
 from webdata_nb.service.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.observability.operations import waiting_for
@@ -95,7 +95,7 @@ class ExtractorFactory:
 def _model_and_schema(
     request: Extract, access: Mapping[str, ModelAccess], loc: Loc
 ) -> tuple[Model | None, FieldSchema | None]:
-    model = choose(access, request, loc=loc)
+    model = select_model(access, request, loc=loc)
     if model is not None and request.schema_ is None:
         return model, None
     return model, read_schema(request.schema_, loc=(*loc, "schema"))

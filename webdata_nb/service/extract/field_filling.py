@@ -30,7 +30,7 @@ from webdata_nb.service.extract.root_node import (
     findable_names,
     is_of_kind,
 )
-from webdata_nb.service.extract.validation import allowed, escaped
+from webdata_nb.service.extract.validation import pointer_step, satisfies_constraints
 from webdata_nb.service.extract.vocabulary import NEUTRAL, OF_THE_PAGE, PAGES
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SchemaFiller:
         provenance: dict[str, str] = {}
         missing: list[str] = []
         for name, inner in schema.properties.items():
-            at = f"{pointer}/{escaped(name)}"
+            at = f"{pointer}/{pointer_step(name)}"
             if self._exhausted:
                 part = FilledValue(missing=tuple(_leaf_pointers(inner, at)))
             else:
@@ -193,7 +193,7 @@ class SchemaFiller:
         together: dict[str, DeclaredValues] = {}
         self._lookups_left -= 1
         for found in find_values(node, chain):
-            at = "/".join((origin, *(escaped(step) for step in found.path if step)))
+            at = "/".join((origin, *(pointer_step(step) for step in found.path if step)))
             if len(chain) == 1:
                 _add(together, at, normalize_short_name(found.path[-1] or chain[0]), found.values)
                 continue
@@ -262,7 +262,7 @@ class SchemaFiller:
                     scalars.add(part.value)
                 provenance |= part.provenance if inner.kind == "object" else {}
                 missing += part.missing
-        if not values or not allowed(values, schema):
+        if not values or not satisfies_constraints(values, schema):
             return FilledValue()
         return FilledValue(values, {pointer: stated.origin} | provenance, tuple(missing))
 
@@ -387,7 +387,7 @@ class SchemaFiller:
 
 def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:
     values = [part.value for part in parts]
-    if not values or not allowed(values, schema):
+    if not values or not satisfies_constraints(values, schema):
         return FilledValue()
     provenance: dict[str, str] = {}
     for part in parts:
@@ -439,4 +439,4 @@ def _leaf_pointers(schema: FieldSchema, pointer: str) -> Iterator[str]:
     if schema.kind != "object":
         yield pointer
     for name, inner in schema.properties.items():
-        yield from _leaf_pointers(inner, f"{pointer}/{escaped(name)}")
+        yield from _leaf_pointers(inner, f"{pointer}/{pointer_step(name)}")

@@ -33,7 +33,7 @@ from webdata_nb.service.extract.prompts import (
 )
 from webdata_nb.service.extract.schema import FieldSchema
 from webdata_nb.service.extract.structured import Extraction
-from webdata_nb.service.extract.validation import escaped
+from webdata_nb.service.extract.validation import pointer_step
 
 MODEL: Final = "model"
 # The part of a model's context that is left for its answer, as a divisor.
@@ -213,7 +213,11 @@ def _select_subject_fields(declared: Extraction) -> Extraction:
         name = _first_step(pointer)
         is_of_subject[name] = is_of_subject.get(name, True) and origin.startswith(_SUBJECT_SOURCES)
     return Extraction(
-        {name: value for name, value in declared.data.items() if is_of_subject.get(escaped(name))},
+        {
+            name: value
+            for name, value in declared.data.items()
+            if is_of_subject.get(pointer_step(name))
+        },
         {
             pointer: origin
             for pointer, origin in declared.provenance.items()
@@ -231,7 +235,7 @@ def _remove_complete_fields(schema: FieldSchema, extraction: Extraction) -> Fiel
     """Return the fields that an extraction lacks or has in part; its lists count as complete."""
 
     def is_open(name: str, inner: FieldSchema) -> bool:
-        prefix = f"/{escaped(name)}/"
+        prefix = f"/{pointer_step(name)}/"
         has_gaps = any(each.startswith(prefix) for each in extraction.missing)
         return extraction.data.get(name) is None or (inner.kind == "object" and has_gaps)
 

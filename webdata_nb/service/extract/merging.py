@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.extract.schema import FieldSchema
-from webdata_nb.service.extract.validation import escaped
+from webdata_nb.service.extract.validation import pointer_step
 
 MOST_CONFLICTS: Final = 20
 _MOST_OTHERS: Final = 5
@@ -56,7 +56,7 @@ def _object(
     for name in dict.fromkeys(name for each in objects for name in each):
         values = [each[name] for each in objects if each.get(name) is not None]
         inner = None if schema is None else schema.properties.get(name)
-        whole[name] = _one(values, inner, f"{at}/{escaped(name)}", conflicts)
+        whole[name] = _one(values, inner, f"{at}/{pointer_step(name)}", conflicts)
     return whole
 
 

@@ -1,7 +1,7 @@
-"""A model's answer made into the values that were asked for, or a list of what is wrong. Pure.
+"""Parses a model's answer as JSON, and checks it against the schema of the request. Pure.
 
-What a model says is as little trusted as the page: only the fields of the schema are taken, only
-values that it allows, and no more of them than a page can have.
+An answer is as untrusted as the page: only fields of the schema and valid values are kept, and
+depth and size are bounded.
 """
 
 from __future__ import annotations
@@ -15,158 +15,167 @@ from typing import Any, Final
 import orjson
 
 from webdata_nb.service.extract.schema import MAX_NAME_LENGTH, FieldSchema
-from webdata_nb.service.extract.validation import escaped, problems
+from webdata_nb.service.extract.validation import find_violations, pointer_step
 
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 20_000
 MAX_TEXT_LENGTH: Final = 100_000
-_THOUGHT: Final = "</think>"
-_FENCED: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
-_MOST_TRIES: Final = 20
+_REASONING_END: Final = "</think>"
+_CODE_FENCE: Final = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+_MAX_PARSE_ATTEMPTS: Final = 20
 
 
 def parse_answer(
     text: str, schema: FieldSchema | None
 ) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """Return the values of an answer, or what is wrong with it.
+    """Return the values of an answer, or its violations.
 
     Parameters
     ----------
     text
-        What the model said.
+        The model's answer.
     schema
-        What was asked for; None takes any object.
+        The requested fields; None accepts any object.
     """
     try:
-        value = _clean(_document(text), 0, iter(range(MAX_VALUES)))
-    except _UnusableModel as reason:
-        return None, (str(reason),)
+        value = _sanitize(_parse_json(text), 0, iter(range(MAX_VALUES)))
+    except _InvalidModelAnswer as error:
+        return None, (str(error),)
     if not isinstance(value, dict):
         return None, ("/: must be one JSON object",)
     if schema is None:
         return value, ()
-    wrong = problems(_without_nulls(value), _lenient(schema, counted=False))
-    return (None, wrong) if wrong else (shaped(value, schema), ())
+    violations = find_violations(_without_nulls(value), _lenient(schema, check_counts=False))
+    return (None, violations) if violations else (_fit(value, schema), ())
 
 
 def schema_violations(value: dict[str, Any], schema: FieldSchema) -> tuple[str, ...]:
-    """Return what is wrong with the values of a whole page; a field may be null."""
-    return problems(_without_nulls(value), _lenient(schema, counted=True))
+    """Return the violations of a page's merged values; every field may be null."""
+    return find_violations(_without_nulls(value), _lenient(schema, check_counts=True))
 
 
-def shaped(value: Any, schema: FieldSchema) -> Any:
-    """Return a value with exactly the fields of the schema; null for what is not there."""
+def missing_pointers(value: Any, schema: FieldSchema, pointer: str = "") -> Iterator[str]:
+    """Yield the JSON pointers of the fields without a value."""
+    for name, inner_schema in schema.properties.items():
+        inner_pointer, inner_value = f"{pointer}/{pointer_step(name)}", (value or {}).get(name)
+        if inner_schema.kind == "object":
+            yield from missing_pointers(inner_value, inner_schema, inner_pointer)
+        elif inner_value is None:
+            yield inner_pointer
+
+
+def value_pointers(value: Any, pointer: str = "") -> Iterator[str]:
+    """Yield the JSON pointers of the fields with a value; a list counts as one field."""
+    for name, inner_value in value.items():
+        inner_pointer = f"{pointer}/{pointer_step(name)}"
+        if isinstance(inner_value, dict):
+            yield from value_pointers(inner_value, inner_pointer)
+        elif inner_value is not None:
+            yield inner_pointer
+
+
+class _InvalidModelAnswer(ValueError):
+    """An answer without usable JSON; the correction prompt quotes the message."""
+
+
+def _parse_json(text: str) -> Any:
+    """Return the JSON of an answer, which may be in a code fence or within prose."""
+    answer = text.rpartition(_REASONING_END)[2].strip()
+    for candidate in (answer, *reversed(_CODE_FENCE.findall(answer))):
+        try:
+            return orjson.loads(candidate)
+        except orjson.JSONDecodeError:
+            continue
+    return _parse_first_object(answer)
+
+
+def _parse_first_object(text: str) -> Any:
+    decoder, start = json.JSONDecoder(), -1
+    for _ in range(_MAX_PARSE_ATTEMPTS):
+        start = text.find("{", start + 1)
+        if start < 0:
+            break
+        try:
+            _, end = decoder.raw_decode(text, start)
+            return orjson.loads(text[start:end])
+        except (ValueError, RecursionError):
+            continue
+    raise _InvalidModelAnswer("/: must be valid JSON")
+
+
+def _sanitize(value: Any, depth: int, remaining: Iterator[int]) -> Any:
+    """Remove NUL characters, which cannot be stored, and enforce the bounds."""
+    if depth > MAX_DEPTH:
+        raise _InvalidModelAnswer(f"/: must nest at most {MAX_DEPTH} deep")
+    if next(remaining, None) is None:
+        raise _InvalidModelAnswer(f"/: must hold at most {MAX_VALUES} values")
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT_LENGTH:
+            raise _InvalidModelAnswer(f"/: a text must have at most {MAX_TEXT_LENGTH} characters")
+        return value.replace("\0", "")
+    if isinstance(value, dict):
+        return {
+            _sanitize_name(name): _sanitize(inner, depth + 1, remaining)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_sanitize(item, depth + 1, remaining) for item in value]
+    return value
+
+
+def _sanitize_name(name: str) -> str:
+    if len(name) > MAX_NAME_LENGTH:
+        raise _InvalidModelAnswer(f"/: a name must have at most {MAX_NAME_LENGTH} characters")
+    return name.replace("\0", "")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value if item is not None]
+    return value
+
+
+def _lenient(schema: FieldSchema, *, check_counts: bool) -> FieldSchema:
+    """Return the schema without required fields, since null is right where a page is silent.
+
+    `check_counts` keeps the limits on the number of items, which apply to a page but not to each
+    of its chunks.
+    """
+    omitted = () if check_counts else ("minItems", "maxItems")
+    properties = {
+        name: _lenient(inner, check_counts=check_counts)
+        for name, inner in schema.properties.items()
+    }
+    return replace(
+        schema,
+        required=frozenset(),
+        limits={name: bound for name, bound in schema.limits.items() if name not in omitted},
+        unique=schema.unique and check_counts,
+        properties=properties,
+        items=None if schema.items is None else _lenient(schema.items, check_counts=check_counts),
+    )
+
+
+def _fit(value: Any, schema: FieldSchema) -> Any:
+    """Return a valid value with exactly the fields of the schema, null if absent."""
     if schema.kind == "object" and isinstance(value, dict):
-        return {name: _inner(value.get(name), each) for name, each in schema.properties.items()}
+        return {
+            name: _fit_or_null(value.get(name), inner) for name, inner in schema.properties.items()
+        }
     if schema.kind == "array" and isinstance(value, list):
-        inner = schema.items or FieldSchema("any")
-        return [made for each in value if (made := _inner(each, inner)) is not None]
+        item_schema = schema.items or FieldSchema("any")
+        items = (_fit_or_null(item, item_schema) for item in value)
+        return [item for item in items if item is not None]
     if schema.kind == "integer" and isinstance(value, float):
         return int(value)
     return value
 
 
-def _inner(value: Any, schema: FieldSchema) -> Any:
-    made = shaped(value, schema)
-    if isinstance(made, dict) and schema.properties and all(v is None for v in made.values()):
-        return None
-    # A list that must have items and has none is a model's way to say that there is nothing.
-    return None if made == [] and schema.limits.get("minItems", 0) > 0 else made
-
-
-def missing_pointers(value: Any, schema: FieldSchema, at: str = "") -> Iterator[str]:
-    """Yield JSON pointers of the fields that have no value."""
-    for name, inner in schema.properties.items():
-        pointer, each = f"{at}/{escaped(name)}", (value or {}).get(name)
-        if inner.kind == "object":
-            yield from missing_pointers(each, inner, pointer)
-        elif each is None:
-            yield pointer
-
-
-def value_pointers(value: Any, at: str = "") -> Iterator[str]:
-    """Yield JSON pointers of the fields that have one; a list counts as one field."""
-    for name, each in value.items():
-        pointer = f"{at}/{escaped(name)}"
-        if isinstance(each, dict):
-            yield from value_pointers(each, pointer)
-        elif each is not None:
-            yield pointer
-
-
-class _UnusableModel(ValueError):
-    """An answer that nothing can be taken from; the text tells the model why."""
-
-
-def _document(text: str) -> Any:
-    """Return the JSON of an answer, also out of a fence or of prose."""
-    said = text.rpartition(_THOUGHT)[2].strip()
-    for each in (said, *reversed(_FENCED.findall(said))):
-        try:
-            return orjson.loads(each)
-        except orjson.JSONDecodeError:
-            continue
-    return _in_prose(said)
-
-
-def _in_prose(text: str) -> Any:
-    decoder, at = json.JSONDecoder(), -1
-    for _ in range(_MOST_TRIES):
-        at = text.find("{", at + 1)
-        if at < 0:
-            break
-        try:
-            _, end = decoder.raw_decode(text, at)
-            return orjson.loads(text[at:end])
-        except (ValueError, RecursionError):
-            continue
-    raise _UnusableModel("/: must be valid JSON")
-
-
-def _clean(value: Any, depth: int, left: Iterator[int]) -> Any:
-    """Return a value that can be stored, of a size that a page can have."""
-    if depth > MAX_DEPTH:
-        raise _UnusableModel(f"/: must nest at most {MAX_DEPTH} deep")
-    if next(left, None) is None:
-        raise _UnusableModel(f"/: must hold at most {MAX_VALUES} values")
-    if isinstance(value, str):
-        if len(value) > MAX_TEXT_LENGTH:
-            raise _UnusableModel(f"/: a text must have at most {MAX_TEXT_LENGTH} characters")
-        return value.replace("\0", "")
-    if isinstance(value, dict):
-        return {_name(key): _clean(each, depth + 1, left) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_clean(each, depth + 1, left) for each in value]
-    return value
-
-
-def _name(given: str) -> str:
-    if len(given) > MAX_NAME_LENGTH:
-        raise _UnusableModel(f"/: a name must have at most {MAX_NAME_LENGTH} characters")
-    return given.replace("\0", "")
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list):
-        return [_without_nulls(each) for each in value if each is not None]
-    return value
-
-
-def _lenient(schema: FieldSchema, *, counted: bool) -> FieldSchema:
-    """Return the schema with nothing required: null is the honest answer where a page is silent.
-
-    `counted` keeps what it says of the number of items, which holds for a page but not for each
-    of its pieces.
-    """
-    counts = () if counted else ("minItems", "maxItems")
-    inner = {name: _lenient(each, counted=counted) for name, each in schema.properties.items()}
-    return replace(
-        schema,
-        required=frozenset(),
-        limits={name: bound for name, bound in schema.limits.items() if name not in counts},
-        unique=schema.unique and counted,
-        properties=inner,
-        items=None if schema.items is None else _lenient(schema.items, counted=counted),
-    )
+def _fit_or_null(value: Any, schema: FieldSchema) -> Any:
+    fitted = _fit(value, schema)
+    if isinstance(fitted, dict) and schema.properties:
+        return fitted if any(inner is not None for inner in fitted.values()) else None
+    # Models return an empty list for "nothing", even if the schema requires items.
+    return None if fitted == [] and schema.limits.get("minItems", 0) > 0 else fitted

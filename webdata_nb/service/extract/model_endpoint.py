@@ -138,7 +138,7 @@ class ModelClient:
         """
         name = self._model.name
         key = (current_account(), name)
-        response_format = self._queue.response_formats.get(key, self._model.first)
+        response_format = self._queue.response_formats.get(key, self._model.first_format)
         if schema is None:
             response_format = RESPONSE_FORMATS[
                 max(RESPONSE_FORMATS.index(response_format), RESPONSE_FORMATS.index("json_object"))

@@ -1,7 +1,8 @@
-"""Whether a value is what a schema asks for."""
+"""Validates values against a parsed JSON Schema."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.service.extract.schema import FieldSchema
 
-MAX_PROBLEMS: Final = 20
+MAX_VIOLATIONS: Final = 20
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -21,37 +22,42 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def problems(value: Any, schema: FieldSchema) -> tuple[str, ...]:
-    """Return what is wrong with `value`, each with a JSON pointer to it; at most 20.
+def find_violations(value: Any, schema: FieldSchema) -> tuple[str, ...]:
+    """Return the first 20 violations of a schema, each with a JSON pointer to the value.
 
-    A property that the schema does not name is not looked at.
+    Properties that the schema does not name are ignored.
     """
-    found = _problems(value, schema, "")
-    return tuple(each for _, each in zip(range(MAX_PROBLEMS), found, strict=False))
+    return tuple(islice(_violations(value, schema, ""), MAX_VIOLATIONS))
 
 
-def allowed(value: Any, schema: FieldSchema) -> bool:
-    """Tell whether a value that has the right type keeps to the choices and limits."""
-    return next(_within(value, schema), None) is None
+def satisfies_constraints(value: Any, schema: FieldSchema) -> bool:
+    """Return whether a value of the right type is among the choices and within the limits."""
+    return next(_constraint_violations(value, schema), None) is None
 
 
-def _problems(value: Any, schema: FieldSchema, at: str) -> Iterator[str]:
+def pointer_step(name: str) -> str:
+    """Escape a property name as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _violations(value: Any, schema: FieldSchema, pointer: str) -> Iterator[str]:
     if value is None and schema.nullable:
         return
     if not _has_type(value, schema):
-        yield f"{at or '/'}: must be of type {schema.kind}"
+        yield f"{pointer or '/'}: must be of type {schema.kind}"
         return
-    yield from (f"{at or '/'}: {each}" for each in _within(value, schema))
+    for violation in _constraint_violations(value, schema):
+        yield f"{pointer or '/'}: {violation}"
     if isinstance(value, dict):
-        for name, field in schema.properties.items():
-            pointer = f"{at}/{escaped(name)}"
+        for name, inner in schema.properties.items():
+            inner_pointer = f"{pointer}/{pointer_step(name)}"
             if name in value:
-                yield from _problems(value[name], field, pointer)
+                yield from _violations(value[name], inner, inner_pointer)
             elif name in schema.required:
-                yield f"{pointer}: is required"
+                yield f"{inner_pointer}: is required"
     elif isinstance(value, list) and schema.items is not None:
-        for index, each in enumerate(value):
-            yield from _problems(each, schema.items, f"{at}/{index}")
+        for index, item in enumerate(value):
+            yield from _violations(item, schema.items, f"{pointer}/{index}")
 
 
 def _has_type(value: Any, schema: FieldSchema) -> bool:
@@ -64,38 +70,35 @@ def _has_type(value: Any, schema: FieldSchema) -> bool:
     return isinstance(value, _TYPES[schema.kind])
 
 
-def _within(value: Any, schema: FieldSchema) -> Iterator[str]:
-    if schema.choices is not None and not any(_same(value, each) for each in schema.choices):
+def _constraint_violations(value: Any, schema: FieldSchema) -> Iterator[str]:
+    if schema.choices is not None and not any(_equals(value, each) for each in schema.choices):
         yield "must be one of the values listed"
     limits = schema.limits
     if isinstance(value, int | float) and not isinstance(value, bool):
-        yield from _bounded(value, limits.get("minimum"), limits.get("maximum"), "be")
+        yield from _out_of_range(value, limits.get("minimum"), limits.get("maximum"), "be")
         if value <= limits.get("exclusiveMinimum", float("-inf")):
             yield f"must be above {limits['exclusiveMinimum']}"
         if value >= limits.get("exclusiveMaximum", float("inf")):
             yield f"must be below {limits['exclusiveMaximum']}"
     elif isinstance(value, str):
-        length = len(value)
-        yield from _bounded(length, limits.get("minLength"), limits.get("maxLength"), "have length")
+        bounds = limits.get("minLength"), limits.get("maxLength")
+        yield from _out_of_range(len(value), *bounds, "have length")
     elif isinstance(value, list):
-        count = len(value)
-        yield from _bounded(count, limits.get("minItems"), limits.get("maxItems"), "have items")
-        if schema.unique and len(set(map(repr, value))) < count:
+        bounds = limits.get("minItems"), limits.get("maxItems")
+        yield from _out_of_range(len(value), *bounds, "have items")
+        if schema.unique and len(set(map(repr, value))) < len(value):
             yield "must hold no item twice"
 
 
-def _bounded(value: float, least: float | None, most: float | None, what: str) -> Iterator[str]:
-    if least is not None and value < least:
-        yield f"must {what} at least {least}"
-    if most is not None and value > most:
-        yield f"must {what} at most {most}"
+def _out_of_range(
+    value: float, minimum: float | None, maximum: float | None, verb: str
+) -> Iterator[str]:
+    if minimum is not None and value < minimum:
+        yield f"must {verb} at least {minimum}"
+    if maximum is not None and value > maximum:
+        yield f"must {verb} at most {maximum}"
 
 
-def _same(value: Any, choice: Any) -> bool:
-    """Compare as JSON does: true is not 1."""
+def _equals(value: Any, choice: Any) -> bool:
+    """Compare as JSON does: true does not equal 1."""
     return isinstance(value, bool) == isinstance(choice, bool) and bool(value == choice)
-
-
-def escaped(name: str) -> str:
-    """Write a property name as a step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
