@@ -6,7 +6,7 @@ import pytest
 
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
 from webdata_nb.service.extract.field_names import name_readings, split_words
-from webdata_nb.service.extract.numbers import decimal_comma, read_number
+from webdata_nb.service.extract.numbers import parse_number, uses_decimal_comma
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ from webdata_nb.service.extract.numbers import decimal_comma, read_number
     ],
 )
 def test_numbers(text: str, number: float | None) -> None:
-    found = read_number(text)
+    found = parse_number(text)
     assert found == number
     assert type(found) is type(number)
 
 
 def test_a_mark_before_three_digits_is_read_by_language_and_type() -> None:
-    assert read_number("1.234 g", comma=True) == 1234
-    assert read_number("1,234 g", comma=True) == 1.234
-    assert read_number("1.234", whole=True) == 1234
-    assert decimal_comma("de-AT")
-    assert not decimal_comma("en")
-    assert not decimal_comma(None)
+    assert parse_number("1.234 g", decimal_comma=True) == 1234
+    assert parse_number("1,234 g", decimal_comma=True) == 1.234
+    assert parse_number("1.234", integer=True) == 1234
+    assert uses_decimal_comma("de-AT")
+    assert not uses_decimal_comma("en")
+    assert not uses_decimal_comma(None)
 
 
 @pytest.mark.parametrize(

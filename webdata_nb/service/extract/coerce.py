@@ -1,4 +1,4 @@
-"""Converts values of a page to the types of a schema; a value that does not fit becomes None."""
+"""Converts the values of a page to the types and formats of a schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from webdata_nb.service.extract.dates import iso_date, iso_datetime
 from webdata_nb.service.extract.field_names import normalize_name
 from webdata_nb.service.extract.node_graph import DataNode
-from webdata_nb.service.extract.numbers import read_number
+from webdata_nb.service.extract.numbers import parse_number
 from webdata_nb.service.extract.validation import satisfies_constraints
 
 if TYPE_CHECKING:
@@ -19,114 +19,124 @@ if TYPE_CHECKING:
 
 _TRUE: Final = frozenset({"true", "yes"})
 _FALSE: Final = frozenset({"false", "no"})
-# The values of schema.org's ItemAvailability that plainly say yes or no; a pre-order is neither.
+# The values of schema.org's ItemAvailability that are clearly true or false; a pre-order is not.
 _IN_STOCK: Final = frozenset({"instock", "limitedavailability", "onlineonly", "instoreonly"})
-_NO_STOCK: Final = frozenset({"outofstock", "soldout", "discontinued", "oos"})
+_OUT_OF_STOCK: Final = frozenset({"outofstock", "soldout", "discontinued", "oos"})
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
-_MEDIA: Final = ("imageobject", "videoobject", "audioobject", "mediaobject", "entrypoint")
+_MEDIA_TYPES: Final = ("imageobject", "videoobject", "audioobject", "mediaobject", "entrypoint")
 _MAX_CHOICE_LENGTH: Final = 2000
-"""Characters of a value that is compared with choices of another case or other separators."""
-_SAID: Final = ("name", "headline", "text", "value", "ratingvalue", "userinteractioncount")
-_COUNTED: Final = ("value", "price", "ratingvalue", "userinteractioncount")
-_ADDRESSED: Final = ("url", "contenturl", "thumbnailurl")
+"""Longer values are not compared with choices regardless of case and separators."""
+_TEXT_PROPERTIES: Final = (
+    "name",
+    "headline",
+    "text",
+    "value",
+    "ratingvalue",
+    "userinteractioncount",
+)
+_NUMBER_PROPERTIES: Final = ("value", "price", "ratingvalue", "userinteractioncount")
+_URL_PROPERTIES: Final = ("url", "contenturl", "thumbnailurl")
 
 
 class ValueCoercion:
-    """Turns values into what a schema asks for.
+    """Converts values to the types of a schema.
 
     Parameters
     ----------
-    base
-        The URL of the page, for schemas that ask for absolute URLs.
-    comma
-        Whether the page's language writes a decimal comma.
+    base_url
+        The URL of the page, for fields with an absolute URL.
+    decimal_comma
+        Whether the page's language uses a decimal comma.
     """
 
-    def __init__(self, *, base: str | None, comma: bool) -> None:
-        self._base = base
-        self._comma = comma
+    def __init__(self, *, base_url: str | None, decimal_comma: bool) -> None:
+        self._base_url = base_url
+        self._decimal_comma = decimal_comma
 
     def scalar(self, value: Any, schema: FieldSchema, *, name: str, prose: bool) -> Any:
-        """Return `value` as the scalar that `schema` describes, None where it is not one.
+        """Return `value` as a scalar of the schema's type; None if it does not fit.
 
         Parameters
         ----------
         value
             A scalar or a node of the page.
         schema
-            What is asked for.
+            The schema of the field.
         name
-            The name that the value has on the page.
+            The name of the value on the page.
         prose
-            Whether people wrote it; data for machines has a decimal point.
+            Whether the text was written for people; machine-readable data has a decimal point.
         """
         if isinstance(value, DataNode):
-            inner = self._of_node(value, schema, name)
-            return None if inner is None else self.scalar(inner, schema, name=name, prose=prose)
+            scalar = _representative_scalar(value, schema, name)
+            return None if scalar is None else self.scalar(scalar, schema, name=name, prose=prose)
         if schema.choices is not None:
-            return _choice(value, schema)
-        made = self._typed(value, schema, name, prose=prose)
-        return made if made is not None and satisfies_constraints(made, schema) else None
+            return _match_choice(value, schema)
+        converted = self._convert(value, schema, name, prose=prose)
+        valid = converted is not None and satisfies_constraints(converted, schema)
+        return converted if valid else None
 
-    def _typed(self, value: Any, schema: FieldSchema, name: str, *, prose: bool) -> Any:
+    def _convert(self, value: Any, schema: FieldSchema, name: str, *, prose: bool) -> Any:
         if schema.kind in {"number", "integer"}:
-            return self._number(value, whole=schema.kind == "integer", prose=prose)
+            return self._to_number(value, integer=schema.kind == "integer", prose=prose)
         if schema.kind == "boolean":
-            return _boolean(value, name)
+            return _to_boolean(value, name)
         if schema.kind == "string":
-            return self._string(value, schema.format)
+            return self._to_string(value, schema.format)
         return value if schema.kind == "any" else None
 
-    def _number(self, value: Any, *, whole: bool, prose: bool) -> int | float | None:
+    def _to_number(self, value: Any, *, integer: bool, prose: bool) -> int | float | None:
         if isinstance(value, str):
-            value = read_number(value, comma=prose and self._comma, whole=whole)
+            decimal_comma = prose and self._decimal_comma
+            value = parse_number(value, decimal_comma=decimal_comma, integer=integer)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         if not math.isfinite(value):
             return None
-        if not whole:
+        if not integer:
             return value
         return int(value) if float(value).is_integer() else None
 
-    def _string(self, value: Any, form: str | None) -> str | None:
-        text = value if isinstance(value, str) else _written(value)
-        if form == "date":
+    def _to_string(self, value: Any, format_: str | None) -> str | None:
+        text = value if isinstance(value, str) else _to_text(value)
+        if format_ == "date":
             return iso_date(text)
-        if form == "date-time":
+        if format_ == "date-time":
             return iso_datetime(text)
-        if form in {"uri", "url"}:
-            return self._url(text)
-        if form == "email":
+        if format_ in {"uri", "url"}:
+            return self._to_url(text)
+        if format_ == "email":
             text = text.removeprefix("mailto:")
             return text if _EMAIL.fullmatch(text) else None
         return text or None
 
-    def _url(self, text: str) -> str | None:
-        if any(each.isspace() for each in text):
+    def _to_url(self, text: str) -> str | None:
+        if any(character.isspace() for character in text):
             return None
         try:
-            whole = urljoin(self._base or "", text)
-            return whole if urlsplit(whole).netloc else None
+            url = urljoin(self._base_url or "", text)
+            return url if urlsplit(url).netloc else None
         except ValueError:
             return None
 
-    def _of_node(self, node: DataNode, schema: FieldSchema, name: str) -> Any:
-        """Return the scalar that stands for a node: what it is called, counts, or leads to."""
-        links = name.endswith(("url", "link")) or schema.format in {"uri", "url"}
-        if schema.kind in {"number", "integer"}:
-            keys: tuple[str, ...] = _COUNTED
-        elif links or node.is_a(*_MEDIA):
-            keys = _ADDRESSED
-        else:
-            keys = (*_SAID, *_ADDRESSED)
-        values = (each for key in keys for each in node.values(key))
-        found = next((each for each in values if not isinstance(each, DataNode)), None)
-        if found is None and (links or not node.properties):
-            return node.address
-        return found
+
+def _representative_scalar(node: DataNode, schema: FieldSchema, name: str) -> Any:
+    """Return the property of a node that represents it: a number, a URL, or a name."""
+    wants_url = name.endswith(("url", "link")) or schema.format in {"uri", "url"}
+    if schema.kind in {"number", "integer"}:
+        properties: tuple[str, ...] = _NUMBER_PROPERTIES
+    elif wants_url or node.is_a(*_MEDIA_TYPES):
+        properties = _URL_PROPERTIES
+    else:
+        properties = (*_TEXT_PROPERTIES, *_URL_PROPERTIES)
+    values = (value for key in properties for value in node.values(key))
+    scalar = next((value for value in values if not isinstance(value, DataNode)), None)
+    if scalar is None and (wants_url or not node.properties):
+        return node.address
+    return scalar
 
 
-def _written(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - beyond it floats are written with an exponent
@@ -134,40 +144,40 @@ def _written(value: Any) -> str:
     return str(value)
 
 
-def _boolean(value: Any, name: str) -> bool | None:
+def _to_boolean(value: Any, name: str) -> bool | None:
     if isinstance(value, bool):
         return value
-    said = normalize_name(_tail(value)[:40]) if isinstance(value, str) else ""
-    yes, no = (_IN_STOCK, _NO_STOCK) if name == "availability" else (_TRUE, _FALSE)
-    if said in yes | _TRUE:
+    word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
+    is_availability = name == "availability"
+    if word in _TRUE or (is_availability and word in _IN_STOCK):
         return True
-    return False if said in no | _FALSE else None
+    return False if word in _FALSE or (is_availability and word in _OUT_OF_STOCK) else None
 
 
-def _choice(value: Any, schema: FieldSchema) -> Any:
-    """Return the choice that `value` is, but for case, separators and the path of a URL."""
-    text = _written(value)
-    wanted = (
-        {normalize_name(text), normalize_name(_tail(text))} - {""}
+def _match_choice(value: Any, schema: FieldSchema) -> Any:
+    """Return the choice equal to `value` regardless of case, separators and a URL's path."""
+    text = _to_text(value)
+    names = (
+        {normalize_name(text), normalize_name(_last_segment(text))} - {""}
         if len(text) <= _MAX_CHOICE_LENGTH
         else ()
     )
     for choice in schema.choices or ():
         if choice == value and isinstance(choice, bool) == isinstance(value, bool):
             return choice
-        if isinstance(choice, str) and _squeezed_choice(choice) in wanted:
+        if isinstance(choice, str) and _normalize_choice(choice) in names:
             return choice
         if isinstance(choice, int | float) and not isinstance(choice, bool):
-            read = read_number(value) if isinstance(value, str) else None
-            if read == choice:
+            number = parse_number(value) if isinstance(value, str) else None
+            if number == choice:
                 return choice
     return None
 
 
 @lru_cache(maxsize=4096)
-def _squeezed_choice(choice: str) -> str:
+def _normalize_choice(choice: str) -> str:
     return normalize_name(choice)
 
 
-def _tail(text: str) -> str:
+def _last_segment(text: str) -> str:
     return text.rstrip("/").rpartition("/")[2] if text.startswith("http") else text

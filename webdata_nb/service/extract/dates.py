@@ -1,4 +1,4 @@
-"""Dates as pages write them, for schemas that ask for ISO 8601."""
+"""Parses the date formats of web pages, for schema fields of format `date` and `date-time`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-MAX_LENGTH: Final = 64
+MAX_DATE_LENGTH: Final = 64
 
 _MONTHS: Final = [
     "january",
@@ -32,73 +32,75 @@ _MONTH_DAY: Final = re.compile(
 _NUMERIC: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})")
 _YEAR_FIRST: Final = re.compile(r"(\d{4})[./-](\d{1,2})[./-](\d{1,2})")
 _ISO: Final = re.compile(r"\d{4}-?\d\d-?\d\d([T ]\d\d.*)?", re.DOTALL)
-_SAID: Final = re.compile(r"^(?:(?:on|published|posted|updated)\b:? ?)+", re.IGNORECASE)
-_TIME: Final = re.compile(r"(?:,? (?:at )?|T)\d{1,2}:\d\d\b.*$", re.DOTALL)
-_MONTHS_A_YEAR: Final = 12
-_SHORTEST: Final = 3
+_PREFIX: Final = re.compile(r"^(?:(?:on|published|posted|updated)\b:? ?)+", re.IGNORECASE)
+_TIME_OF_DAY: Final = re.compile(r"(?:,? (?:at )?|T)\d{1,2}:\d\d\b.*$", re.DOTALL)
+_MONTHS_PER_YEAR: Final = 12
+_MIN_DATE_LENGTH: Final = 3
 
 
 def iso_date(text: str) -> str | None:
-    """Return the day that `text` names as ``YYYY-MM-DD``, in the zone it is written in."""
-    moment = _moment(text)
-    found = moment.date() if moment is not None else _day(_bare(text))
-    return found.isoformat() if found is not None else None
+    """Return the day of a date or time as ``YYYY-MM-DD``, in the time zone of the text."""
+    time = _parse_datetime(text)
+    day = time.date() if time is not None else _parse_date(_strip_context(text))
+    return day.isoformat() if day is not None else None
 
 
 def iso_datetime(text: str) -> str | None:
-    """Return the moment that `text` names in ISO 8601; a day without a time is none.
+    """Return a time in ISO 8601; None for a day without a time.
 
-    An offset that is not written is not added.
+    The result has a UTC offset only if the text has one.
     """
-    moment = _moment(text)
-    return moment.isoformat() if moment is not None else None
+    time = _parse_datetime(text)
+    return time.isoformat() if time is not None else None
 
 
-def _bare(text: str) -> str:
-    """Return the day in a text without the word before it and the time of day after it."""
-    folded = " ".join(text[: 2 * MAX_LENGTH].split())
-    return _TIME.sub("", _SAID.sub("", folded))
+def _strip_context(text: str) -> str:
+    """Return a text without words such as "Published on", and without the time of day."""
+    text = " ".join(text[: 2 * MAX_DATE_LENGTH].split())
+    return _TIME_OF_DAY.sub("", _PREFIX.sub("", text))
 
 
-def _moment(text: str) -> datetime | None:
-    written = text.strip()
-    if not _SHORTEST < len(written) <= MAX_LENGTH or (":" not in written and "T" not in written):
+def _parse_datetime(text: str) -> datetime | None:
+    text = text.strip()
+    if not _MIN_DATE_LENGTH < len(text) <= MAX_DATE_LENGTH or (":" not in text and "T" not in text):
         return None
     try:
-        if _ISO.fullmatch(written):
-            return datetime.fromisoformat(written)
-        return parsedate_to_datetime(written)
+        if _ISO.fullmatch(text):
+            return datetime.fromisoformat(text)
+        return parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def _day(written: str) -> date | None:
-    if match := _YEAR_FIRST.fullmatch(written):
+def _parse_date(text: str) -> date | None:
+    if match := _YEAR_FIRST.fullmatch(text):
         return _date(int(match[1]), int(match[2]), int(match[3]))
-    if match := _DAY_MONTH.fullmatch(written):
-        return _date(int(match[3]), _month(match[2]), int(match[1]))
-    if match := _MONTH_DAY.fullmatch(written):
-        return _date(int(match[3]), _month(match[1]), int(match[2]))
-    if match := _NUMERIC.fullmatch(written):
-        return _numeric(int(match[1]), int(match[3]), int(match[4]), point=match[2] == ".")
+    if match := _DAY_MONTH.fullmatch(text):
+        return _date(int(match[3]), _month_number(match[2]), int(match[1]))
+    if match := _MONTH_DAY.fullmatch(text):
+        return _date(int(match[3]), _month_number(match[1]), int(match[2]))
+    if match := _NUMERIC.fullmatch(text):
+        first, second, year = int(match[1]), int(match[3]), int(match[4])
+        return _unambiguous_date(first, second, year, day_first=match[2] == ".")
     try:
-        return date.fromisoformat(written) if _ISO.fullmatch(written) else None
+        return date.fromisoformat(text) if _ISO.fullmatch(text) else None
     except ValueError:
         return None
 
 
-def _numeric(first: int, second: int, year: int, *, point: bool) -> date | None:
-    """Read day and month where their order is plain; 03/04 may be either, 03.04. is the day."""
-    if point or first > _MONTHS_A_YEAR or first == second:
+def _unambiguous_date(first: int, second: int, year: int, *, day_first: bool) -> date | None:
+    """Return a date whose order of day and month is clear: 03.04. is, 03/04 is not."""
+    if day_first or first > _MONTHS_PER_YEAR or first == second:
         return _date(year, second, first)
-    return _date(year, first, second) if second > _MONTHS_A_YEAR else None
+    return _date(year, first, second) if second > _MONTHS_PER_YEAR else None
 
 
-def _month(name: str) -> int:
-    known = [at for at, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
+def _month_number(name: str) -> int:
+    """Return the month with a name or abbreviation; 0 if there is none or more than one."""
     if name.lower() == "sept":
         return _MONTHS.index("september") + 1
-    return known[0] if len(known) == 1 else 0
+    matches = [number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
+    return matches[0] if len(matches) == 1 else 0
 
 
 def _date(year: int, month: int, day: int) -> date | None:

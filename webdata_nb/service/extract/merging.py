@@ -11,14 +11,14 @@ import orjson
 from webdata_nb.service.extract.schema import FieldSchema
 from webdata_nb.service.extract.validation import pointer_step
 
-MOST_CONFLICTS: Final = 20
-_MOST_OTHERS: Final = 5
-_LONGEST_OTHER: Final = 1000
+MAX_CONFLICTS: Final = 20
+_MAX_ALTERNATIVES: Final = 5
+_MAX_ALTERNATIVE_BYTES: Final = 1000
 
 
 @dataclass(slots=True)
 class MergedAnswers:
-    """Merged values, and by JSON pointer the values of other chunks that differ."""
+    """Merged values, and by JSON pointer the differing values of other chunks."""
 
     value: dict[str, Any]
     conflicts: dict[str, list[Any]] = field(default_factory=dict)
@@ -36,7 +36,7 @@ def merge_answers(answers: Sequence[dict[str, Any]], schema: FieldSchema | None)
     MergedAnswers(value={'a': 3, 'b': [1, 2]}, conflicts={'/a': [4]})
     """
     conflicts: dict[str, list[Any]] = {}
-    return MergedAnswers(_object(answers, schema, "", conflicts), conflicts)
+    return MergedAnswers(_merge_objects(answers, schema, "", conflicts), conflicts)
 
 
 def overlay(first: Any, second: Any) -> Any:
@@ -46,50 +46,51 @@ def overlay(first: Any, second: Any) -> Any:
     return second if first is None else first
 
 
-def _object(
+def _merge_objects(
     objects: Sequence[dict[str, Any]],
     schema: FieldSchema | None,
-    at: str,
+    pointer: str,
     conflicts: dict[str, list[Any]],
 ) -> dict[str, Any]:
-    whole: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for name in dict.fromkeys(name for each in objects for name in each):
         values = [each[name] for each in objects if each.get(name) is not None]
         inner = None if schema is None else schema.properties.get(name)
-        whole[name] = _one(values, inner, f"{at}/{pointer_step(name)}", conflicts)
-    return whole
+        merged[name] = _merge_values(values, inner, f"{pointer}/{pointer_step(name)}", conflicts)
+    return merged
 
 
-def _one(
-    values: list[Any], schema: FieldSchema | None, at: str, conflicts: dict[str, list[Any]]
+def _merge_values(
+    values: list[Any], schema: FieldSchema | None, pointer: str, conflicts: dict[str, list[Any]]
 ) -> Any:
     if not values:
         return None
-    if all(isinstance(each, dict) for each in values):
-        return _object(values, schema, at, conflicts)
-    if all(isinstance(each, list) for each in values):
-        return _list(values, schema)
-    others = list({_key(each): each for each in values if _key(each) != _key(values[0])}.values())
-    if others and len(conflicts) < MOST_CONFLICTS:
-        short = [each for each in others if len(_key(each)) <= _LONGEST_OTHER]
-        conflicts[at] = short[:_MOST_OTHERS]
+    if all(isinstance(value, dict) for value in values):
+        return _merge_objects(values, schema, pointer, conflicts)
+    if all(isinstance(value, list) for value in values):
+        return _merge_lists(values, schema)
+    by_key = {_comparison_key(value): value for value in values}
+    del by_key[_comparison_key(values[0])]
+    if by_key and len(conflicts) < MAX_CONFLICTS:
+        short = [value for key, value in by_key.items() if len(key) <= _MAX_ALTERNATIVE_BYTES]
+        conflicts[pointer] = short[:_MAX_ALTERNATIVES]
     return values[0]
 
 
-def _list(values: list[list[Any]], schema: FieldSchema | None) -> list[Any]:
-    # What one piece says twice may be there twice; what two pieces say is one thing seen twice.
+def _merge_lists(lists: list[list[Any]], schema: FieldSchema | None) -> list[Any]:
+    # Equal items of one chunk may be two items; equal items of two chunks are the same item.
     unique = schema is not None and schema.unique
-    items, seen = list[Any](), set[bytes]()
-    for piece in values:
-        before = frozenset(seen)
-        for each in piece:
-            key = _key(each)
-            if key not in (seen if unique else before):
-                items.append(each)
+    merged, seen = list[Any](), set[bytes]()
+    for items in lists:
+        seen_before = frozenset(seen)
+        for item in items:
+            key = _comparison_key(item)
+            if key not in (seen if unique else seen_before):
+                merged.append(item)
                 seen.add(key)
-    most = None if schema is None else schema.limits.get("maxItems")
-    return items if most is None else items[: int(most)]
+    max_items = None if schema is None else schema.limits.get("maxItems")
+    return merged if max_items is None else merged[: int(max_items)]
 
 
-def _key(value: Any) -> bytes:
+def _comparison_key(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -1,12 +1,12 @@
-"""Numbers as people write them: decimal and thousand marks, currencies, units."""
+"""Parses numbers with decimal and thousands separators, currencies and units."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-MAX_LENGTH: Final = 60
-"""Characters beyond which a text is prose that mentions a number, not a number."""
+MAX_NUMBER_LENGTH: Final = 60
+"""Longer texts are prose that contains a number."""
 
 _NUMBER: Final = re.compile(
     r"[-+\u2212]?(?:\d+(?:[.,'\u2019 \u00a0\u202f]\d+)*|[.,]\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
@@ -16,99 +16,103 @@ _OUT_OF: Final = re.compile(
     r"\s*(?:/|out of|of)\s*\d+(?:[.,]\d+)?\s*(?:stars?|points?)?", re.IGNORECASE
 )
 # A currency sign, a currency code or a short abbreviation such as "Rs." or "approx.".
-_BEFORE: Final = re.compile(r"(?:[^\w\s]{0,3}|[A-Za-z]{0,3}\.?\s?[^\w\s]?)\s*[:~\u2248]?\s*")
-_AFTER: Final = re.compile(r"\s*[^\d]{0,24}")
-_SCALED: Final = re.compile(r"(?:k|K|M|B|bn|mn)(?!\w)")
-_COMMA_LANGUAGES: Final = (
+_CURRENCY: Final = re.compile(r"(?:[^\w\s]{0,3}|[A-Za-z]{0,3}\.?\s?[^\w\s]?)\s*[:~\u2248]?\s*")
+_UNIT: Final = re.compile(r"\s*[^\d]{0,24}")
+_SCALE_SUFFIX: Final = re.compile(r"(?:k|K|M|B|bn|mn)(?!\w)")
+_DECIMAL_COMMA_LANGUAGES: Final = (
     "bg bs ca cs da de el es et eu fi fr gl hr hu id is it lt lv mk nb nl nn no pl pt ro ru sk sl"
     " sq sr sv tr uk vi"
 )
-_GROUP: Final = 3
+_GROUP_DIGITS: Final = 3
 
 
-def decimal_comma(language: str | None) -> bool:
-    """Tell whether people write a decimal comma in `language`, a BCP 47 tag."""
+def uses_decimal_comma(language: str | None) -> bool:
+    """Return whether `language`, a BCP 47 tag, uses a decimal comma."""
     primary = (language or "").lower().replace("_", "-").split("-")[0]
-    return bool(primary) and primary in _COMMA_LANGUAGES.split()
+    return bool(primary) and primary in _DECIMAL_COMMA_LANGUAGES.split()
 
 
-def read_number(text: str, *, comma: bool = False, whole: bool = False) -> int | float | None:
-    """Read the one number that `text` is, with its currency or unit.
+def parse_number(
+    text: str, *, decimal_comma: bool = False, integer: bool = False
+) -> int | float | None:
+    """Parse a text that is one number, with its currency or unit.
 
     Parameters
     ----------
     text
-        What the page says; a range, a list or a sentence is not a number.
-    comma
-        Whether a lone mark before three digits is a decimal mark when it is a comma, rather
-        than when it is a point.
-    whole
-        Whether the number can have no decimals, so that such a mark groups thousands.
+        A text of the page; a range, a list or a sentence is not a number.
+    decimal_comma
+        Whether a single separator before three digits is a decimal separator if it is a comma,
+        rather than if it is a point.
+    integer
+        Whether the number has no decimals, so that such a separator groups thousands.
 
     Returns
     -------
     int, float or None
-        None where the text is not plainly one number.
+        None if the text is not clearly one number.
     """
     text = text.strip()
-    found = _NUMBER.search(text) if len(text) <= MAX_LENGTH else None
-    if found is None:
+    match = _NUMBER.search(text) if len(text) <= MAX_NUMBER_LENGTH else None
+    if match is None:
         return None
-    before, after = text[: found.start()], text[found.end() :]
-    if not _BEFORE.fullmatch(before) or _SCALED.match(after):
+    before, after = text[: match.start()], text[match.end() :]
+    if not _CURRENCY.fullmatch(before) or _SCALE_SUFFIX.match(after):
         return None
-    if not _AFTER.fullmatch(after) and not _OUT_OF.fullmatch(after):
+    if not _UNIT.fullmatch(after) and not _OUT_OF.fullmatch(after):
         return None
-    return _plain(found[0].replace("\u2212", "-"), comma=comma, whole=whole)
+    number = match[0].replace("\u2212", "-")
+    return _convert(number, decimal_comma=decimal_comma, integer=integer)
 
 
-def _plain(written: str, *, comma: bool, whole: bool) -> int | float | None:
-    mantissa, mark, exponent = written.lower().partition("e")
-    digits = _point(mantissa, comma=comma, whole=whole)
+def _convert(number: str, *, decimal_comma: bool, integer: bool) -> int | float | None:
+    mantissa, e, exponent = number.lower().partition("e")
+    digits = _normalize_separators(mantissa, decimal_comma=decimal_comma, integer=integer)
     if digits is None:
         return None
     try:
-        return float(digits + mark + exponent) if mark or "." in digits else int(digits)
+        return float(digits + e + exponent) if e or "." in digits else int(digits)
     except ValueError:
         return None
 
 
-def _point(written: str, *, comma: bool, whole: bool) -> str | None:
-    """Rewrite a number with a decimal point and no other mark; None where it is none."""
-    sign = written[0] if written[0] in "-+" else ""
-    body = written[len(sign) :]
-    spaced = _SPACES.split(body)
-    if len(spaced) > 1 and not _grouped(re.split(r"[.,]", " ".join(spaced))[0].split(" ")):
+def _normalize_separators(number: str, *, decimal_comma: bool, integer: bool) -> str | None:
+    """Return a number with a decimal point and no other separator; None if it is invalid."""
+    sign = number[0] if number[0] in "-+" else ""
+    body = number[len(sign) :]
+    parts = _SPACES.split(body)
+    if len(parts) > 1 and not _are_digit_groups(re.split(r"[.,]", " ".join(parts))[0].split(" ")):
         return None
-    body = "".join(spaced)
+    body = "".join(parts)
     points, commas = body.count("."), body.count(",")
     if points and commas:
-        decimal = "." if body.rindex(".") > body.rindex(",") else ","
+        separator = "." if body.rindex(".") > body.rindex(",") else ","
     elif points + commas == 1:
-        decimal = _lone(body, comma=comma, whole=whole)
+        separator = _decimal_separator(body, decimal_comma=decimal_comma, integer=integer)
     else:
-        decimal = ""
-    return _joined(sign, body, decimal)
-
-
-def _lone(body: str, *, comma: bool, whole: bool) -> str:
-    """Return the mark if it is a decimal mark, else nothing: then it groups thousands."""
-    mark = "," if "," in body else "."
-    head, _, tail = body.partition(mark)
-    if len(tail) != _GROUP or not 0 < len(head) <= _GROUP or head.startswith("0"):
-        return mark
-    return mark if not whole and comma == (mark == ",") else ""
-
-
-def _joined(sign: str, body: str, decimal: str) -> str | None:
-    head, _, tail = body.rpartition(decimal) if decimal else (body, "", "")
+        separator = ""
+    head, _, decimals = body.rpartition(separator) if separator else (body, "", "")
     groups = re.split(r"[.,]", head)
-    if len(groups) > 1 and not _grouped(groups):
+    if len(groups) > 1 and not _are_digit_groups(groups):
         return None
-    return sign + ("".join(groups) or "0") + (f".{tail}" if decimal else "")
+    return sign + ("".join(groups) or "0") + (f".{decimals}" if separator else "")
 
 
-def _grouped(groups: list[str]) -> bool:
-    """Tell whether digits are grouped in threes, or in twos before the last three, as in India."""
-    inner = {len(each) for each in groups[1:-1]}
-    return 0 < len(groups[0]) <= _GROUP == len(groups[-1]) and inner in (set(), {2}, {_GROUP})
+def _decimal_separator(body: str, *, decimal_comma: bool, integer: bool) -> str:
+    """Return the only separator of a number if it is decimal; empty if it groups thousands."""
+    separator = "," if "," in body else "."
+    head, _, tail = body.partition(separator)
+    could_group = len(tail) == _GROUP_DIGITS and 0 < len(head) <= _GROUP_DIGITS
+    if not could_group or head.startswith("0"):
+        return separator
+    return separator if not integer and decimal_comma == (separator == ",") else ""
+
+
+def _are_digit_groups(groups: list[str]) -> bool:
+    """Return whether digits are in groups of three, or of two before the last three (India)."""
+    inner_lengths = {len(group) for group in groups[1:-1]}
+    return 0 < len(groups[0]) <= _GROUP_DIGITS == len(groups[-1]) and inner_lengths in (
+        set(),
+        {2},
+        {_GROUP_DIGITS},
+    )

@@ -18,17 +18,17 @@ from webdata_nb.service.extract.coerce import ValueCoercion
 from webdata_nb.service.extract.declared import DeclaredFields
 from webdata_nb.service.extract.field_filling import SchemaFiller
 from webdata_nb.service.extract.node_graph import NodeGraph
-from webdata_nb.service.extract.numbers import decimal_comma
+from webdata_nb.service.extract.numbers import uses_decimal_comma
 from webdata_nb.service.extract.root_node import find_root
 from webdata_nb.service.extract.schema import FieldSchema, read_schema
 
 STRUCTURED_DATA: Final = "structured_data"
-# No format of the contract; only extraction uses it.
+# Not a public format; only extraction uses it.
 TABLES: Final = "tables"
 SOURCES: Final = (STRUCTURED_DATA, TABLES)
 """The formats of a page that `extract_structured` reads."""
 EXTRACTION: Final = "extraction"
-"""The name of the extraction among a page's formats; no format of the contract."""
+"""The name of the extraction among a page's formats; not a public format."""
 MAX_ERROR_CHARS: Final = 500
 
 
@@ -52,19 +52,19 @@ class Extraction:
     missing: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the extraction as a page worker sends it."""
+        """Return the message that a page worker sends."""
         return {**asdict(self), "missing": list(self.missing)}
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Check and read what a page worker sent.
+        """Validate and parse the message of a page worker.
 
         Raises
         ------
         ExtractError
-            The worker could not extract; the message says why.
+            The worker reported an error.
         ValueError
-            The value is no extraction.
+            The value is not an extraction.
         """
         if isinstance(value, dict) and isinstance(error := value.get("error"), str):
             raise ExtractError("failed", error[:MAX_ERROR_CHARS])
@@ -75,7 +75,7 @@ class Extraction:
                     each.startswith("/") for each in (*provenance, *missing)
                 ):
                     return cls(data, provenance, tuple(missing))
-        raise ValueError("the value is no extraction")
+        raise ValueError("the value is not an extraction")
 
 
 def extract_from_formats(
@@ -135,25 +135,25 @@ def extract_structured(
     >>> offer = {"@type": "Offer", "price": "1.129,90", "priceCurrency": "EUR"}
     >>> page = {"json_ld": [{"@type": "Product", "name": "Pegasus", "offers": offer}]}
     >>> fields = {"product_name": {"type": "string"}, "price": {"type": "number"}}
-    >>> found = extract_structured(page, schema={"type": "object", "properties": fields})
-    >>> found.data
+    >>> extraction = extract_structured(page, schema={"type": "object", "properties": fields})
+    >>> extraction.data
     {'product_name': 'Pegasus', 'price': 1129.9}
-    >>> found.provenance["/price"]
+    >>> extraction.provenance["/price"]
     'json_ld:Product/offers/price'
     """
     field_schema = schema if isinstance(schema, FieldSchema) else read_schema(schema)
-    described = metadata or {}
+    metadata = metadata or {}
     graph = NodeGraph(structured)
-    root = find_root(graph, field_schema, _text(described, "title") or "")
+    root = find_root(graph, field_schema, _text(metadata, "title") or "")
     coercion = ValueCoercion(
-        base=_text(described, "final_url"),
-        comma=decimal_comma(_text(described, "language")),
+        base_url=_text(metadata, "final_url"),
+        decimal_comma=uses_decimal_comma(_text(metadata, "language")),
     )
-    filling = SchemaFiller(graph, DeclaredFields(structured, described, tables), coercion, root)
+    filler = SchemaFiller(graph, DeclaredFields(structured, metadata, tables), coercion, root)
     origin = root.label if root is not None else ""
-    part = filling.object(field_schema, root, "", origin, page=True)
+    filled = filler.object(field_schema, root, "", origin, page=True)
     empty = dict.fromkeys(field_schema.properties)
-    return Extraction(part.value or empty, part.provenance, part.missing)
+    return Extraction(filled.value or empty, filled.provenance, filled.missing)
 
 
 def _text(metadata: Mapping[str, Any], name: str) -> str | None:
