@@ -16,7 +16,7 @@ from webdata_nb.service.observability import logs
 from webdata_nb.service.observability.logs import (
     CALLER,
     JOB_ID,
-    REPEAT_S,
+    REPEAT_INTERVAL_S,
     REQUEST_ID,
     EventThrottle,
     event,
@@ -127,7 +127,7 @@ def test_what_repeats_is_written_once_a_minute(caplog: pytest.LogCaptureFixture)
         now = number / 100
         repeats.event("request_refused", status=429, account="a")
     repeats.event("request_refused", status=429, account="b")
-    now += REPEAT_S
+    now += REPEAT_INTERVAL_S
     repeats.event("request_refused", status=429, account="a")
     assert [record.message for record in caplog.records] == [
         "request_refused status=429 account=a",
@@ -140,4 +140,4 @@ def test_what_repeats_is_remembered_within_bounds() -> None:
     repeats = EventThrottle()
     for number in range(5000):
         repeats.event("page_retried", host=f"h{number}")
-    assert len(repeats._written) <= 1000
+    assert len(repeats._last_logged) <= 1000

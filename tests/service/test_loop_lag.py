@@ -15,7 +15,7 @@ from webdata_nb.service.runtime.steps import Steps
 
 async def test_a_blocked_loop_is_seen() -> None:
     metrics = Metrics()
-    watching = asyncio.create_task(loop_lag.measure(metrics.observe_loop_lag, every_s=0.01))
+    watching = asyncio.create_task(loop_lag.measure(metrics.observe_loop_lag, interval_s=0.01))
     await asyncio.sleep(0.05)
     time.sleep(0.4)  # noqa: ASYNC251 - what the metric is for
     await asyncio.sleep(0.05)

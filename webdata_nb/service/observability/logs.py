@@ -1,7 +1,4 @@
-"""What the service writes about itself: lines for people, or one JSON object a line.
-
-Events, which say what happened to jobs, callers and providers, have a name and fields: see `event`.
-"""
+"""Configures logs as text or JSON lines, and writes named events with fields."""
 
 from __future__ import annotations
 
@@ -32,44 +29,44 @@ Event = Literal[
 ]
 EVENTS: Final = "webdata_nb.service.events"
 MAX_REASON_CHARS: Final = 300
-# How often one thing that repeats is written.
-REPEAT_S: Final = 60.0
-_REMEMBERED: Final = 1000
+# Shortest interval between repeated events.
+REPEAT_INTERVAL_S: Final = 60.0
+_MAX_TRACKED_EVENTS: Final = 1000
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
-_PLAIN: Final = re.compile(r"[^\s\"=]+")
+_UNQUOTED: Final = re.compile(r"[^\s\"=]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: an account, and which of its keys; a local service knows no keys."""
+    """The account and key of a request; a local service has no keys."""
 
     account_id: str
     key_id: str | None = None
 
 
-# The request that is being answered, "" outside of one; who makes it; the job that is worked on.
+# The current request ("" outside of one), its caller, and the current job.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("webdata_request_id", default="")
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("webdata_caller", default=None)
 JOB_ID: Final[ContextVar[str]] = ContextVar("webdata_job_id", default="")
 
 
-class _Text(logging.Formatter):
-    """A line for people; what a site or caller sent cannot begin another."""
+class _TextFormatter(logging.Formatter):
+    """Formats records as lines; control characters are replaced, so no value can forge a line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """Return the line, with the request and the job that it belongs to."""
+        """Return the line with its request id and job id."""
         line = super().formatMessage(record)
-        about = [each for each in (REQUEST_ID.get(), _job_of(record)) if each]
-        shown = "".join(mark if mark.isprintable() else " " for mark in line)
-        return f"{shown} [{' '.join(about)}]" if about else shown
+        ids = [each for each in (REQUEST_ID.get(), _job_of(record)) if each]
+        printable = "".join(char if char.isprintable() else " " for char in line)
+        return f"{printable} [{' '.join(ids)}]" if ids else printable
 
 
-class _Json(logging.Formatter):
-    """One object a line."""
+class _JsonFormatter(logging.Formatter):
+    """Formats records as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the object; what a record's `fields` hold is part of it."""
-        told = {
+        """Return the object, including the record's `fields`."""
+        entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -77,38 +74,38 @@ class _Json(logging.Formatter):
             **vars(record).get("fields", {}),
         }
         if request := REQUEST_ID.get():
-            told["request_id"] = request
+            entry["request_id"] = request
         if job := _job_of(record):
-            told["job"] = job
+            entry["job"] = job
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(told, default=str).decode()
+            entry["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(entry, default=str).decode()
 
 
 def _job_of(record: logging.LogRecord) -> str:
-    """Return the job that is worked on, unless the record names it itself."""
+    """Return the current job, unless the record has a `job` field."""
     return "" if "job" in vars(record).get("fields", {}) else JOB_ID.get()
 
 
-def configure_logging(shape: LogFormat) -> None:
-    """Send everything from INFO on to standard error, in this shape."""
+def configure_logging(log_format: LogFormat) -> None:
+    """Write all records from INFO to standard error in a format."""
     handler = logging.StreamHandler()
-    text = _Text("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(_Json() if shape == "json" else text)
+    text = _TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else text)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("asyncio").addFilter(_is_no_disconnect)
-    # A line for each request is for machines that collect them; on a laptop it would be noise.
-    requests = logging.INFO if shape == "json" else logging.WARNING
+    logging.getLogger("asyncio").addFilter(_is_not_disconnect)
+    # Text logs omit the line of each request.
+    requests = logging.INFO if log_format == "json" else logging.WARNING
     logging.getLogger("webdata_nb.service.requests").setLevel(requests)
 
 
-def _is_no_disconnect(record: logging.LogRecord) -> bool:
-    """Leave out what asyncio says of a client that hung up in the middle of an answer."""
+def _is_not_disconnect(record: logging.LogRecord) -> bool:
+    """Filter out asyncio's message about clients that disconnect during a reply."""
     return record.msg != "socket.send() raised exception."
 
 
 def event(name: Event, /, level: int = logging.INFO, **fields: Any) -> None:
-    """Write one event: as text its name and ``field=value``, as JSON its fields beside `event`.
+    """Log an event: its name and ``field=value`` as text, or its fields and `event` as JSON.
 
     Parameters
     ----------
@@ -117,25 +114,25 @@ def event(name: Event, /, level: int = logging.INFO, **fields: Any) -> None:
     level
         One of the levels of `logging`.
     **fields
-        Identifiers, counts, seconds and states. Nothing that a page, a request body or a provider
-        says goes in here, other than through `reason`. None is left out.
+        Identifiers, counts, seconds and states; None is omitted. Text of pages, request bodies and
+        providers must pass through `reason`.
     """
-    said = {key: _rounded(value) for key, value in fields.items() if value is not None}
-    line = " ".join([name, *(f"{key}={_shown(value)}" for key, value in said.items())])
-    # As an argument: a line may hold a percent sign.
-    logging.getLogger(EVENTS).log(level, "%s", line, extra={"fields": {"event": name, **said}})
+    present = {key: _rounded(value) for key, value in fields.items() if value is not None}
+    line = " ".join([name, *(f"{key}={_quoted(value)}" for key, value in present.items())])
+    # As an argument, because the line may contain a percent sign.
+    logging.getLogger(EVENTS).log(level, "%s", line, extra={"fields": {"event": name, **present}})
 
 
 def reason(text: str | None) -> str | None:
-    """Return an error's text as logs may have it: cut, and of URLs only scheme and host."""
+    """Shorten an error message for logs, and reduce its URLs to scheme and host."""
     if text is None:
         return None
     return _URL.sub(_origin, text)[:MAX_REASON_CHARS]
 
 
-def _origin(found: re.Match[str]) -> str:
+def _origin(match: re.Match[str]) -> str:
     try:
-        parts = urlsplit(found[0])
+        parts = urlsplit(match[0])
         host = parts.hostname or ""
     except ValueError:
         return "(an address)"
@@ -146,38 +143,38 @@ def _rounded(value: Any) -> Any:
     return round(value, 3) if isinstance(value, float) else value
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _UNQUOTED.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 class EventThrottle:
-    """Bounds what repeats: an event is written at once, the next of its kind a minute later.
+    """Logs an event at once, and repetitions of it at most once a minute.
 
     Parameters
     ----------
     clock
-        Seconds of a clock that only goes forward.
+        A monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._written: dict[tuple[Any, ...], tuple[float, int]] = {}
+        self._last_logged: dict[tuple[Any, ...], tuple[float, int]] = {}
 
     def event(self, name: Event, /, level: int = logging.INFO, **fields: Any) -> None:
-        """Write an event, unless one with the same fields was written a short while ago.
+        """Log an event, unless one with the same fields was logged within the last minute.
 
-        The next one says how many were not written, as `repeated`.
+        The next one has the number of suppressed events as `repeated`.
         """
-        kind = (name, *sorted((key, str(value)) for key, value in fields.items()))
+        key = (name, *sorted((key, str(value)) for key, value in fields.items()))
         now = self._clock()
-        at, missed = self._written.pop(kind, (-REPEAT_S, 0))
-        if now - at < REPEAT_S:
-            self._written[kind] = at, missed + 1
+        logged_at, suppressed = self._last_logged.pop(key, (-REPEAT_INTERVAL_S, 0))
+        if now - logged_at < REPEAT_INTERVAL_S:
+            self._last_logged[key] = logged_at, suppressed + 1
             return
-        self._written[kind] = now, 0
-        while len(self._written) > _REMEMBERED:
-            del self._written[next(iter(self._written))]
-        event(name, level, **fields, repeated=missed or None)
+        self._last_logged[key] = now, 0
+        while len(self._last_logged) > _MAX_TRACKED_EVENTS:
+            del self._last_logged[next(iter(self._last_logged))]
+        event(name, level, **fields, repeated=suppressed or None)

@@ -1,6 +1,6 @@
-"""Prometheus metrics: few, and with labels from short fixed lists only.
+"""Defines the Prometheus metrics of the service.
 
-Nothing here names a caller, a host, a query or an address: those are as many as there are.
+Labels have few fixed values; callers, hosts, queries and addresses are never labels.
 """
 
 from __future__ import annotations
@@ -17,40 +17,38 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 OTHER: Final = "other"
 _SECONDS: Final = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0)
 _LAG_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-# The longest lag is that of this one and the last such span.
-_LONGEST_OF_S: Final = 60.0
+# The maximum lag covers the current and the previous window.
+_WINDOW_S: Final = 60.0
 
 
 class RollingMaximum:
-    """The largest value of the last one to two spans of time."""
+    """The largest value of the current and the previous window of time."""
 
-    def __init__(
-        self, span_s: float = _LONGEST_OF_S, clock: Callable[[], float] = monotonic
-    ) -> None:
-        self._span_s, self._clock = span_s, clock
-        self._begun = clock()
-        self._now = self._before = 0.0
+    def __init__(self, window_s: float = _WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
+        self._window_s, self._clock = window_s, clock
+        self._window_start = clock()
+        self._current = self._previous = 0.0
 
     def add(self, value: float) -> None:
-        """Take a value."""
-        self._turn()
-        self._now = max(self._now, value)
+        """Add a value."""
+        self._advance()
+        self._current = max(self._current, value)
 
     def value(self) -> float:
-        """Return the largest."""
-        self._turn()
-        return max(self._now, self._before)
+        """Return the largest value."""
+        self._advance()
+        return max(self._current, self._previous)
 
-    def _turn(self) -> None:
-        spans = int((self._clock() - self._begun) / self._span_s)
-        if spans:
-            self._before = self._now if spans == 1 else 0.0
-            self._now = 0.0
-            self._begun += spans * self._span_s
+    def _advance(self) -> None:
+        windows = int((self._clock() - self._window_start) / self._window_s)
+        if windows:
+            self._previous = self._current if windows == 1 else 0.0
+            self._current = 0.0
+            self._window_start += windows * self._window_s
 
 
 class Metrics:
-    """The counters of one service."""
+    """The metrics of one service."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
@@ -91,7 +89,6 @@ class Metrics:
             ("provider", "status"),
             registry=self.registry,
         )
-
         self._refused = Counter(
             "webdata_connections_refused",
             "Connections, and requests on reserved or counted ones, for which there was no place.",
@@ -112,22 +109,22 @@ class Metrics:
         ).set_function(self._longest_lag.value)
 
     def observe_loop_lag(self, seconds: float) -> None:
-        """Take by how much the event loop was late."""
+        """Observe a lag of the event loop."""
         self._lag.observe(seconds)
         self._longest_lag.add(seconds)
 
     def count_refused_connection(self, limit: str) -> None:
-        """Count a connection without a place; `limit` is `address` or `total`."""
+        """Count a refused connection; `limit` is `address` or `total`."""
         self._refused.labels(limit).inc()
 
     def count_stalled_attempt(self, kind: str, action: str) -> None:
-        """Count an attempt that the watchdog ended; `action` says what became of the job."""
+        """Count an attempt that the watchdog ended; `action` is what it did with the job."""
         self._watchdog.labels(kind, action).inc()
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is its template, or `OTHER`."""
-        known = method if method in METHODS else OTHER
-        self._requests.labels(known, route, str(status)).inc()
+        """Count a request; `route` is its path template, or `OTHER`."""
+        method_label = method if method in METHODS else OTHER
+        self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_ended_job(
@@ -137,7 +134,7 @@ class Metrics:
         outcomes: Mapping[str, int],
         attempts: Sequence[tuple[str, str]],
     ) -> None:
-        """Count one job, its URLs by outcome, and the (provider, status) pairs that it met."""
+        """Count a job, its URLs by outcome, and its provider attempts as (provider, status)."""
         self._jobs.labels(kind, state).inc()
         for outcome, count in outcomes.items():
             self._pages.labels(kind, outcome).inc(count)
@@ -146,17 +143,17 @@ class Metrics:
 
 
 class StoreCollector(Collector):
-    """What the store holds at the moment it is asked; `counts` may be called from any thread."""
+    """Collects the counts of the store on each scrape; `counts` may be called from any thread."""
 
     def __init__(self, counts: Callable[[], Mapping[str, Mapping[tuple[str, ...], int]]]) -> None:
         self._counts = counts
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Name the metrics without a look into the store."""
+        """Return the metrics without reading the store."""
         return self._families({"jobs": {}, "deliveries": {}})
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the counts."""
+        """Return the metrics with the store's counts."""
         return self._families(self._counts())
 
     def _families(
@@ -164,13 +161,13 @@ class StoreCollector(Collector):
     ) -> list[GaugeMetricFamily]:
         jobs = GaugeMetricFamily("webdata_jobs", "Jobs kept.", labels=("kind", "state"))
         queue = GaugeMetricFamily("webdata_queue_depth", "Jobs that wait for a worker.")
-        sent = GaugeMetricFamily(
+        deliveries = GaugeMetricFamily(
             "webdata_webhook_deliveries", "Webhook deliveries kept.", labels=("state",)
         )
         for labels, count in counts["jobs"].items():
             jobs.add_metric(labels, count)
-        waiting = [count for (_, state), count in counts["jobs"].items() if state == "pending"]
-        queue.add_metric((), sum(waiting))
+        pending = [count for (_, state), count in counts["jobs"].items() if state == "pending"]
+        queue.add_metric((), sum(pending))
         for labels, count in counts["deliveries"].items():
-            sent.add_metric(labels, count)
-        return [jobs, queue, sent]
+            deliveries.add_metric(labels, count)
+        return [jobs, queue, deliveries]

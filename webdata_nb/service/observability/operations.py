@@ -1,7 +1,7 @@
-"""What each job is waiting for at the moment, for the watchdog to see and to name.
+"""Records the pending external operations of each job, which the watchdog reports.
 
-Whoever waits for something outside the process says so by `waiting_for`; a watchdog opens the
-record for the tasks of one job. Outside a job nothing is record_operations.
+Code that waits for something outside the process uses `waiting_for`. The watchdog opens the record
+of a job's tasks; outside a job nothing is recorded.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from typing import Final
 
 @dataclass(eq=False, frozen=True, slots=True)
 class Operation:
-    """One thing that is waited for, and the most seconds that it may take by its own deadline."""
+    """A pending operation and its own timeout in seconds."""
 
     what: str
     limit_s: float
 
 
 class Operations:
-    """The operations of one job that are under way; `changes` counts their beginnings and ends."""
+    """The pending operations of one job; `changes` counts their starts and ends."""
 
     def __init__(self) -> None:
-        self._open: dict[Operation, None] = {}
+        self._pending: dict[Operation, None] = {}
         self.changes = 0
 
     @property
     def oldest(self) -> str:
-        """What has been waited for the longest."""
-        return next((each.what for each in self._open), "nothing that is known")
+        """The operation that has been pending for longest."""
+        return next((each.what for each in self._pending), "nothing that is known")
 
     @property
     def longest_limit_s(self) -> float:
-        """The most seconds that one of them may take."""
-        return max((each.limit_s for each in self._open), default=0.0)
+        """The longest timeout of the pending operations, in seconds."""
+        return max((each.limit_s for each in self._pending), default=0.0)
 
     def begin(self, operation: Operation) -> None:
-        """Note a beginning."""
-        self._open[operation] = None
+        """Add a pending operation."""
+        self._pending[operation] = None
         self.changes += 1
 
     def end(self, operation: Operation) -> None:
-        """Note an end."""
-        self._open.pop(operation, None)
+        """Remove an operation that has ended."""
+        self._pending.pop(operation, None)
         self.changes += 1
 
 
@@ -54,7 +54,7 @@ _OPERATIONS: Final[ContextVar[Operations | None]] = ContextVar("webdata_operatio
 
 @contextmanager
 def record_operations() -> Iterator[Operations]:
-    """Record the operations of what is inside, and of the tasks that it starts."""
+    """Record the operations of this context and of tasks that it starts."""
     operations = Operations()
     token = _OPERATIONS.set(operations)
     try:
@@ -65,14 +65,14 @@ def record_operations() -> Iterator[Operations]:
 
 @contextmanager
 def waiting_for(what: str, limit_s: float) -> Iterator[None]:
-    """Note what this job waits for while the context lasts.
+    """Record an operation of the current job while the context is open.
 
     Parameters
     ----------
     what : str
-        A few words for the log and for the job's error, such as ``the answer of example.org:443``.
+        Description for the log and the job's error, such as ``the answer of example.org:443``.
     limit_s : float
-        The deadline in seconds that whoever waits keeps; `inf` for what is waited out.
+        Timeout of the operation in seconds; `inf` without one.
     """
     operations = _OPERATIONS.get()
     if operations is None:
