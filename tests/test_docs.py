@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,6 +78,44 @@ def test_decisions_follow_the_template(page: Path) -> None:
     parts = re.findall(r"(?m)^## (\w+)$", page.read_text("utf-8"))
     template = ["Context", "Decision", "Consequences", "Alternatives"]
     assert [part for part in parts if part in template] == template
+
+
+def arrows(diagram: str) -> Iterator[tuple[str, str]]:
+    """Yield the unlabelled arrows of a mermaid flowchart between two packages."""
+    for line in diagram.splitlines():
+        if "-->" in line and '-- "' not in line:
+            ends = [re.findall(r"\w+", re.sub(r"\[.*?\]", "", end)) for end in line.split("-->")]
+            for sources, targets in itertools.pairwise(ends):
+                yield from itertools.product(sources, targets)
+
+
+def source_code(name: str) -> str:
+    """Return the code of a package or module of the toolkit or the service."""
+    roots = [CHECKOUT / "webdata_nb", CHECKOUT / "webdata_nb" / "service"]
+    files = [file for root in roots for file in [*(root / name).rglob("*.py"), root / f"{name}.py"]]
+    return "\n".join(file.read_text("utf-8") for file in files if file.exists())
+
+
+def test_arrows_of_the_architecture_are_imports() -> None:
+    text = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
+    diagram = text.partition("```mermaid\n")[2].partition("```")[0]
+    pairs = [pair for pair in arrows(diagram) if not {"toolkit", "service"} & set(pair)]
+    assert len(pairs) > 20
+    statement = r"from webdata_nb(\.service)?(\.| import .*){}\b"
+    missing = [
+        (source, target)
+        for source, target in pairs
+        if not re.search(statement.format(target), source_code(source))
+    ]
+    assert missing == []
+
+
+def test_architecture_names_every_package() -> None:
+    text = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
+    package = CHECKOUT / "webdata_nb"
+    modules = [*package.glob("[a-z]*"), *package.glob("service/[a-z]*")]
+    names = {path.stem for path in modules if path.is_dir() or path.suffix == ".py"}
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_glossary_names_modules() -> None:
