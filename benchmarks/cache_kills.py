@@ -37,7 +37,7 @@ PEER = HEAD + '    pq.write_table(table, root / f"{datetime.now(UTC).timestamp()
 
 
 def killed(program: str, root: Path) -> None:
-    """Start a writer, and kill it at a random instant of its work."""
+    """Start a writer, and kill it at a random moment."""
     process = subprocess.Popen([sys.executable, "-c", program, str(root)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
@@ -48,7 +48,7 @@ def killed(program: str, root: Path) -> None:
 
 
 def broken(root: Path) -> tuple[int, int]:
-    """Return how many files cannot be read, and how many there are; remove them."""
+    """Remove all files; return how many were unreadable, and how many there were."""
     bad = total = 0
     for file in root.rglob("*.parquet"):
         total += 1
@@ -61,7 +61,7 @@ def broken(root: Path) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Kill, count, print."""
+    """Run the kills and print the counts."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     counted = {"ours": [0, 0], "in place": [0, 0]}
     with tempfile.TemporaryDirectory() as folder:

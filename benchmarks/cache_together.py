@@ -71,7 +71,7 @@ print(json.dumps({"reads": reads, "failed": failed, "seen": sorted(seen)}))
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What some processes saw together; `calls` of each, in their order."""
+    """The combined results of some processes, and the `calls` of each in order."""
 
     calls: tuple[int, ...]
     failed: tuple[str, ...]
@@ -79,12 +79,12 @@ class Told:
 
     @property
     def reads(self) -> int:
-        """Calls of all of them."""
+        """The calls of all processes."""
         return sum(self.calls)
 
 
 def together(how: str, roles: Sequence[str], seconds: float, env: dict[str, str]) -> Told:
-    """Run a process for each of `roles`, `reads` or `writes`, and return what they saw."""
+    """Run one process per role (`reads` or `writes`), and return their results."""
     program = LOOP.replace("{how}", how)
     running = [
         subprocess.Popen(
@@ -105,13 +105,13 @@ def together(how: str, roles: Sequence[str], seconds: float, env: dict[str, str]
 
 
 def rows_sent(service: WireService) -> int:
-    """Return how many requests for rows the service answered."""
+    """Return the number of requests for rows at the service."""
     asked = [each for each in service.requests if each.path.startswith("/v1/crawl/")]
     return sum(each.query.get("include_data") != "false" for each in asked)
 
 
 def measure(seconds: float, processes: int) -> tuple[Told, int, int]:
-    """Ask one question from an empty cache; return what was seen, the jobs and the row pages."""
+    """Make the same call with an empty cache; return the results, jobs and pages of rows."""
     with WireService() as service, tempfile.TemporaryDirectory() as folder:
         service.crawl = JobScript(crawl_rows(ROWS))
         env = {"WEBDATA_CACHE": folder, "URL": service.url}
@@ -120,7 +120,7 @@ def measure(seconds: float, processes: int) -> tuple[Told, int, int]:
 
 
 def measure_refreshed(seconds: float, processes: int) -> tuple[Told, int]:
-    """Ask while one process asks anew; return what was seen, and the jobs."""
+    """Make the same call while one process refreshes it; return the results and jobs."""
     with WireService() as service, tempfile.TemporaryDirectory() as folder:
         service.crawl = JobScript(crawl_rows(ROWS))
         env = {"WEBDATA_CACHE": folder, "URL": service.url}
@@ -141,7 +141,7 @@ def measure_peer(seconds: float, processes: int) -> Told:
 
 
 def main() -> None:
-    """Run and print; the exit status tells whether nothing failed."""
+    """Run all parts and print the figures; return 1 if a read failed."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     processes = int(sys.argv[2]) if len(sys.argv) > 2 else 4
     told, jobs, pages = measure(seconds, processes)

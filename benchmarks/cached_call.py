@@ -32,7 +32,7 @@ WORDS = TEXT.split()
 
 
 def page(number: int) -> dict[str, object]:
-    """Return one page of about 14 kB, as a service sends it."""
+    """Return one page of about 14 kB in the format of the service."""
     text = " ".join(WORDS[(number * 7 + place) % len(WORDS)] for place in range(2300))
     return {
         "url": f"{URL}{number}",
@@ -51,7 +51,7 @@ def page(number: int) -> dict[str, object]:
 
 
 def cache_crawl(count: int) -> Path:
-    """Store a crawl of so many rows in the cache, as the call would."""
+    """Store a crawl with this number of rows in the cache, as the call would."""
     spec = JobSpec.crawl(url=URL, max_pages=count)
     cache = ResultCache.of_spec(spec, CallOptions.of(session=None, cache=True))
     now = datetime.now(UTC)
@@ -69,7 +69,7 @@ def cache_crawl(count: int) -> Path:
 
 
 def spent(work: Callable[[], pd.DataFrame]) -> float:
-    """Return the processor seconds of one run, threads of Arrow included."""
+    """Return the processor seconds of one run, including Arrow's threads."""
     began = time.process_time()
     work()
     return time.process_time() - began

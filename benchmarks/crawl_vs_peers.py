@@ -62,7 +62,7 @@ CONCURRENCY: Final = 10
 SETS: Final = ("python3.11", "python-sqlalchemy-doc", "python-django-doc")
 PACKAGES: Final = ("crawlberg==1.12.*", "scrapy==2.19.*", "html-to-markdown>=3.21")
 WHOLE: Final[dict[str, Any]] = {"formats": ["markdown", "links"], "only_main_content": False}
-# contestant of ours, peer -> how many times faster ours has to be
+# our contestant, peer -> required ratio of their rates
 FLOORS: Final = {
     ("crawl_df, whole pages", "crawlberg"): 3.5,
     ("crawl_df, whole pages", "Scrapy + html-to-markdown"): 10.0,
@@ -75,7 +75,7 @@ LATENCY_SHARE: Final = 1.15
 
 
 def crawled(notebook: Notebook, url: str, **scrape_options: Any) -> float:
-    """Return pages a second of `crawl_df`, DataFrame included."""
+    """Return the pages per second of `crawl_df`, including the DataFrame."""
     told = notebook.crawl(
         url, max_pages=PAGES, concurrency=CONCURRENCY, scrape_options=scrape_options
     )
@@ -85,7 +85,7 @@ def crawled(notebook: Notebook, url: str, **scrape_options: Any) -> float:
 
 
 def ran(python: Path, script: str, url: str) -> float:
-    """Return pages a second of a peer, run by its own interpreter."""
+    """Return the pages per second of a peer in its own interpreter."""
     program = Path(__file__).parent / "peers" / script
     done = subprocess.run(
         [str(python), str(program), url, str(PAGES), str(CONCURRENCY)],
@@ -102,7 +102,7 @@ def ran(python: Path, script: str, url: str) -> float:
 
 
 def peers_python(folder: Path) -> Path:
-    """Return the interpreter of an environment that has the peers; make it where it is missing."""
+    """Return the interpreter of the peers' environment; create it if it is missing."""
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -112,7 +112,7 @@ def peers_python(folder: Path) -> Path:
 
 @contextmanager
 def documentation() -> Iterator[Path]:
-    """Give a folder whose front page links to every installed set of documentation."""
+    """Return a folder whose front page links to every installed set of documentation."""
     found = {name: Path("/usr/share/doc", name, "html").resolve() for name in SETS}
     if missing := [name for name, root in found.items() if not root.is_dir()]:
         raise SystemExit(f"not installed: {', '.join(missing)}")
@@ -125,7 +125,7 @@ def documentation() -> Iterator[Path]:
 
 
 def late(site: Site) -> None:
-    """Recipe: the same documentation, each answer after `LATENCY_S`."""
+    """Recipe: the same documentation, each response after `LATENCY_S`."""
     with documentation() as root:
         for path in late_paths(root):
             site.page(path, Path(root, path[1:]).read_bytes(), delay=LATENCY_S)
@@ -139,7 +139,7 @@ def late_paths(root: Path) -> list[str]:
 
 
 async def bare(url: str) -> float:
-    """Return pages a second of a fetcher that drops what it fetches."""
+    """Return the pages per second of a fetcher that discards its pages."""
     with documentation() as root:
         paths = iter(late_paths(root)[:PAGES])
     connector = aiohttp.TCPConnector(limit=CONCURRENCY)
@@ -156,7 +156,7 @@ async def bare(url: str) -> float:
 
 
 def latency(notebook: Notebook, count: int) -> float:
-    """Print how near the latency's floor a bare fetcher comes; return the same of `crawl_df`."""
+    """Return the time of `crawl_df` over that of the latency alone; print it for a bare fetcher."""
     floor = CONCURRENCY / LATENCY_S
     ours, nothing = [], []
     with SiteProcess("benchmarks.crawl_vs_peers:late") as slow:
@@ -169,7 +169,7 @@ def latency(notebook: Notebook, count: int) -> float:
 
 
 class Memory:
-    """Watches how much memory a notebook, its service and the service's workers hold together."""
+    """Samples the memory of a notebook, its service and the workers of the service together."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._parents = [psutil.Process(notebook.pid), psutil.Process(notebook.pids[0])]
@@ -199,7 +199,7 @@ class Memory:
 
 
 def verdict(results: dict[str, list[float]]) -> bool:
-    """Print the ratios; tell whether each is at its floor or above."""
+    """Print the ratios; return whether each reaches its floor."""
     median = {name: statistics.median(each) for name, each in results.items()}
     for name, pages in median.items():
         print(f"{name}: {pages:.1f} pages/s")
@@ -214,7 +214,7 @@ def verdict(results: dict[str, list[float]]) -> bool:
 
 
 def main() -> int:
-    """Print every round, the ratios, the memory and the share of latency; 1 below a floor."""
+    """Print rounds, ratios, memory and the share of latency; return 1 below a floor."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir(), "crawl-peers"))

@@ -38,21 +38,21 @@ PAGES: Final = 500
 GOOD: Final = 490
 ROUNDS: Final = 3
 FLOOR: Final = 0.8
-# Without the search for the main content, ten at a time: the leanest crawl that makes Markdown.
+# Without main content extraction, ten in parallel: the cheapest crawl with Markdown.
 WHOLE: Final = {"concurrency": 10, "scrape_options": {"only_main_content": False}}
 
 
 def crawled(notebook: Notebook, url: str, **options: Any) -> float:
-    """Return pages a second of `crawl_df`, DataFrame included."""
+    """Return the pages per second of `crawl_df`, including the DataFrame."""
     told = notebook.crawl(url, max_pages=PAGES, **options)
-    # The documentation has a broken link, which is a row as well; it does not count here.
+    # The documentation has a broken link, whose row does not count here.
     if told["pages"] != PAGES or told["markdown"] < GOOD:
         raise SystemExit(told["line"])
     return float(told["markdown"] / told["seconds"])
 
 
 def main() -> int:
-    """Print each round and the ratio; return 1 where it is below the floor."""
+    """Print each round and the ratio; return 1 below the floor."""
     docs, wget = find("python-docs"), find("wget")
     if docs is None or wget is None or find("nginx") is None:
         raise SystemExit("nginx, wget and python3-doc are needed")

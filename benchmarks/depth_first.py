@@ -41,7 +41,7 @@ _SECTION: Final = 25
 
 
 def shapes(site: Site) -> None:
-    """Recipe: all three shapes, each of some 400 pages."""
+    """Recipe: all three shapes, with about 400 pages each."""
     link_tree(site, depth=3, fanout=7)
     chance = random.Random(1)
     sections = [
@@ -59,7 +59,7 @@ def shapes(site: Site) -> None:
 
 
 async def seconds(client: Client, url: str, strategy: str) -> tuple[float, int]:
-    """Return how long a crawl took, and how many rows it has."""
+    """Return the duration and the number of rows of a crawl."""
     start = {
         "url": url, "crawl_strategy": strategy, "concurrency": CONCURRENCY, "max_pages": PAGES,
     }  # fmt: skip

@@ -49,7 +49,7 @@ MANY_FLOOR: Final = 3.0
 
 
 class Times(NamedTuple):
-    """Seconds: on the clock, and of this process's own processor time."""
+    """Wall time and processor time of this process, in seconds."""
 
     wall_s: float
     cpu_s: float
@@ -59,7 +59,7 @@ Measure = Callable[[], Times]
 
 
 def stub() -> None:
-    """Serve until the pipe to the parent closes; print the port first."""
+    """Print the port, and serve until the pipe to the parent closes."""
 
     async def search(request: web.Request) -> web.Response:
         await asyncio.sleep(ANSWER_S)
@@ -85,7 +85,7 @@ def stub() -> None:
 
 @contextmanager
 def stub_process() -> Iterator[str]:
-    """Run the stub; give its address."""
+    """Run the stub and yield its address."""
     command = [sys.executable, "-m", "benchmarks.discovery", "stub"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -100,11 +100,11 @@ def stub_process() -> Iterator[str]:
 async def _call(client: httpx.AsyncClient, query: str) -> None:
     answer = await client.get("/search", params={"q": query, "format": "json"})
     if len(answer.json()["results"]) != RESULTS:
-        raise SystemExit("the stub answers wrongly")
+        raise SystemExit("the stub returned a wrong number of results")
 
 
 def one_call(url: str) -> Times:
-    """Return the times of one bare call, of many in a row."""
+    """Return the times of one httpx request, typical of several in sequence."""
 
     async def calls() -> Times:
         async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
@@ -120,7 +120,7 @@ def one_call(url: str) -> Times:
 
 
 def one_search() -> Times:
-    """Return the times of one `search_df` of ten results, of many in a row."""
+    """Return the times of one `search_df` of ten results, typical of several in sequence."""
     times, cpu = [], time.process_time()
     for number in range(SINGLES):
         start = time.perf_counter()
@@ -132,7 +132,7 @@ def one_search() -> Times:
 
 
 def many_calls(url: str) -> Times:
-    """Return the times of a hundred bare calls."""
+    """Return the times of a hundred httpx requests."""
 
     async def calls() -> Times:
         turns = asyncio.Semaphore(SLOTS)
@@ -163,7 +163,7 @@ def many_searches() -> Times:
 
 @contextmanager
 def own_service(url: str) -> Iterator[None]:
-    """Run a local service with a home of its own that knows the stub alone."""
+    """Run a local service with its own home and the stub as its only provider."""
     with tempfile.TemporaryDirectory() as home:
         os.environ |= {"WEBDATA_HOME": home, "WEBDATA_SEARXNG_URL": url}
         os.environ |= {f"WEBDATA_ENGINE_{name}": "searxng" for name in ("ONE", "TWO", "THREE")}
@@ -175,7 +175,7 @@ def own_service(url: str) -> Iterator[None]:
 
 
 def main() -> int:
-    """Print each round and the ratios; return 1 where one is above its floor."""
+    """Print each round and the ratios; return 1 if one exceeds its limit."""
     with stub_process() as url, own_service(url):
         contestants: dict[str, Measure] = {
             "one httpx call": lambda: one_call(url),

@@ -34,7 +34,7 @@ _OPTIONS: Final = ConversionOptions(formats=("structured_data", "tables"))
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the values: those that a page has, and those that it has not."""
+    """Counts of the outcomes of values that a page has, and of values that it lacks."""
 
     pages: int = 0
     correct: int = 0
@@ -44,12 +44,12 @@ class Counts:
 
     @property
     def values(self) -> int:
-        """Values on the pages, and those that were read without being there."""
+        """The values on the pages, and the invented ones."""
         return self.correct + self.null + self.invented
 
 
 def extracted(page: TruthPage) -> Extraction:
-    """Scrape a page and fill its schema as a job does."""
+    """Scrape a page and fill its schema, as a job does."""
     body = page.html.encode()
     source = PageSource(_URL, _URL, 200, "text/html", body, (), datetime.now(UTC))
     made = scrape(source, _OPTIONS, outlinks=False)
@@ -62,7 +62,7 @@ def extracted(page: TruthPage) -> Extraction:
 
 
 def count(pages: Iterable[TruthPage]) -> Counts:
-    """Compare what is extracted from pages with what they say."""
+    """Compare the values extracted from pages with the truth."""
     counts = Counts()
     for page in pages:
         counts.pages += 1
@@ -98,7 +98,7 @@ def _same(truth: Any, value: Any) -> bool:
 
 
 def main() -> int:
-    """Print the counts; 1 when a value was invented or too few were read."""
+    """Print the counts; return 1 if a value was invented or too few were extracted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--first", type=int, default=0, help="number of the first page")

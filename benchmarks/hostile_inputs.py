@@ -26,13 +26,13 @@ from tests.openapi.served import team
 from tests.wire.hostile_inputs import INPUTS, Report, under
 
 P99_S: Final = 0.25
-# An input is run again until so many were sent while it was under way, for a minute at most.
+# An input is repeated until this number of probes was sent, for a minute at most.
 PROBES: Final = 300
 HERE: Final = ("--allow-network", "127.0.0.0/8")
 
 
 def main() -> int:
-    """Print a line for each input; return 1 where a bound is missed."""
+    """Print one line per input; return 1 if a limit is exceeded."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--only", default="", help="inputs whose name has this")
     arguments.add_argument("--probes", type=int, default=PROBES, help="of each input, at least")

@@ -24,19 +24,19 @@ TESTS: Final = ("tests/notebooks/test_kernel.py", "tests/notebooks/test_job_pane
 
 
 def environment(version: str, folder: Path) -> str:
-    """Make an environment with one version of ipykernel; return its interpreter."""
+    """Create an environment with one version of ipykernel; return its interpreter."""
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", f"ipykernel=={version}"], check=True)
     where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     own = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
-    # Behind its own libraries, so that only ipykernel and what it needs are its own.
+    # The current libraries come last on the path, so that only ipykernel and its needs differ.
     (Path(own) / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
 
 
 def passed(version: str) -> bool:
-    """Run the tests against one version."""
+    """Run the tests against one version; return whether they passed."""
     with tempfile.TemporaryDirectory() as folder:
         python = environment(version, Path(folder))
         asked = [python, "-c", "import ipykernel; print(ipykernel.__version__)"]
@@ -52,7 +52,7 @@ def passed(version: str) -> bool:
 
 
 def main() -> None:
-    """Run the matrix; the exit status tells whether every version passed."""
+    """Run the matrix; return 1 if a version failed."""
     versions = sys.argv[1:] or list(VERSIONS)
     results = {version: passed(version) for version in versions}
     for version, good in results.items():

@@ -36,7 +36,7 @@ RESUMED_S: Final = 2.0
 
 
 async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
-    """Return what was wrong with each round that was not exact."""
+    """Return the errors of the rounds that were not exact."""
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as home, Site(latency=latency_s) as site:
         paths = link_tree(site, depth=3, fanout=10)
@@ -63,7 +63,7 @@ async def rounds(kills: int, seed: int, latency_s: float) -> list[str]:
 
 
 def judged(killed: Killed, expected: list[str]) -> str:
-    """Return what is wrong, "" where nothing is."""
+    """Return the error of a round, or ""."""
     try:
         killed.check(expected, CONCURRENCY)
     except AssertionError as error:
@@ -74,7 +74,7 @@ def judged(killed: Killed, expected: list[str]) -> str:
 
 
 def main() -> int:
-    """Print every round; return 1 when one was not exact."""
+    """Print every round; return 1 if one was not exact."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=60)
     arguments.add_argument("--seed", type=int, default=0)

@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Contestant:
-    """An extractor, its CPU seconds and what it found, by set."""
+    """An extractor, its processor seconds and its results by set."""
 
     name: str
     extract: Extract
@@ -62,13 +62,13 @@ class Contestant:
 
 
 def ours(html: bytes, url: str) -> str:
-    """Give the service's Markdown of a page."""
+    """Return the service's Markdown of a page."""
     source = PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC))
     return str(scrape(source, ConversionOptions(), outlinks=False).formats["markdown"])
 
 
 def trafilatura() -> Extract:
-    """Return the peer's extraction, or end with what to install."""
+    """Return the peer's extraction function, or exit and say what to install."""
     try:
         peer = importlib.import_module("trafilatura")
     except ImportError:
@@ -86,7 +86,7 @@ def half_of(key: str) -> str:
 
 
 def score(scoring: ModuleType, name: str, rows: list[tuple[str, str, Row]]) -> str:
-    """Return the set's measure over `rows`, and by kind of page where the set has kinds."""
+    """Return the set's score over `rows`, and by kind of page if the set has kinds."""
     texts = [(scoring.plain(markdown), truth) for _, markdown, truth in rows]
     if name == "aeb":
         measured = scoring.shingle_scores([(text, truth["text"]) for text, truth in texts])
@@ -100,7 +100,7 @@ def score(scoring: ModuleType, name: str, rows: list[tuple[str, str, Row]]) -> s
 
 
 def report(scoring: ModuleType, name: str, contestants: tuple[Contestant, Contestant]) -> float:
-    """Print one set's figures; return the ratio of the CPU times."""
+    """Print the figures of one set; return the ratio of processor times."""
     for each in contestants:
         rows = each.found[name]
         print(f"{name} {each.name}: {1000 * each.cpu[name] / len(rows):.2f} CPU ms a page")
@@ -114,7 +114,7 @@ def report(scoring: ModuleType, name: str, contestants: tuple[Contestant, Contes
 
 
 def load_scoring(content: Path) -> ModuleType:
-    """Import the scoring program that lies beside the labelled pages."""
+    """Import the scoring program from the folder of the labelled pages."""
     spec = importlib.util.spec_from_file_location("score_main_content", content / "score.py")
     if spec is None or spec.loader is None:
         sys.exit("the corpora have no content/score.py")
@@ -124,7 +124,7 @@ def load_scoring(content: Path) -> ModuleType:
 
 
 def main() -> int:
-    """Run both over both sets; 1 when ours takes more than its share of CPU time."""
+    """Run both over both sets; return 1 if ours exceeds its share of processor time."""
     corpora = find("corpora")
     if corpora is None:
         sys.exit("the corpora are missing: name their folder in WEBDATA_CORPORA")

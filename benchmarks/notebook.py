@@ -14,7 +14,7 @@ _CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
 
 class Notebook:
-    """Runs `told_to_crawl` in a child process, which has imported nothing but `webdata_nb`.
+    """Runs `crawl_process` in a child process, which has imported only `webdata_nb`.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Notebook:
     def __init__(self, url: str) -> None:
         self._home = tempfile.TemporaryDirectory()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.told_to_crawl", url],
+            [sys.executable, "-m", "benchmarks.crawl_process", url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -64,7 +64,7 @@ class Notebook:
         return json.loads(line)
 
     def _close(self) -> None:
-        """End its input, upon which it stops its service."""
+        """Close the input of the process, which then stops its service."""
         with self._child, self._home:
             if self._child.stdin is not None:
                 self._child.stdin.close()

@@ -70,7 +70,7 @@ Work: TypeAlias = "Callable[[PageSource], object]"
 
 
 def sample(package: str) -> list[PageSource]:
-    """Return pages of a package's documentation, an even sample of the middle sizes."""
+    """Return an even sample of a package's documentation pages of medium size."""
     least, most = BYTES
     folders = sorted(Path("/usr/share").glob(SETS[package]))
     root = folders[0].resolve() if folders else Path()
@@ -84,13 +84,13 @@ def sample(package: str) -> list[PageSource]:
 
 
 def as_fetched(package: str, root: Path, path: Path) -> PageSource:
-    """Return a page as if it had been fetched from a site of documentation."""
+    """Return a page as if it had been fetched from a documentation site."""
     url = f"https://docs.test/{package}/{path.relative_to(root).as_posix()}"
     return PageSource(url, url, 200, "text/html", path.read_bytes(), (), datetime.now(UTC))
 
 
 def peer(name: str) -> Any:
-    """Import a peer, or end with what to install."""
+    """Import a peer, or exit and say what to install."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -98,7 +98,7 @@ def peer(name: str) -> Any:
 
 
 def contest(pages: list[PageSource], ours: Work, theirs: Work, rounds: int) -> list[list[float]]:
-    """Return the CPU seconds of both for each page."""
+    """Return the processor seconds of both for each page."""
     least = [[float("inf"), float("inf")] for _ in pages]
     for number in range(rounds):
         for side in (0, 1) if number % 2 else (1, 0):
@@ -111,7 +111,7 @@ def contest(pages: list[PageSource], ours: Work, theirs: Work, rounds: int) -> l
 
 
 def main() -> int:
-    """Run the contests; 1 when ours takes more than its share of CPU time in one."""
+    """Run the contests; return 1 if ours exceeds its share of processor time in one."""
     sets = {package: sample(package) for package in SETS}
     pages = [page for sampled in sets.values() for page in sampled]
     size = sum(len(page.body) for page in pages) / len(pages) / 1000

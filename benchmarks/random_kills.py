@@ -31,7 +31,7 @@ LATENCY_S: Final = 0.05
 
 
 def killed_crawl(*, pages: int, kills: int, seed: int) -> tuple[Outcome, list[str]]:
-    """Run one crawl under kills; return what came of it and the rows that it must have."""
+    """Run one crawl under kills; return its result and the expected rows."""
     with tempfile.TemporaryDirectory() as folder, Site(latency=LATENCY_S, seed=seed) as site:
         home = Path(folder)
         paths = link_tree(site, depth=2, fanout=22)[:pages]
@@ -52,7 +52,7 @@ def killed_crawl(*, pages: int, kills: int, seed: int) -> tuple[Outcome, list[st
 
 
 def main() -> int:
-    """Print each run; return 1 when one was not exact."""
+    """Print each run; return 1 if one was not exact."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--runs", type=int, default=1)
     arguments.add_argument("--kills", type=int, default=20)

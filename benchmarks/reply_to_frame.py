@@ -25,7 +25,7 @@ FORMATS = ("markdown", "links", "images", "headings")
 
 
 def reply(count: int) -> bytes:
-    """Return a status reply with so many pages."""
+    """Return a status reply with this number of pages."""
     data = [
         {
             **page(number),
@@ -40,7 +40,7 @@ def reply(count: int) -> bytes:
 
 
 def ours(body: bytes) -> pd.DataFrame:
-    """Decode, check the envelope, and build the typed frame."""
+    """Decode and validate the reply, and build the typed frame."""
     status = replies.parse(CrawlStatus, orjson.loads(body))
     made = rows.batch("crawl", status.data)
     shown = schemas.shown("crawl", formats=FORMATS, metadata=True)
@@ -48,7 +48,7 @@ def ours(body: bytes) -> pd.DataFrame:
 
 
 def peer(body: bytes) -> pd.DataFrame:
-    """Decode, and let pandas guess."""
+    """Decode the reply, and let pandas infer the types."""
     return pd.DataFrame(orjson.loads(body)["data"])
 
 

@@ -22,7 +22,7 @@ PROGRAMS: Final = ("store_faults", "hostile_inputs", "random_kills")
 
 
 def main() -> int:
-    """Run every program; return 1 when one of them did."""
+    """Run every program; return 1 if one of them failed."""
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     codes = {}
     for name in PROGRAMS:

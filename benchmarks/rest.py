@@ -10,13 +10,13 @@ import psutil
 
 Measure = Callable[[], float]
 
-# Indexing begins a second after a crawl; a service that used this share of a core is at rest.
+# Indexing starts a second after a crawl; below this share of a core, the service is idle.
 REST_S: Final = 1.5
 REST_SHARE: Final = 0.05
 
 
 def rest(pids: tuple[int, ...]) -> None:
-    """Wait until the service's processes do nothing."""
+    """Wait until the processes of the service are idle."""
     used = _cpu_s(pids)
     while True:
         time.sleep(REST_S)
@@ -28,7 +28,7 @@ def rest(pids: tuple[int, ...]) -> None:
 def rounds(
     contestants: dict[str, Measure], count: int, pids: tuple[int, ...]
 ) -> dict[str, list[float]]:
-    """Measure every contestant in turn, `count` times, each time in another order."""
+    """Measure every contestant `count` times, in a different order each time."""
     results: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
     for number in range(count):

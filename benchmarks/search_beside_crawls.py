@@ -40,7 +40,7 @@ _PATIENCE_S: Final = 120.0
 
 
 async def searched(http: httpx.AsyncClient) -> float:
-    """Search once; return the seconds until the row was there."""
+    """Search once; return the seconds until the row arrived."""
     began = time.perf_counter()
     started = await http.post("/v1/search?wait=30", json=_SEARCH)
     reply: Any = started.raise_for_status().json()["result"]
@@ -51,7 +51,7 @@ async def searched(http: httpx.AsyncClient) -> float:
 
 
 async def median_s(http: httpx.AsyncClient, rounds: int) -> float:
-    """Return the median of so many searches, one after the other."""
+    """Return the median duration of this number of sequential searches."""
     return statistics.median([await searched(http) for _ in range(rounds)])
 
 
@@ -102,7 +102,7 @@ async def measure(served: Served, bob: str, site: Site, rounds: int) -> int:
 
 
 def slow_engine(site: Site) -> Stub:
-    """Serve an engine and the page that it names, each after 300 ms."""
+    """Serve an engine and the page of its result, each after 300 ms."""
     stub = stubs()["searxng"]
     stub.on(site)
     stub.served = [Result(site.at("/result"), "Found", "It is red.")]

@@ -54,7 +54,7 @@ from webdata_nb.session import Connection
 from webdata_nb.settings import Provider, Settings
 
 GROWTH: Final = 1.1
-# Connections and files of a moment, such as a keep-alive connection of the probe itself.
+# Tolerance for short-lived files, such as a keep-alive connection of the probe.
 SPARE_FILES: Final = 10
 SIDE_BY_SIDE: Final = 4
 DISK_MB: Final = 384
@@ -70,7 +70,7 @@ _HOSTILE: Final = "<title>Deep</title>" + "<div>" * 20_000 + "deep"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the service holds while it has nothing to do."""
+    """Resources that the idle service holds."""
 
     memory_mb: float
     files: int
@@ -79,7 +79,7 @@ class Usage:
 
 @dataclass(slots=True)
 class Report:
-    """How a run went: jobs by kind, kills by victim, what was wrong, and two looks at rest.
+    """Results of a run: jobs by kind, kills by process, errors, and resources at two times.
 
     `readiness` is what `/readyz` answered while the disk was full; None where it never was.
     """
@@ -92,7 +92,7 @@ class Report:
     last: Usage | None = None
 
     def problems(self) -> list[str]:
-        """Return everything that makes the run a bad one."""
+        """Return the errors of the run."""
         found = list(self.wrong)
         if self.readiness is not None and "disk full" not in self.readiness:
             found.append(f"/readyz with a full disk: {self.readiness}")
@@ -104,7 +104,7 @@ class Report:
             )
         if self.last.files > self.first.files + SPARE_FILES:
             found.append(f"open files grew from {self.first.files} to {self.last.files}")
-        # A browser that was replaced has folders of other names.
+        # A replacement browser uses folders with other names.
         if len(self.last.temporary) > len(self.first.temporary):
             found.append(f"temporary files were left: {self.last.temporary}")
         return found
@@ -112,7 +112,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """The sites of the load, and the pages that their crawls must give."""
+    """The sites of the load, and the expected pages of their crawls."""
 
     site: Site
     tree: tuple[str, ...]
@@ -122,7 +122,7 @@ class Web:
 
     @classmethod
     def made(cls, site: Site) -> Web:
-        """Fill a site."""
+        """Create a site."""
         tree = link_tree(site, depth=2, fanout=6)
         site.page("/slow", document("Slow", links=[f"/slow/{n}" for n in range(50)]))
         site.under("/slow/", _slow_page)
@@ -153,7 +153,7 @@ class Load:
 
     @property
     def base_url(self) -> str:
-        """Where the service answers."""
+        """The address of the service."""
         return self._client.base_url
 
     async def each(self) -> None:
@@ -162,7 +162,7 @@ class Load:
             await self._checked(action)
 
     async def until(self, end: float) -> None:
-        """Run jobs side by side until the monotonic clock says `end`."""
+        """Run jobs in parallel until the monotonic time `end`."""
         async with asyncio.TaskGroup() as group:
             for _ in range(SIDE_BY_SIDE):
                 group.create_task(self._repeat(end))
@@ -177,7 +177,7 @@ class Load:
             async with asyncio.timeout(JOB_S):
                 await action()
         except ServiceError as error:
-            # Refused while the disk was full, also when it was sent again.
+            # The start and its retry were refused because the disk was full.
             if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 self._report.wrong.append(f"{name}: {error}")
         except TimeoutError:
@@ -237,7 +237,7 @@ class Load:
         assert await self._ended(job_id) == "cancelled"
 
     async def _left(self) -> None:
-        """Read some events of a crawl, and go away."""
+        """Read some events of a crawl, and disconnect."""
         job_id = (await self._client.start_crawl({"url": self._web.site.at("/tree")})).job_id
         async with contextlib.aclosing(self._client.events("crawl", job_id)) as events:
             async for _ in events:
@@ -248,7 +248,7 @@ class Load:
 
 
 class Service:
-    """The service under load, looked at from outside."""
+    """The service under load, observed from outside."""
 
     def __init__(self, settings: Settings, scratch: Path, report: Report) -> None:
         self._settings, self._scratch, self._report = settings, scratch, report
@@ -284,7 +284,7 @@ class Service:
                 self._report.killed[kind] += 1
 
     async def usage(self) -> Usage:
-        """Return what the service holds once it has come to rest."""
+        """Wait until the service is idle, and return its resources."""
         await asyncio.sleep(_SETTLE_S)
         process = self.process()
         assert process is not None, "the service is gone"
@@ -300,7 +300,7 @@ class Service:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path | None]:
-    """Mount a small file system and give it; None where that is not permitted."""
+    """Mount a small file system and yield it, or None if that is not permitted."""
     disk = folder / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)]
@@ -315,7 +315,7 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def full_disk(disk: Path) -> Iterator[None]:
-    """Leave no space on a file system inside the block."""
+    """Fill a file system while the block runs."""
     filler = disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
@@ -327,7 +327,7 @@ def full_disk(disk: Path) -> Iterator[None]:
 
 
 async def soak(seconds: float, seed: int) -> Report:
-    """Run the load for some seconds; return how it went."""
+    """Run the load for some seconds; return the report."""
     report, chance = Report(), random.Random(seed)
     with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder)) as disk, Site() as site:
         home, scratch = disk or Path(folder), Path(folder, "tmp")
@@ -354,14 +354,14 @@ async def _phases(
     chance: random.Random,
     report: Report,
 ) -> None:
-    """Warm up and kill the service, look, load with kills and a full disk, look again."""
+    """Warm up and kill the service, measure, run the load with kills and a full disk, measure."""
     began = time.monotonic()
     await load.each()
     async with asyncio.TaskGroup() as group:
         group.create_task(load.until(began + seconds / 10))
         await asyncio.sleep(seconds / 20)
         service.kill()
-    # A short first tenth has to be long enough for everything to have been loaded once.
+    # The first phase must last long enough to run everything once.
     await load.each()
     report.first = await service.usage()
     end = began + seconds
@@ -402,7 +402,7 @@ def _settings(home: Path, site: Site) -> Settings:
 
 
 def main() -> int:
-    """Print how the run went; return 1 when something was wrong."""
+    """Print the report; return 1 if there were errors."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--minutes", type=float, default=120.0)
     arguments.add_argument("--seed", type=int, default=0)

@@ -76,7 +76,7 @@ def page(number: int) -> bytes:
 
 
 async def filled(data_dir: Path) -> str:
-    """Store a completed crawl of a megabyte, with a receipt of 1000 URLs; return its id."""
+    """Store a completed crawl of 1 MB with a receipt of 1000 URLs; return its id."""
     now = time.time()
     async with SqliteStore(data_dir / "jobs.sqlite") as store:
         async with service(
@@ -103,7 +103,7 @@ def _lifetime(data_dir: Path) -> LocalLifetime:
 
 
 async def serve(data_dir: Path, pipe: Connection) -> None:
-    """Serve the service and the bare route, side by side; tell how they are reached."""
+    """Run the service and the bare route in one process; report their addresses."""
     lifetime = _lifetime(data_dir)
     same: dict[str, bytes] = {}
 
@@ -137,7 +137,7 @@ def _nothing() -> None:
 
 
 class Peer:
-    """One path of one server, over one connection; `before` each request something may happen."""
+    """A path of a server, over one connection, with an action `before` each request."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Peer:
         self.least_s, self.cpu_s = float("inf"), 0.0
 
     def get(self) -> bytes:
-        """Ask once."""
+        """Send one request."""
         self._asked += 1
         path = f"{self._path}&{_spelled(self._asked)}=true" if self._unique else self._path
         self._connection.request("GET", path, headers=self._headers)
@@ -165,7 +165,7 @@ class Peer:
         return body
 
     def block(self, server: psutil.Process) -> None:
-        """Ask many times; keep the least seconds, and the sum of the server's processor time."""
+        """Send many requests; keep the minimum time, and the server's total processor time."""
         seconds, cpu = 0.0, _cpu_s(server)
         for _ in range(REQUESTS):
             self._before()
@@ -181,7 +181,7 @@ class Peer:
 
 
 def _spelled(number: int) -> str:
-    """Return `include_data` with a choice of its letters escaped: the same name, another query."""
+    """Return `include_data` with some letters escaped: same parameter, different query string."""
     letters = enumerate("include_data")
     return "".join(f"%{ord(x):02X}" if number >> bit & 1 else x for bit, x in letters)
 
@@ -192,13 +192,13 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 class Elsewhere:
-    """Another process' writing, as the store sees it: a connection of its own."""
+    """A second database connection, whose writes look like those of another process."""
 
     def __init__(self, data_dir: Path) -> None:
         self._connection = sqlite3.connect(data_dir / "jobs.sqlite", isolation_level=None)
 
     def write(self) -> None:
-        """Commit something that no status tells of."""
+        """Commit a change that affects no status."""
         self._connection.execute("UPDATE account SET name = name || '.'")
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class Elsewhere:
 
 
 def main() -> int:
-    """Measure, print, and fail below the floor."""
+    """Print the figures; return 1 below the floor."""
     with tempfile.TemporaryDirectory(prefix="webdata-benchmark-") as name:
         data_dir = Path(name)
         job_id = asyncio.run(filled(data_dir))

@@ -26,7 +26,7 @@ CANCEL_S: Final = 2.0
 
 
 def main() -> int:
-    """Print every round; return 1 where one took too long, or lost something."""
+    """Print every round; return 1 if one took too long or lost something."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--rounds", type=int, default=10)
     rounds = arguments.parse_args().rounds

@@ -18,7 +18,7 @@ from tests.stores.faults.matrix import faults, later, life, unfaulted, unused
 
 
 def main() -> int:
-    """Print what did not hold; return 1 if there was anything."""
+    """Print the failures; return 1 if there were any."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seed", type=int, default=0, help="for where the later faults strike")
     arguments.add_argument("--only", metavar="STATEMENT", help="let this one fail")

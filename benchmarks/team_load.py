@@ -49,12 +49,12 @@ _OK, _OVER, _BROKEN = 200, 429, 500
 
 @dataclass(slots=True)
 class Verdict:
-    """What was measured, and what of it is wrong."""
+    """The figures and the failed expectations."""
 
     wrong: list[str] = field(default_factory=list)
 
     def expect(self, what: str, found: object, wanted: object) -> None:
-        """Print a figure; note it where it is not the one wanted."""
+        """Print a figure, and record it if it differs from the expected one."""
         fine = found == wanted
         print(f"  {what}: {found}{'' if fine else f', not {wanted}'}", flush=True)
         if not fine:
@@ -70,7 +70,7 @@ class Account:
     name: str
 
     async def usage(self) -> Any:
-        """Wait until nothing is under way; return what was used."""
+        """Wait until no job is active; return the credits used."""
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 usage = (await self.http.get(paths.USAGE)).raise_for_status().json()
@@ -85,10 +85,10 @@ class Account:
 
 
 def account(served: Served, home: Path, name: str, *terms: str) -> Account:
-    """Make an account with a key."""
+    """Create an account with a key."""
     shell = Shell(home)
     key = shell.run("keys", "create", "--name", name, *terms).stdout.strip()
-    # A connection for each request: one that was kept might be closed as it is used again.
+    # One connection per request: the server may close an idle one while it is reused.
     limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
     http = httpx.AsyncClient(
         base_url=served.url,
@@ -101,7 +101,7 @@ def account(served: Served, home: Path, name: str, *terms: str) -> Account:
 
 
 async def starts(served: Served, home: Path, verdict: Verdict) -> None:
-    """Race for credits."""
+    """Start jobs concurrently with credit for some of them."""
     print(f"{AT_ONCE} starts at once with credit for {CREDITS}, {ROUNDS} rounds")
     racing = account(served, home, "racing", "--monthly", "0", "--concurrency", "1000")
     rounds: Counter[tuple[int, int]] = Counter()
@@ -123,7 +123,7 @@ async def starts(served: Served, home: Path, verdict: Verdict) -> None:
 
 
 async def cap(served: Served, home: Path, verdict: Verdict) -> None:
-    """Compete for places."""
+    """Start jobs concurrently with a limit on active jobs."""
     print(f"{CLIENTS} clients with {STARTS} starts each against a cap of {CAP}")
     capped = account(served, home, "capped", "--plan", "unlimited", "--concurrency", str(CAP))
     told: Counter[int] = Counter()
@@ -152,7 +152,7 @@ async def cap(served: Served, home: Path, verdict: Verdict) -> None:
 
 
 async def slow(served: Served, home: Path, verdict: Verdict) -> None:
-    """Drip headers, beside somebody who does not."""
+    """Send slow headers while a normal client sends requests."""
     print(f"{SLOW} connections with slow headers")
     normal = account(served, home, "normal", "--plan", "unlimited")
     host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
@@ -171,7 +171,7 @@ async def slow(served: Served, home: Path, verdict: Verdict) -> None:
 async def paced(
     http: httpx.AsyncClient, work: Callable[[], Awaitable[Any]]
 ) -> tuple[list[float], Any]:
-    """Ask ten times a second while `work` goes on; return the times, -1 for a bad answer."""
+    """Send ten requests per second while `work` runs; return the times, -1 for a failure."""
     working = asyncio.ensure_future(work())
     times: list[float] = []
     while not working.done():

@@ -36,13 +36,13 @@ CRAWLS: Final = 10
 PAGES: Final = 1000
 CONCURRENCY: Final = 10
 SETTLED: Final = 2000
-# What the memory may grow by after that: garbage that waits for its collection, and no more.
+# Allowed growth of memory after that: garbage before its collection.
 GROWTH: Final = 1.15
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came of the crawls: the rows of each, and memory in MB when settled and at most."""
+    """Results of the crawls: the rows of each, settled memory and maximum memory in MB."""
 
     urls: list[list[str]]
     settled_mb: float
@@ -56,7 +56,7 @@ def forest(site: Site) -> None:
 
 
 def memory_mb(pid: int) -> float:
-    """Return what a process and its children hold together."""
+    """Return the memory of a process and its children."""
     return sum(_shares(pid)) / 1e6
 
 
@@ -69,7 +69,7 @@ def _shares(pid: int) -> Iterator[int]:
 
 
 async def load(home: Path, url: str, *, crawls: int, pages: int, settled: int) -> Load:
-    """Run the crawls at once; return their rows, and what the service held meanwhile."""
+    """Run the crawls concurrently; return their rows and the memory of the service."""
     settings = Settings(data_dir=home / "data", cache_dir=home / "cache", log_dir=home / "logs")
     try:
         async with connected(settings) as (client, _):
@@ -87,7 +87,7 @@ async def load(home: Path, url: str, *, crawls: int, pages: int, settled: int) -
 
 
 async def _watched(client: Client, jobs: list[str], pid: int, settled: int) -> tuple[float, float]:
-    """Wait for all jobs; return the memory after `settled` rows, and the most from then on."""
+    """Wait for all jobs; return the memory after `settled` rows, and the maximum from then on."""
     at_rest = peak = 0.0
     while True:
         states = [await client.crawl_status(job_id, include_data=False) for job_id in jobs]
@@ -108,7 +108,7 @@ async def _urls(client: Client, job_id: str) -> list[str]:
 
 
 def main() -> int:
-    """Print the counts and the memory; return 1 when a row or the floor is missed."""
+    """Print rows and memory; return 1 if a row is missing or memory exceeds its limit."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     with SiteProcess("benchmarks.ten_crawls:forest") as site, tempfile.TemporaryDirectory() as home:
         done = asyncio.run(load(Path(home), site.url, crawls=CRAWLS, pages=PAGES, settled=SETTLED))

@@ -8,20 +8,20 @@ import time
 from pathlib import Path
 from typing import Final
 
-# Pages that it has to get before its pace counts.
+# Minimum number of pages for a valid rate.
 LEAST: Final = 490
 
 
 def mirrored(url: str, program: Path) -> float:
-    """Return pages a second of `wget -r`, files written."""
+    """Return the pages per second of `wget -r`, including writing files."""
     with tempfile.TemporaryDirectory() as folder:
         command = [str(program), "-q", "-r", "-l", "inf", "--no-parent", "-A", "html,htm", url]
         start = time.perf_counter()
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         elapsed = time.perf_counter() - start
         pages = sum(1 for _ in Path(folder).rglob("*.htm*"))
-    # Some link led to an error page (8), as it does for `crawl_df`, or to another port (4), which
-    # is the same host to wget.
+    # Exit codes for links to an error page (8), which `crawl_df` meets too, and to another port of
+    # the host (4).
     if done.returncode not in {0, 4, 8} or pages < LEAST:
         raise SystemExit(f"wget ended with {done.returncode} and {pages} pages: {done.stderr}")
     return pages / elapsed

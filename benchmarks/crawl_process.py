@@ -1,6 +1,6 @@
 """Crawls on request in an otherwise idle interpreter, like the kernel of a notebook.
 
-`benchmarks.notebook` runs it: `python -m benchmarks.told_to_crawl URL`. The first crawl, of one
+`benchmarks.notebook` runs it: `python -m benchmarks.crawl_process URL`. The first crawl, of one
 page, starts the service; then the program prints the service's process ids. Each line of standard
 input holds the arguments of `crawl_df` as JSON, and is answered by a line about the frame. The
 service stops when the input ends.
@@ -19,7 +19,7 @@ from webdata_nb.settings import current
 
 
 def crawled(**given: Any) -> dict[str, Any]:
-    """Crawl; tell how long it took, DataFrame included, and what came."""
+    """Crawl; return the duration, including the DataFrame, and a summary of the rows."""
     begun = time.perf_counter()
     frame = crawl_df(**given, cache=False, progress=False)
     seconds = time.perf_counter() - begun
@@ -29,7 +29,7 @@ def crawled(**given: Any) -> dict[str, Any]:
 
 
 def main(url: str) -> None:
-    """Answer line by line."""
+    """Process the input line by line."""
     crawled(url=url, max_pages=1)
     running = asyncio.run(local.find(current()))
     if running is None:
