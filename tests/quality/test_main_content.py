@@ -13,7 +13,7 @@ import pytest
 
 from tests.requirements import require
 from webdata_nb.service.content.class_names import COMMENTS, RELATED, SHARING, traits_of
-from webdata_nb.service.content.main_content import clean_page, main_content
+from webdata_nb.service.content.main_content import clean_page, extract_main_content
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.content.parser import collapse_whitespace, parse, text_of, to_text
 from webdata_nb.service.scrape.page import scrape
@@ -30,7 +30,7 @@ ARTICLE: Final = '<meta property="og:type" content="article"><title>The old harb
 
 
 def text_and_rung(html: str) -> tuple[str, str]:
-    found = main_content(parse(html))
+    found = extract_main_content(parse(html))
     return collapse_whitespace(to_text(found.element)), found.rung
 
 
@@ -120,7 +120,7 @@ def test_comments_are_kept_as_main_content() -> None:
 
 
 def test_hidden_section_with_prose_is_kept() -> None:
-    found = main_content(
+    found = extract_main_content(
         parse(
             f"<body><main><h1>Help</h1>{PARAGRAPH}<h2><button>How?</button></h2>"
             f'<div hidden style="display:none"><p>{"Turn it off and on again. " * 5}</p></div>'
@@ -148,7 +148,7 @@ def test_noscript_replaces_script_built_page() -> None:
 
 
 def test_links_and_images_of_boilerplate_are_excluded() -> None:
-    element = main_content(
+    element = extract_main_content(
         parse(
             f'<body><nav><a href="/n">n</a></nav><main>{PARAGRAPH}<a href="/k">kept</a>'
             '<img src="kept.png"><div class="social-icons"><img src="icon.png"></div></main>'
@@ -224,7 +224,7 @@ def test_class_name_traits(name: str, traits: int) -> None:
     ids=lambda html: html[:20] or "empty",
 )
 def test_hostile_pages_are_fast(html: str) -> None:
-    found = main_content(parse(html))
+    found = extract_main_content(parse(html))
     assert found.rung in {"article", "main", "full"}
     assert isinstance(found.element.html, str)
 

@@ -82,7 +82,7 @@ def test_links_are_those_of_the_files(
 def _pages(links: Iterable[str], own: str) -> list[str]:
     """The other pages that links lead to, each once, in order of their first mention.
 
-    Permalinks of a page to its own headings are furniture, and no part of the `links` format.
+    Permalinks of headings are not part of the `links` format.
     """
     pages = dict.fromkeys(urldefrag(link).url for link in links)
     return [page for page in pages if page.startswith("http") and page != own]

@@ -6,16 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.site.document import prose
-from webdata_nb.service.content.minhash import SKETCH_SIZE, masked_sketch, sample_text, text_sketch
+from webdata_nb.service.content.minhash import (
+    SKETCH_SIZE,
+    compute_masked_sketch,
+    compute_sketch,
+    sample_text,
+)
 from webdata_nb.service.crawl.similarity import similarity
 
 
 def sketch_of(title: str | None, text: str) -> bytes:
-    return text_sketch(sample_text(title, text))
+    return compute_sketch(sample_text(title, text))
 
 
 def masked_sketch_of(title: str | None, text: str) -> bytes:
-    return masked_sketch(sample_text(title, text))
+    return compute_masked_sketch(sample_text(title, text))
 
 
 def test_small_changes_keep_high_similarity() -> None:

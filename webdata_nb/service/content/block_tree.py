@@ -60,7 +60,7 @@ _MAX_CODE_WRAPPERS = 3  # elements around the text of short code
 _UNSPACED_WORD_LENGTH = 6  # characters per word in a script without spaces
 
 
-class TooLargeError(Exception):
+class TooManyBlocksError(Exception):
     """A page has more than `MAX_BLOCKS` blocks."""
 
 
@@ -222,7 +222,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - hot loop: calls would double its co
                 target = Block(node, block, traits, len(blocks), len(text_runs))
                 blocks.append(target)
                 if len(blocks) > MAX_BLOCKS:
-                    raise TooLargeError
+                    raise TooManyBlocksError
             if tag == "a":
                 target.anchors += 1
                 linked = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from webdata_nb.service.content.block_tree import HEADINGS, BlockTree, TooLargeError
+from webdata_nb.service.content.block_tree import HEADINGS, BlockTree, TooManyBlocksError
 from webdata_nb.service.content.boilerplate import (
     drop_by_name,
     drop_page_chrome,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.content.block_tree import Block, TextRun
     from webdata_nb.service.content.page_kind import PageKind
 
-__all__ = ["MainContent", "clean_page", "main_content"]
+__all__ = ["MainContent", "clean_page", "extract_main_content"]
 
 _NEVER_CONTENT = word_set(
     "script style template noscript svg canvas iframe object embed video audio map select textarea"
@@ -77,13 +77,13 @@ class MainContent:
     rung: ContentRung
 
 
-def main_content(document: Document) -> MainContent:
-    """Find the main content of a page, pruning its tree in place.
+def extract_main_content(document: Document) -> MainContent:
+    """Find the main content of a page and remove boilerplate from its tree.
 
     Parameters
     ----------
     document
-        A parsed page. Boilerplate is removed from its tree.
+        A parsed page. Its tree is changed.
 
     Returns
     -------
@@ -93,9 +93,12 @@ def main_content(document: Document) -> MainContent:
     """
     kind, title = detect_page_kind(document), declared_title(document)
     body = clean_page(document)
+    _remove_buttons(body)
+    element_traits = _remove_page_chrome(body)
+    _mark_hidden(body, element_traits)
     try:
-        tree = BlockTree(body, _collect_traits(body))
-    except TooLargeError:
+        tree = BlockTree(body, element_traits)
+    except TooManyBlocksError:
         return MainContent(body, "full")
     if not tree.root.words:
         return MainContent(body, "full")
@@ -133,7 +136,7 @@ def clean_page(document: Document) -> Element:
 
 
 def _show_noscript(body: Element, noscripts: list[Element]) -> bool:
-    """Show ``noscript`` elements that hold most of the text; tell whether there are any."""
+    """Show ``noscript`` elements that hold most of the text; tell whether the tree changed."""
     fallback = [each for each in noscripts if len(each.text) > _MIN_FALLBACK_LENGTH]
     if not fallback:
         return False
@@ -175,29 +178,26 @@ def _remove_page_chrome(body: Element) -> dict[Element, int]:
     return element_traits
 
 
-def _is_page_chrome(each: Element) -> bool:
+def _is_page_chrome(element: Element) -> bool:
     return (
-        each.tag in _CHROME_TAGS
-        or each.attr("role") in _CHROME_ROLES
-        or each.attr("aria-modal") == "true"
+        element.tag in _CHROME_TAGS
+        or element.attr("role") in _CHROME_ROLES
+        or element.attr("aria-modal") == "true"
     )
 
 
-def _is_hidden(each: Element) -> bool:
-    if each.attr("hidden") is not None or each.attr("aria-hidden") == "true":
+def _is_hidden(element: Element) -> bool:
+    if element.attr("hidden") is not None or element.attr("aria-hidden") == "true":
         return True
-    style = each.attr("style") or ""
+    style = element.attr("style") or ""
     return any(declaration in style for declaration in _HIDING_STYLES)
 
 
-def _collect_traits(body: Element) -> dict[Element, int]:
-    """Remove buttons and page chrome; return the traits of elements by role and visibility."""
-    _remove_buttons(body)
-    element_traits = _remove_page_chrome(body)
+def _mark_hidden(body: Element, element_traits: dict[Element, int]) -> None:
+    """Add the trait of hidden elements."""
     for each in body.select(_MAY_BE_HIDDEN):
         if _is_hidden(each):
             element_traits[each] = element_traits.get(each, 0) | HIDDEN
-    return element_traits
 
 
 def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:

@@ -43,7 +43,7 @@ MOST_NODES = 1000
 _WORKS = ("article", "posting", "report", "webpage", "product", "recipe", "videoobject", "book")
 
 
-def page_metadata(page: ParsedPage, rung: str) -> dict[str, Any]:
+def build_metadata(page: ParsedPage, rung: str) -> dict[str, Any]:
     """Return the metadata of an HTML page; undeclared fields are None.
 
     Parameters
@@ -181,7 +181,7 @@ def _rank(node: dict[str, Any]) -> int:
         for each in (types if isinstance(types, list) else [types])
         if isinstance(each, str)
     ]
-    ranks = [at for at, work in enumerate(_WORKS) for word in words if word.endswith(work)]
+    ranks = [rank for rank, work in enumerate(_WORKS) for word in words if word.endswith(work)]
     return min(ranks, default=len(_WORKS))
 
 

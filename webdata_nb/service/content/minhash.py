@@ -41,7 +41,7 @@ def sample_text(title: str | None, text: str) -> str:
     return f"{title or ''}\n{_shorten(text)}"
 
 
-def text_sketch(sample: str) -> bytes:
+def compute_sketch(sample: str) -> bytes:
     """Return up to 48 hashes of 4 bytes, ascending.
 
     A text of less than two words has an empty sketch, which is similar to none.
@@ -49,7 +49,7 @@ def text_sketch(sample: str) -> bytes:
     return _bottom_k(_words(sample))
 
 
-def masked_sketch(sample: str) -> bytes:
+def compute_masked_sketch(sample: str) -> bytes:
     """Sketch a text with masked numbers, months and weekdays, to detect calendar pages."""
     words = _mask_numbers(sample).split()
     return _bottom_k(list(map(_MASKED_NAMES.get, words, words)))

@@ -11,7 +11,7 @@ from webdata_nb.service.content.hidden_elements import (
     remove_hidden_elements,
 )
 from webdata_nb.service.content.links import AnchorTable, LinkResolver, read_anchors
-from webdata_nb.service.content.main_content import main_content
+from webdata_nb.service.content.main_content import extract_main_content
 from webdata_nb.service.content.parser import body_of, group_by_tag, make_element, remove_all
 from webdata_nb.service.content.tags import INDEXED
 
@@ -71,7 +71,7 @@ def find_content(
     elif main and len(page.anchors) > MAX_LINKS_SEARCHED:
         content = replace(_whole_page(page, document), rung="full")
     elif main:
-        result = main_content(document)
+        result = extract_main_content(document)
         content = _index(result.element, result.rung, page.link_resolver)
     else:
         content = _whole_page(page, document)

@@ -107,14 +107,14 @@ def _is_in_table_row(block: Block) -> bool:
 
 def trim_repeats(tree: BlockTree, region: Block) -> None:
     """Drop repeated text, written again for another screen width."""
-    seen: set[str] = set()
+    earlier_texts: set[str] = set()
     for run in tree.text_runs_in(region):
         if run.words < _MIN_REPEATED_WORDS or run.block.dropped:
             continue
         text, block = run.text, run.block
-        if text in seen and block.words == run.words and block.tag not in {"td", "th"}:
+        if text in earlier_texts and block.words == run.words and block.tag not in {"td", "th"}:
             block.dropped = block is not region
-        seen.add(text)
+        earlier_texts.add(text)
 
 
 def trim_controls(tree: BlockTree, region: Block) -> None:

@@ -44,7 +44,7 @@ def visible_text_length(page: ParsedPage) -> int:
     return len(page.document.text) - sum(len(each.text) for each in code)
 
 
-def content_quality(
+def rate_content(
     content: PageContent, text: str, *, visible: int | None, language: str | None
 ) -> dict[str, Any]:
     """Rate the content of a page.

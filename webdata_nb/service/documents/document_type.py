@@ -93,12 +93,12 @@ def _xml_type(start: bytes) -> DocumentType:
 
 def _without_prolog(start: bytes) -> bytes:
     """Return an XML document from its first element or document type on."""
-    at = 0
-    while (at := start.find(b"<", at)) >= 0:
-        if start.startswith(b"<!--", at):
-            at = max(start.find(b"-->", at), at + 1)
-        elif start.startswith(b"<?", at):
-            at = max(start.find(b"?>", at), at + 1)
+    position = 0
+    while (position := start.find(b"<", position)) >= 0:
+        if start.startswith(b"<!--", position):
+            position = max(start.find(b"-->", position), position + 1)
+        elif start.startswith(b"<?", position):
+            position = max(start.find(b"?>", position), position + 1)
         else:
-            return start[at:]
+            return start[position:]
     return b""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from webdata_nb.service.content.head import canonical_url, robots_directives
 from webdata_nb.service.content.links import AnchorTable, Outlink, collect_outlinks, read_anchors
-from webdata_nb.service.content.metadata import declared_language, page_metadata, page_title
-from webdata_nb.service.content.minhash import masked_sketch, sample_text, text_sketch
+from webdata_nb.service.content.metadata import build_metadata, declared_language, page_title
+from webdata_nb.service.content.minhash import compute_masked_sketch, compute_sketch, sample_text
 from webdata_nb.service.content.page_content import PageContent, find_content
 from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.content.parsed_page import parse_page
 from webdata_nb.service.content.parser import to_text
-from webdata_nb.service.content.quality import content_quality, visible_text_length
+from webdata_nb.service.content.quality import rate_content, visible_text_length
 from webdata_nb.service.documents.conversion import parse_document
 from webdata_nb.service.documents.document_type import DocumentType, detect_document_type
 from webdata_nb.service.documents.sitemap import SITEMAP_FORMAT, parse_sitemap
@@ -87,11 +87,11 @@ def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool
     content, text = _make_content(page, options, made)
     title, language = page_title(head), declared_language(head, page.source)
     sample = sample_text(title, text) if facts & {"sketch", "shape"} else ""
-    described = page_metadata(page, content.rung) if "metadata" in facts else {}
+    described = build_metadata(page, content.rung) if "metadata" in facts else {}
     if omitted and described:
         described["links_omitted"] = omitted
     judged = (
-        content_quality(content, text, visible=visible, language=language)
+        rate_content(content, text, visible=visible, language=language)
         if "quality" in facts
         else {}
     )
@@ -105,8 +105,8 @@ def _scrape_html(page: ParsedPage, options: ConversionOptions, *, outlinks: bool
         robots=robots_directives(head, page.source),
         content_hash=described.get("content_hash", ""),
         text=text,
-        sketch=text_sketch(sample) if "sketch" in facts else b"",
-        shape=masked_sketch(sample) if "shape" in facts else b"",
+        sketch=compute_sketch(sample) if "sketch" in facts else b"",
+        shape=compute_masked_sketch(sample) if "shape" in facts else b"",
     )
 
 
