@@ -165,7 +165,7 @@ def _add_keys(group: Commands) -> None:
     revoke.add_argument("key", metavar="KEY_ID")
     text = "Add credits that do not expire to an account."
     topup = add_accounts_command(group, "topup", _top_up, text)
-    topup.add_argument("--account", metavar="NAME", required=True)
+    topup.add_argument("--account", metavar="NAME", required=True, help="the account's name")
     topup.add_argument("credits", type=int, metavar="CREDITS")
 
 

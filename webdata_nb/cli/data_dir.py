@@ -52,12 +52,7 @@ def default_data_dir(mode: Mode) -> Path:
 
 
 def add_data_dir_command(
-    commands: Commands,
-    name: str,
-    run: RunInDirectory,
-    description: str,
-    *,
-    create: bool = False,
+    commands: Commands, name: str, run: RunInDirectory, description: str, *, create: bool = False
 ) -> argparse.ArgumentParser:
     """Add a command whose `run` takes a data directory; `create` permits a new one."""
     run_in_directory = functools.partial(_run_in_directory, run, create)
@@ -67,12 +62,7 @@ def add_data_dir_command(
 
 
 def add_accounts_command(
-    commands: Commands,
-    name: str,
-    run: RunOnAccounts,
-    description: str,
-    *,
-    create: bool = False,
+    commands: Commands, name: str, run: RunOnAccounts, description: str, *, create: bool = False
 ) -> argparse.ArgumentParser:
     """Add a command whose `run` takes the accounts in a data directory."""
     run_in_directory = functools.partial(_run_on_accounts, run)

@@ -92,16 +92,10 @@ _SETTINGS_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "refresh": {"action": "store_true"},
     "offline": {"action": "store_true"},
 }
-_REPEATABLE_ACTIONS: Final = ("append", PairAction)
-# The flag of an option is its name, except for these.
-_FLAGS: Final[Mapping[str, str]] = {
-    "headers": "--header",
-    "cookies": "--cookie",
-    "include_paths": "--include-path",
-    "exclude_paths": "--exclude-path",
-    "include_tags": "--include-tag",
-    "exclude_tags": "--exclude-tag",
-}
+# Options that collect several values; the flag is their singular and adds one value.
+_REPEATABLE: Final = frozenset(
+    {"headers", "cookies", "include_paths", "exclude_paths", "include_tags", "exclude_tags"}
+)
 
 
 def add_flags(
@@ -127,16 +121,16 @@ def add_flags(
     """
     for option in option_list(group):
         if option.name not in without and (only is None or option.name in only):
-            _add_flag(container, option, {**_FLAGS, **(flags or {})})
+            _add_flag(container, option, (flags or {}).get(option.name))
 
 
-def _add_flag(container: ArgumentContainer, option: Option, flags: Mapping[str, str]) -> None:
-    flag = flags.get(option.name, f"--{option.name.replace('_', '-')}")
+def _add_flag(container: ArgumentContainer, option: Option, flag: str | None) -> None:
     option_type = option.annotation.removesuffix(" | None")
     settings = _SETTINGS_BY_NAME.get(option.name) or _SETTINGS_BY_TYPE[option_type]
-    text = _help_text(option.description)
-    if settings.get("action") in _REPEATABLE_ACTIONS:
-        text += "; repeatable"
+    name, text = option.name, _help_text(option.description)
+    if name in _REPEATABLE:
+        name, text = name.removesuffix("s"), f"{text}; repeatable"
+    flag = flag or f"--{name.replace('_', '-')}"
     container.add_argument(flag, dest=option.name, default=None, help=text, **settings)
 
 
