@@ -131,7 +131,7 @@ def bounded_fields() -> set[str]:
     return found
 
 
-def test_the_guide_states_every_limit() -> None:
+def test_guide_states_every_limit() -> None:
     rows = [
         tuple(cell.strip() for cell in line.strip("|").split("|"))
         for line in GUIDE.read_text().splitlines()
@@ -142,7 +142,7 @@ def test_the_guide_states_every_limit() -> None:
     }
 
 
-def test_the_guide_names_every_bounded_field() -> None:
+def test_guide_names_every_bounded_field() -> None:
     named = {part.rpartition(".")[2] for part in re.findall(r"`([\w.-]+)`", GUIDE.read_text())}
     assert bounded_fields() <= named
 

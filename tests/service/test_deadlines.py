@@ -1,4 +1,4 @@
-"""The guide's table of deadlines says what the code does."""
+"""The guide's table of deadlines matches the constants in the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BREAKER = host_pacing.BREAKER
 
 
 @pytest.mark.parametrize(
-    "said",
+    "statement",
     [
         f"its `timeout`, {limits.SCRAPE_TIMEOUT_MS_DEFAULT / 1000:g} s by default",
         f"| {polite_fetcher.ATTEMPTS}, within its `timeout`",
@@ -44,17 +44,17 @@ BREAKER = host_pacing.BREAKER
         f"| {process.HANG_S:g} s; {process.STEP_S:g} s if a signal stopped it",
         f"the browser, to start | {renderer.START_S:g} s",
         f"to close | {shutdown.CLOSE_S:g} s each",
-        f"| {settings.STALL_S:g} s, and what the operations under way may take",
+        f"| {settings.STALL_S:g} s, and longer than the deadlines of its open operations",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",
         f"have led to (up to {host_pacing.SLOWDOWN.max_delay_s:g} s)",
         f"for more than {suspension.SUSPENDED_AFTER_S:g} seconds",
         f"that crashes {retries.CRASHES} workers, or over which {retries.KILLS} are killed",
     ],
 )
-def test_the_guide_says_what_holds(said: str) -> None:
-    assert said in " ".join(GUIDE.read_text().split())
+def test_guide_states_the_deadline(statement: str) -> None:
+    assert statement in " ".join(GUIDE.read_text().split())
 
 
-def test_restarts_are_as_many_as_the_guide_says() -> None:
+def test_guide_states_the_number_of_restarts() -> None:
     assert polite_fetcher.RESTARTS == 3
     assert "up to three times" in " ".join(GUIDE.read_text().split())
