@@ -1,4 +1,4 @@
-"""Every dependency has its row in decision 11, every row its dependency, and floors are as told."""
+"""Decision 11 lists the declared dependencies and their floors."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ def rows(section: str) -> Iterator[list[str]]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def named(cell: str) -> list[str]:
+def library_names(cell: str) -> list[str]:
     """Return the libraries that a first cell names, without their versions."""
-    starts = (NAME.match(part.strip()) for part in cell.split(",") if part.strip() != "pinned")
-    return [canonicalize_name(start[0]) for start in starts if start is not None]
+    matches = (NAME.match(part.strip()) for part in cell.split(",") if part.strip() != "pinned")
+    return [canonicalize_name(start[0]) for start in matches if start is not None]
 
 
-def listed() -> list[str]:
+def documented() -> list[str]:
     sections = ("Base", "Extras", "Tests")
-    return [name for section in sections for row in rows(section) for name in named(row[0])]
+    return [name for section in sections for row in rows(section) for name in library_names(row[0])]
 
 
-def test_every_dependency_has_a_row_and_every_row_its_dependency() -> None:
-    assert set(declared()) == set(listed())
+def test_dependencies_and_rows_match() -> None:
+    assert set(declared()) == set(documented())
 
 
 @pytest.mark.parametrize(("section", "cells"), [("Base", 6), ("Extras", 6), ("Tests", 4)])
-def test_every_row_is_filled_in(section: str, cells: int) -> None:
+def test_rows_are_complete(section: str, cells: int) -> None:
     found = list(rows(section))
     assert len(found) > 5
     assert [row for row in found if len(row) != cells or not all(row)] == []
 
 
-def test_floors_are_those_that_the_page_tells() -> None:
-    told = {canonicalize_name(row[0]): row[1] for row in rows("Known vulnerabilities")}
-    assert len(told) > 8
-    for name, floor in told.items():
+def test_floors_match_the_page() -> None:
+    floors = {canonicalize_name(row[0]): row[1] for row in rows("Known vulnerabilities")}
+    assert len(floors) > 8
+    for name, floor in floors.items():
         lowest = [each.version for each in declared()[name].specifier if each.operator == ">="]
         assert [Version(each) for each in lowest] == [Version(floor)], name
 
 
-@pytest.mark.parametrize("name", [name for row in rows("Base") for name in named(row[0])])
-def test_what_is_installed_is_what_is_asked_for(name: str) -> None:
-    wanted = declared()[name]
-    assert Version(version(wanted.name)) in wanted.specifier
+@pytest.mark.parametrize("name", [name for row in rows("Base") for name in library_names(row[0])])
+def test_installed_versions_match_requirements(name: str) -> None:
+    requirement = declared()[name]
+    assert Version(version(requirement.name)) in requirement.specifier
