@@ -215,7 +215,7 @@ async def test_no_datagram_leaves_the_browser(
 ) -> None:
     """Nothing goes around the proxy, also where a page finds what was taken away from it."""
     if given_back:
-        monkeypatch.setattr(tab, "_NO_WEBRTC", "")
+        monkeypatch.setattr(tab, "DISABLE_WEBRTC", "")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.settimeout(0)

@@ -1,14 +1,15 @@
-"""The schema of an extraction: which part of JSON Schema is understood, checked at request time.
+"""Parses the supported subset of JSON Schema, and rejects the rest with the location of the error.
 
-Understood: `type` (one, or one and ``"null"``), `properties`, `required`, `items`, `enum`, `const`,
+Supported: `type` (one, or one and ``"null"``), `properties`, `required`, `items`, `enum`, `const`,
 `format`, `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, `minLength`, `maxLength`,
 `minItems`, `maxItems`, `uniqueItems`, `$ref` into ``$defs`` or ``definitions`` of the same schema,
-and `anyOf` or `oneOf` of one schema and ``null``: what pydantic's ``model_json_schema`` writes.
-`title` gives a field another name to be found by. `format` acts for date, date-time, uri and
-email; other formats are annotations, as JSON Schema has it. A language model is told the
-`description`, and nobody else reads it. `default`, `examples` and `additionalProperties` are
-accepted and change nothing: a default is not on the page, and only named properties are filled.
-Everything else is refused rather than ignored.
+and `anyOf`, `oneOf` or `allOf` of one schema, or of one schema and ``null``. This covers the output
+of pydantic's ``model_json_schema``.
+
+`title` is an alternative name of a field. `format` is enforced for date, date-time, uri and email;
+other formats are annotations. Only a language model reads the `description`. `default`, `examples`
+and `additionalProperties` are accepted without effect: a default is not on the page, and only
+named properties are filled.
 """
 
 from __future__ import annotations
@@ -40,8 +41,17 @@ _LIMITS: Final = (
     "minItems",
     "maxItems",
 )
-_STRUCTURE: Final = ("type", "properties", "required", "items", "enum", "const", "format", "title")
-_NO_EFFECT: Final = (
+_TYPE_KEYWORDS: Final = (
+    "type",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "const",
+    "format",
+    "title",
+)
+_ANNOTATIONS: Final = (
     "description",
     "default",
     "example",
@@ -57,37 +67,38 @@ _NO_EFFECT: Final = (
     "$defs",
     "definitions",
 )
-_KNOWN: Final = frozenset((*_LIMITS, *_STRUCTURE, *_NO_EFFECT, "uniqueItems"))
+_UNIONS: Final = ("anyOf", "oneOf", "allOf")
+_KEYWORDS: Final = frozenset((*_LIMITS, *_TYPE_KEYWORDS, *_ANNOTATIONS, "uniqueItems"))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSchema:
-    """One schema, read: what a value must be.
+    """A parsed schema: the type and constraints of a value.
 
     Attributes
     ----------
     kind
-        The type; ``"any"`` where the schema names none.
+        The type; ``"any"`` if the schema names none.
     title
-        Another name of the field, empty when there is none.
+        An alternative name of the field, or empty.
     description
-        What the user says of the field, for a language model; empty when there is nothing.
+        The user's description of the field for a language model, or empty.
     format
-        The format asked for, None when there is none.
+        The format; None if there is none.
     nullable
-        Whether null is a value.
+        Whether null is a valid value.
     choices
-        The values allowed, None when all are.
+        The valid values; None if there is no enumeration.
     limits
-        Bounds by their JSON Schema names.
+        The bounds by their JSON Schema keywords.
     unique
         Whether the items of an array must differ.
     properties
-        The fields of an object, in the order given.
+        The fields of an object, in their order.
     required
-        Those that an object must have.
+        The names of the required fields.
     items
-        What an array holds.
+        The schema of an array's items.
     """
 
     kind: Kind
@@ -104,181 +115,177 @@ class FieldSchema:
 
 
 def read_schema(schema: Mapping[str, Any] | None, *, loc: Loc = ("body", "schema")) -> FieldSchema:
-    """Check and read the schema of a request.
+    """Parse the schema of a request.
 
     Parameters
     ----------
     schema
-        A JSON Schema of an object; see this module for the part that is understood.
+        A JSON Schema of an object; see this module for the supported subset.
     loc
         The path to the schema in the request, for the error.
 
     Raises
     ------
     BadInput
-        Says what is wrong with the schema and, by its `loc`, where.
+        The schema is invalid or not supported; `loc` is the path to the part at fault.
     """
     if schema is None:
         raise BadInput("this provider needs a schema: it fills fields, it reads no prompt", loc=loc)
-    shape = _SchemaReader(schema).read(schema, loc, 0)
-    if shape.kind != "object":
+    field_schema = _SchemaParser(schema).parse(schema, loc, 0)
+    if field_schema.kind != "object":
         raise BadInput(
             'must describe an object: {"type": "object", "properties": {...}};'
             " put a list under a property of it",
             loc=loc,
         )
-    return shape
+    return field_schema
 
 
-class _SchemaReader:
-    """Reads one schema; counts its fields and choices, as references can multiply them."""
+class _SchemaParser:
+    """Parses one schema; counts its fields and choices, which references can multiply."""
 
-    def __init__(self, whole: Mapping[str, Any]) -> None:
-        self._whole = whole
-        self._fields = 0
-        self._values = 0
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._field_count = 0
+        self._choice_count = 0
 
-    def read(self, given: Any, loc: Loc, depth: int) -> FieldSchema:
-        if not isinstance(given, Mapping):
+    def parse(self, schema: Any, loc: Loc, depth: int) -> FieldSchema:
+        if not isinstance(schema, Mapping):
             raise BadInput('must be a schema, such as {"type": "string"}', loc=loc)
-        self._fields += 1
-        if self._fields > MAX_FIELDS:
+        self._field_count += 1
+        if self._field_count > MAX_FIELDS:
             raise BadInput(f"must have at most {MAX_FIELDS} fields", loc=loc)
         if depth > MAX_DEPTH:
             raise BadInput(f"must nest at most {MAX_DEPTH} deep, and not hold itself", loc=loc)
-        schema, optional = self._plain(given, loc)
-        _refuse_unknown(schema, loc)
-        kind, nullable = _kind_of(schema, loc)
-        described = schema.get("description")
+        resolved, optional = self._resolve(schema, loc)
+        _reject_unknown_keywords(resolved, loc)
+        kind, nullable = _parse_type(resolved, loc)
+        description = resolved.get("description")
         return FieldSchema(
             kind=kind,
-            title=_text(schema, "title", loc) or "",
-            description=described if isinstance(described, str) else "",
-            format=_text(schema, "format", loc),
+            title=_parse_string(resolved, "title", loc) or "",
+            description=description if isinstance(description, str) else "",
+            format=_parse_string(resolved, "format", loc),
             nullable=nullable or optional,
-            choices=self._choices(schema, loc),
-            limits=_limits(schema, loc),
-            unique=_flag(schema, "uniqueItems", loc),
-            properties=self._properties(schema, loc, depth) if kind == "object" else {},
-            required=_required(schema, loc),
-            items=self._items(schema, loc, depth) if kind == "array" else None,
+            choices=self._parse_choices(resolved, loc),
+            limits=_parse_limits(resolved, loc),
+            unique=_parse_flag(resolved, "uniqueItems", loc),
+            properties=self._parse_properties(resolved, loc, depth) if kind == "object" else {},
+            required=_parse_required(resolved, loc),
+            items=self._parse_items(resolved, loc, depth) if kind == "array" else None,
         )
 
-    def _choices(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
-        choices = _choices(schema, loc)
-        self._values += len(choices or ())
-        if self._values > MAX_CHOICES_TOTAL:
+    def _resolve(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Mapping[str, Any], bool]:
+        """Resolve `$ref` and unions with null; return whether a union contains null."""
+        resolved, optional = schema, False
+        for _ in range(MAX_DEPTH):
+            if "$ref" in resolved:
+                definition = self._definition(resolved["$ref"], loc)
+                resolved = _without(resolved, "$ref") | dict(definition)
+            elif union := next((name for name in _UNIONS if name in resolved), ""):
+                member, has_null = _union_member(resolved[union], union, loc)
+                resolved, optional = _without(resolved, union) | dict(member), optional or has_null
+            else:
+                return resolved, optional
+        raise BadInput("refers to itself without end", loc=loc)
+
+    def _definition(self, ref: Any, loc: Loc) -> Mapping[str, Any]:
+        parts = ref.split("/") if isinstance(ref, str) else []
+        if len(parts) == 3 and parts[0] == "#" and parts[1] in {"$defs", "definitions"}:  # noqa: PLR2004 - "#", section, name
+            section = self._root.get(parts[1])
+            definition = section.get(parts[2]) if isinstance(section, Mapping) else None
+            if isinstance(definition, Mapping):
+                return definition
+        raise BadInput('$ref must be "#/$defs/NAME" and NAME be defined there', loc=(*loc, "$ref"))
+
+    def _parse_choices(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
+        if choices is None:
+            return None
+        if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
+            raise BadInput(f"must list 1 to {MAX_CHOICES} values", loc=(*loc, "enum"))
+        self._choice_count += len(choices)
+        if self._choice_count > MAX_CHOICES_TOTAL:
             raise BadInput(
                 f"all fields together must list at most {MAX_CHOICES_TOTAL} enum values",
                 loc=(*loc, "enum"),
             )
-        return choices
+        return tuple(choices)
 
-    def _plain(self, given: Mapping[str, Any], loc: Loc) -> tuple[Mapping[str, Any], bool]:
-        """Follow references and undo ``anyOf`` with null; tell whether null was among them."""
-        schema, optional = given, False
-        for _ in range(MAX_DEPTH):
-            if "$ref" in schema:
-                schema = _without(schema, "$ref") | dict(self._referred(schema["$ref"], loc))
-            elif found := next(
-                (name for name in ("anyOf", "oneOf", "allOf") if name in schema), ""
-            ):
-                inner, null = _only_one(schema[found], found, loc)
-                schema, optional = _without(schema, found) | dict(inner), optional or null
-            else:
-                return schema, optional
-        raise BadInput("refers to itself without end", loc=loc)
-
-    def _referred(self, name: Any, loc: Loc) -> Mapping[str, Any]:
-        parts = name.split("/") if isinstance(name, str) else []
-        if len(parts) == 3 and parts[0] == "#" and parts[1] in {"$defs", "definitions"}:  # noqa: PLR2004 - "#", section, name
-            section = self._whole.get(parts[1])
-            found = section.get(parts[2]) if isinstance(section, Mapping) else None
-            if isinstance(found, Mapping):
-                return found
-        raise BadInput('$ref must be "#/$defs/NAME" and NAME be defined there', loc=(*loc, "$ref"))
-
-    def _properties(
+    def _parse_properties(
         self, schema: Mapping[str, Any], loc: Loc, depth: int
     ) -> dict[str, FieldSchema]:
-        given = schema.get("properties")
-        at = (*loc, "properties")
-        if not isinstance(given, Mapping) or not given:
-            raise BadInput("must name the properties to fill", loc=at)
-        for name in given:
+        properties = schema.get("properties")
+        loc = (*loc, "properties")
+        if not isinstance(properties, Mapping) or not properties:
+            raise BadInput("must name the properties to fill", loc=loc)
+        for name in properties:
             if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-                raise BadInput(f"a name must have 1 to {MAX_NAME_LENGTH} characters", loc=at)
-        return {name: self.read(each, (*at, name), depth + 1) for name, each in given.items()}
+                raise BadInput(f"a name must have 1 to {MAX_NAME_LENGTH} characters", loc=loc)
+        return {
+            name: self.parse(inner, (*loc, name), depth + 1) for name, inner in properties.items()
+        }
 
-    def _items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema:
+    def _parse_items(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema:
         if "items" not in schema:
             return FieldSchema("any")
-        return self.read(schema["items"], (*loc, "items"), depth + 1)
+        return self.parse(schema["items"], (*loc, "items"), depth + 1)
 
 
-def _without(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key != name}
+def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name != keyword}
 
 
-def _only_one(options: Any, name: str, loc: Loc) -> tuple[Mapping[str, Any], bool]:
-    given = options if isinstance(options, list) else []
-    schemas = [each for each in given if not _is_null(each)]
+def _union_member(options: Any, keyword: str, loc: Loc) -> tuple[Mapping[str, Any], bool]:
+    """Return the only schema of a union, and whether the union contains null."""
+    members = options if isinstance(options, list) else []
+    schemas = [member for member in members if not _is_null(member)]
     if len(schemas) == 1 and isinstance(schemas[0], Mapping):
-        return schemas[0], len(given) > 1
-    raise BadInput("must be a list of one schema, or of one schema and null", loc=(*loc, name))
+        return schemas[0], len(members) > 1
+    raise BadInput("must be a list of one schema, or of one schema and null", loc=(*loc, keyword))
 
 
 def _is_null(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "null"
 
 
-def _refuse_unknown(schema: Mapping[str, Any], loc: Loc) -> None:
+def _reject_unknown_keywords(schema: Mapping[str, Any], loc: Loc) -> None:
     for name in schema:
-        if name not in _KNOWN:
+        if name not in _KEYWORDS:
             raise BadInput(f'"{str(name)[:50]}" is not understood here', loc=loc)
 
 
-def _kind_of(schema: Mapping[str, Any], loc: Loc) -> tuple[Kind, bool]:
-    given = schema.get("type")
-    if given is None:
+def _parse_type(schema: Mapping[str, Any], loc: Loc) -> tuple[Kind, bool]:
+    """Return the type, and whether null is a valid value."""
+    value = schema.get("type")
+    if value is None:
         if "properties" in schema:
             return "object", False
         return ("array" if "items" in schema else "any"), False
-    named = given if isinstance(given, list) else [given]
-    kinds = [each for each in named if each != "null"]
+    names = value if isinstance(value, list) else [value]
+    kinds = [name for name in names if name != "null"]
     if len(kinds) == 1 and isinstance(kinds[0], str) and kinds[0] in _KINDS:
-        kind: Kind = kinds[0]  # type: ignore[assignment] # it is one of them, as just seen
-        return kind, len(named) > 1
-    allowed = ", ".join(sorted(_KINDS))
-    raise BadInput(f'must be one of {allowed}, or a list of one and "null"', loc=(*loc, "type"))
+        kind: Kind = kinds[0]  # type: ignore[assignment] # the line above checks it
+        return kind, len(names) > 1
+    valid = ", ".join(sorted(_KINDS))
+    raise BadInput(f'must be one of {valid}, or a list of one and "null"', loc=(*loc, "type"))
 
 
-def _text(schema: Mapping[str, Any], name: str, loc: Loc) -> str | None:
+def _parse_string(schema: Mapping[str, Any], name: str, loc: Loc) -> str | None:
     value = schema.get(name)
     if value is None or isinstance(value, str):
         return value
     raise BadInput("must be a string", loc=(*loc, name))
 
 
-def _flag(schema: Mapping[str, Any], name: str, loc: Loc) -> bool:
+def _parse_flag(schema: Mapping[str, Any], name: str, loc: Loc) -> bool:
     value = schema.get(name, False)
     if isinstance(value, bool):
         return value
     raise BadInput("must be true or false", loc=(*loc, name))
 
 
-def _choices(schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
-    if "const" in schema:
-        return (schema["const"],)
-    given = schema.get("enum")
-    if given is None:
-        return None
-    if not isinstance(given, list) or not 0 < len(given) <= MAX_CHOICES:
-        raise BadInput(f"must list 1 to {MAX_CHOICES} values", loc=(*loc, "enum"))
-    return tuple(given)
-
-
-def _limits(schema: Mapping[str, Any], loc: Loc) -> dict[str, float]:
+def _parse_limits(schema: Mapping[str, Any], loc: Loc) -> dict[str, float]:
     limits = {name: schema[name] for name in _LIMITS if name in schema}
     for name, value in limits.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -286,8 +293,8 @@ def _limits(schema: Mapping[str, Any], loc: Loc) -> dict[str, float]:
     return limits
 
 
-def _required(schema: Mapping[str, Any], loc: Loc) -> frozenset[str]:
-    given = schema.get("required", [])
-    if isinstance(given, list) and all(isinstance(each, str) for each in given):
-        return frozenset(given)
+def _parse_required(schema: Mapping[str, Any], loc: Loc) -> frozenset[str]:
+    names = schema.get("required", [])
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return frozenset(names)
     raise BadInput("must be a list of names", loc=(*loc, "required"))
