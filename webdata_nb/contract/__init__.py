@@ -1,5 +1,5 @@
-"""The door: every path, limit, state, request, reply, event and signature of the wire contract.
+"""The HTTP contract: paths, limits, states, requests, replies, events and signatures.
 
-Pure data and rules, no I/O. Both rooms speak it: the service validates with it, the toolkit
-builds its calls and reads its answers with it.
+Contains data and rules without I/O. The service validates requests with it, and the toolkit builds
+requests and parses replies with it.
 """

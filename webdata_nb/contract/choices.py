@@ -1,4 +1,4 @@
-"""Lists the words that request options accept, without any import, so that commands start fast."""
+"""Lists the values of request options, without imports, so that commands start fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two-letter codes of countries that a request may name: ISO 3166-1 alpha-2."""
+"""Validates country codes: ISO 3166-1 alpha-2."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ sa sb sc sd se sg sh si sj sk sl sm sn so sr ss st sv sx sy sz tc td tf tg th tj
 tr tt tv tw tz ua ug um us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw
 """
 CODES: Final = frozenset(_TABLE.split())
-# In wide use without being a country's code: reserved for the United Kingdom, used for Kosovo.
+# Common codes outside the standard: reserved for the United Kingdom, used for Kosovo.
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"uk": "gb", "xk": "xk"})
 
 
 def country_code(value: str) -> str:
-    """Return a code in lower case; raises `ValueError` for what is none.
+    """Return a country code in lower case; raises `ValueError` for an unknown one.
 
     Examples
     --------

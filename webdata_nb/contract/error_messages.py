@@ -1,7 +1,6 @@
-"""What is wrong with a field, in words for those who sent it; the values are never repeated.
+"""Rewrites pydantic's validation errors as messages for API clients, without the values.
 
-pydantic's own messages name Python's types ("valid tuple"). A message of ours (`ValueError`) stays
-as it is.
+pydantic's messages name Python types ("valid tuple"). Messages of our own `ValueError`s are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+_TYPE_MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "string": "must be text",
         "bytes": "must be text",
@@ -39,8 +38,8 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "uuid": "must be an id such as 123e4567-e89b-12d3-a456-426614174000",
     }
 )
-# `{...}` is filled from what pydantic says of the limit.
-_LIMITS: Final[Mapping[str, str]] = MappingProxyType(
+# `{...}` is filled from the error's `ctx`.
+_MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "missing": "is required",
         "extra_forbidden": "is not a known field",
@@ -68,16 +67,16 @@ _LIMITS: Final[Mapping[str, str]] = MappingProxyType(
         "timezone_aware": "must have a time zone",
     }
 )
-_ONE: Final = re.compile(r"\b(at (?:least|most) 1) (entrie|character|byte)s\b")
+_ONE_PLURAL: Final = re.compile(r"\b(at (?:least|most) 1) (entrie|character|byte)s\b")
 
 
-def plain_message(problem: Mapping[str, Any]) -> str:
-    """Return one problem that pydantic found, as a sentence about its field.
+def plain_message(error: Mapping[str, Any]) -> str:
+    """Return the message of one pydantic error.
 
     Parameters
     ----------
-    problem
-        An entry of `ValidationError.errors()`; limits are named where it has its ``ctx``.
+    error
+        An entry of `ValidationError.errors()`; its ``ctx`` contains limits.
 
     Examples
     --------
@@ -86,26 +85,26 @@ def plain_message(problem: Mapping[str, Any]) -> str:
     >>> plain_message({"type": "too_short", "msg": "", "ctx": {"min_length": 1}})
     'must have at least 1 entry'
     """
-    kind, said = str(problem["type"]), str(problem["msg"])
+    kind, message = str(error["type"]), str(error["msg"])
     if kind in {"value_error", "assertion_error"}:
-        return said.partition(", ")[2] if said.startswith(("Value", "Assertion")) else said
-    context = problem.get("ctx") or {}
-    if (told := _LIMITS.get(kind)) is not None:
+        return message.partition(", ")[2] if message.startswith(("Value", "Assertion")) else message
+    context = error.get("ctx") or {}
+    if (template := _MESSAGES.get(kind)) is not None:
         try:
-            return _ONE.sub(_singular, told.format_map(context))
+            return _ONE_PLURAL.sub(_singular, template.format_map(context))
         except KeyError:
-            return _without_jargon(said)
+            return _without_python_types(message)
     stem = re.split(r"_(?:type|parsing|from|object|exact|str|past|future|syntax|scheme)", kind)[0]
-    return _KINDS.get(stem) or _without_jargon(said)
+    return _TYPE_MESSAGES.get(stem) or _without_python_types(message)
 
 
-def _singular(found: re.Match[str]) -> str:
-    return f"{found[1]} {'entry' if found[2] == 'entrie' else found[2]}"
+def _singular(match: re.Match[str]) -> str:
+    return f"{match[1]} {'entry' if match[2] == 'entrie' else match[2]}"
 
 
-def _without_jargon(said: str) -> str:
-    """Return pydantic's own words without its subject and its types."""
-    words = re.sub(r"^(Input|Value|String|Tuple|List|Dictionary|Data) should", "must", said)
+def _without_python_types(message: str) -> str:
+    """Remove the subject and the names of Python types from pydantic's message."""
+    words = re.sub(r"^(Input|Value|String|Tuple|List|Dictionary|Data) should", "must", message)
     for theirs, ours in (("dictionary", "object"), ("tuple", "list"), ("string", "text")):
         words = re.sub(rf"\b(valid )?{theirs}\b", ours, words, flags=re.IGNORECASE)
     return words[:1].lower() + words[1:] if words else "is not allowed"

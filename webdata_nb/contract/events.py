@@ -1,4 +1,4 @@
-"""Progress events of the stream, and webhook payloads in both of the contract's profiles."""
+"""Models of stream events and of webhook payloads in both profiles of the contract."""
 
 from __future__ import annotations
 
@@ -29,59 +29,59 @@ class StreamEvent(StrEnum):
 
 
 class Event(BaseModel):
-    """A value on its way to a listener."""
+    """Base of events; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-# What services before the field `credits_unlimited` reserved for a job without a limit.
+# `credits_reserved` of older services, which had no `credits_unlimited`.
 _UNLIMITED: Final = "unlimited"
 
 
-def _credits(told: Any) -> float | None:
-    """Take what is a figure: the contract has no such field, so a service may mean another."""
-    is_figure = isinstance(told, int | float) and not isinstance(told, bool)
-    return float(told) if is_figure and math.isfinite(told) else None
+def _parse_credits(value: Any) -> float | None:
+    """Return a finite number, else None; other services may use the field differently."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
-def _is_true(told: Any) -> bool:
-    return told is True
+def _is_true(value: Any) -> bool:
+    return value is True
 
 
 Credits = Annotated[
     float | None,
-    BeforeValidator(_credits),
+    BeforeValidator(_parse_credits),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]}),
 ]
 
 
 class Cost(BaseModel):
-    """What a job costs (ours), where a service tells."""
+    """The cost of a job (ours), if the service reports it."""
 
     credits: Credits = Field(
-        default=None, description="What the job cost, in credits; null until it has ended."
+        default=None, description="Credits that the job cost; null until it has ended."
     )
     credits_reserved: Credits = Field(
         default=None,
-        description="What is held for the job while it runs, in credits: the most that it may "
-        "cost; null where nothing is held.",
+        description="Credits reserved for the running job, the most that it may cost; null if none "
+        "are reserved.",
     )
     credits_unlimited: Annotated[bool, BeforeValidator(_is_true)] = Field(
         default=False,
-        description="Whether the job's account has no limit, so that nothing is held for it.",
+        description="Whether the account has no limit, so that no credits are reserved.",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _earlier(cls, told: Any) -> Any:
-        """Read a reply of an earlier service."""
-        if isinstance(told, dict) and told.get("credits_reserved") == _UNLIMITED:
-            return {**told, "credits_reserved": None, "credits_unlimited": True}
-        return told
+    def _read_old_format(cls, value: Any) -> Any:
+        """Convert the format of older services."""
+        if isinstance(value, dict) and value.get("credits_reserved") == _UNLIMITED:
+            return {**value, "credits_reserved": None, "credits_unlimited": True}
+        return value
 
 
 class Progress(Event, Cost):
-    """How far a job is. Counts are rows, `elapsed` is seconds; `failed` counts by error kind."""
+    """Progress of a job. Counts are rows, `elapsed` is seconds; `failed` counts by error kind."""
 
     job_id: str = Field(description="Id of the job, a UUID.")
     type: JobKind = Field(description="Whether it is a search or a crawl.")
@@ -89,18 +89,17 @@ class Progress(Event, Cost):
     completed: int = Field(default=0, description="Rows that are final.")
     total: int | None = Field(
         default=None,
-        description="Rows that the job has or will have as far as it can tell; null while it "
-        "cannot.",
+        description="Expected rows of the job; null while unknown.",
     )
     failed: dict[str, int] = Field(
         default_factory=dict, description="Rows that failed, by kind of error."
     )
     elapsed: float = Field(default=0.0, description="Processing time so far, in seconds.")
-    message: str = Field(default="", description="A sentence for people; may be empty.")
+    message: str = Field(default="", description="A readable message; may be empty.")
 
 
 class Ranked(Event):
-    """A result of a search has its `rank`, from 1; its page, at `position`, is yet to come."""
+    """A search result has its `rank`, from 1; the row of its page, `position`, is not final yet."""
 
     job_id: str = Field(description="Id of the job, a UUID.")
     position: int = Field(description="Position of the row, from 0.")
@@ -131,11 +130,11 @@ STREAMED: Final[dict[StreamEvent, type[Event]]] = {
     StreamEvent.PAGE: PageDone,
     StreamEvent.DONE: Done,
 }
-"""What each event of a stream carries."""
+"""The model of each stream event."""
 
 
 class Profile(StrEnum):
-    """Which of the contract's two webhook descriptions a service follows."""
+    """The two webhook formats of the contract; a service uses one of them."""
 
     A = "A"
     B = "B"
@@ -171,15 +170,15 @@ class WebhookB(Event):
 EVENT_HEADERS: Final = ("X-Service-Event", "X-Webhook-Event")
 SIGNATURE_HEADERS: Final = ("X-Service-Signature", "X-Webhook-Signature")
 DELIVERY_HEADER: Final = "X-Service-Delivery"
-# Ours: the same for every attempt at one event, so that a receiver can drop a second copy.
+# An extension: the same for every attempt at an event, so that receivers can drop duplicates.
 EVENT_ID_HEADER: Final = "X-Webhook-Id"
 
 
 def terminal_event_a(status: JobStatus) -> str:
-    """Return profile A's event name of a terminal `status`."""
+    """Return the event name of profile A for a terminal status."""
     return f"job.{status.value}"
 
 
 def terminal_event_b(kind: JobKind) -> str:
-    """Return profile B's event name of a finished job of `kind`, whatever its outcome."""
+    """Return the event name of profile B for an ended job, whatever its status."""
     return f"{kind}.completed"

@@ -1,11 +1,11 @@
-"""Request bodies as a reader would send them: each is valid, which a test shows."""
+"""Example request bodies for the OpenAPI document; a test validates them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-_HOOK: Final = {
+_WEBHOOK: Final = {
     "webhook_url": "https://hooks.example.com/webdata",
     "webhook_secret": "a long random text",
 }
@@ -20,7 +20,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "country": "no",
             "formats": ["markdown", "links"],
             "extract": {"schema": {"type": "object", "properties": {"title": {"type": "string"}}}},
-            **_HOOK,
+            **_WEBHOOK,
         },
     },
     "startCrawl": {
@@ -32,7 +32,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "crawl_strategy": "bff",
             "include_paths": ["/docs/**"],
             "scrape_options": {"formats": ["markdown", "links"], "timeout": 15000},
-            **_HOOK,
+            **_WEBHOOK,
         },
     },
     "cancelJob": {"nothing": {}},
@@ -44,5 +44,5 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
             "date_range": "last_30_days",
         },
     },
-    "testWebhook": {"signed": _HOOK},
+    "testWebhook": {"signed": _WEBHOOK},
 }

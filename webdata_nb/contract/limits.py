@@ -1,4 +1,4 @@
-"""Every number of the contract's part 8, and the ones it leaves open, with our choice."""
+"""Limits and defaults of the contract (part 8), and of fields without limits there."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ DEVICE_LENGTH: Final = 100
 PROMPT_LENGTH: Final = 20_000
 PROVIDER_LENGTH: Final = 64
 MODEL_LENGTH: Final = 200
-# A schema to extract by: characters of it as compact JSON, fields, levels, and values to choose
-# from (`enum`) of one field and of all fields together.
+# An extraction schema: characters of it as compact JSON, fields, levels, and `enum`
+# values of one field and of all fields together.
 SCHEMA_SIZE: Final = 65_536
 SCHEMA_FIELDS: Final = 500
 SCHEMA_DEPTH: Final = 16
@@ -63,11 +63,11 @@ DATE_RANGE_LENGTH: Final = 22
 BODY_BYTES: Final = 262_144
 BODY_DEPTH: Final = 64
 BODY_VALUES: Final = 10_000
-# Settings of a local session, which come from the user's own notebook.
+# Settings of a local session.
 SETTING_LENGTH: Final = 4096
 SESSION_PROVIDERS: Final = 50
 IDEMPOTENCY_KEY_LENGTH: Final = 255
-# Spaces at the ends of a header's value are lost on the way; between them they count.
+# HTTP strips spaces at the ends of a header's value, so a key of spaces alone is invalid.
 IDEMPOTENCY_KEY_FORM: Final = "[ -~]*[!-~][ -~]*"
 RETENTION_HOURS: Final = 48
 WEBHOOK_ATTEMPTS: Final = 3

@@ -1,6 +1,6 @@
-"""How the toolkit and its local service find and understand each other.
+"""Defines the protocol between the toolkit and its local service: files, leases and settings.
 
-No part of the public contract: only `webdata_nb.local` and the local service speak this, over
+Not part of the public contract: only `webdata_nb.local` and the local service use it, over
 loopback, with the service's token. Paths are in `contract.paths` (`LOCAL_*`).
 """
 
@@ -17,9 +17,9 @@ from webdata_nb.contract.choices import Engine
 from webdata_nb.contract.fields import Flag, ProxyUrl, Strict, UserAgent
 
 SERVICE: Final = "webdata_nb"
-# Raised when a client and a service that differ in it would misunderstand each other.
+# The protocol version; increased by incompatible changes.
 WIRE: Final = 1
-# Where a Linux kernel says which boot this is; elsewhere the boot counts as unknown ("").
+# The boot id of a Linux kernel; on other systems the boot is unknown ("").
 BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 # Seconds a lease lasts, for tests that cannot wait for the default; it alone is inherited.
 LEASE_SECONDS: Final = "WEBDATA_LEASE_SECONDS"
@@ -46,7 +46,7 @@ def start_lock_name(host: str) -> str:
 
 
 class _ServiceIdentity(BaseModel):
-    """What a service says of itself; fields of a newer one are kept."""
+    """Identity of a service; unknown fields of newer versions are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
 
@@ -58,14 +58,14 @@ class _ServiceIdentity(BaseModel):
 
 
 class Runtime(_ServiceIdentity):
-    """The runtime file: where the service listens, and the token that opens it."""
+    """The runtime file: the URL and the token of the service."""
 
     url: Annotated[str, Field(pattern=r"^http://(127\.0\.0\.1|\[::1\]):\d{1,5}$")]
     token: Annotated[str, Field(min_length=32, repr=False)]
 
 
 class Hello(_ServiceIdentity):
-    """Answer of `LOCAL_HELLO`. `pids` are the service's process and all its descendants."""
+    """Reply of `LOCAL_HELLO`. `pids` are the service's process and all its descendants."""
 
     service: str
     managed: bool
@@ -75,7 +75,7 @@ class Hello(_ServiceIdentity):
 
 
 class LeaseReply(BaseModel):
-    """Answer of `LOCAL_LEASE`. A lease that was `created` has no settings bound to it yet."""
+    """Reply of `LOCAL_LEASE`. A lease that was `created` has no settings yet."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -88,7 +88,7 @@ ProviderName = Annotated[str, Field(max_length=limits.PROVIDER_LENGTH)]
 
 
 class Access(Strict):
-    """Where a provider is, and the key that it asks for."""
+    """URL and key of a provider."""
 
     url: Setting | None = None
     key: Annotated[Setting | None, Field(repr=False)] = None
@@ -99,7 +99,7 @@ SOURCES: Final[tuple[SourceName, ...]] = get_args(SourceName)
 
 
 class Creatives(Strict):
-    """The source of creatives, the terms of use that were accepted, and the way to the source."""
+    """The source of creatives, its accepted terms of use, its URL and key."""
 
     source: SourceName | None = None
     terms: Setting | None = None
@@ -114,10 +114,10 @@ ModelName = Annotated[str, Field(min_length=1, max_length=limits.MODEL_LENGTH)]
 
 
 class ModelAccess(Access):
-    """Where a language model provider is; `context` in tokens, `timeout` seconds for an answer.
+    """Access to a language model provider; `context` is in tokens, `timeout` in seconds.
 
-    `model` is the one that is asked where a request names none, else the first of `models`. Where
-    there are `models`, a request may name those and `model`, and no other.
+    Requests that name no model use `model`, or the first of `models`. If there are `models`,
+    requests may only name these and `model`.
     """
 
     model: ModelName | None = None
@@ -127,24 +127,24 @@ class ModelAccess(Access):
 
     @property
     def usual(self) -> str | None:
-        """The model that is asked where a request names none."""
+        """The model of requests that name none."""
         return self.model or next(iter(self.models), None)
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The models that a request may name; empty where it may name any."""
-        named = (self.model, *self.models) if self.models else ()
-        return tuple(dict.fromkeys(name for name in named if name))
+        """The models that a request may name; empty if any is allowed."""
+        names = (self.model, *self.models) if self.models else ()
+        return tuple(dict.fromkeys(name for name in names if name))
 
 
-# JSON has lists alone.
+# Not strict, because JSON has no tuples.
 Names = Annotated[
     tuple[ProviderName, ...], Field(strict=False, max_length=limits.SESSION_PROVIDERS)
 ]
 
 
 class SessionSettings(Strict):
-    """Provider and egress settings of one session, bound to the jobs that it starts."""
+    """Provider and egress settings of one session, which its jobs inherit."""
 
     engines: dict[Engine, Names] = Field(default_factory=dict)
     providers: dict[ProviderName, Access] = Field(
@@ -160,13 +160,13 @@ class SessionSettings(Strict):
 
 
 class StopRequest(Strict):
-    """Body of `LOCAL_STOP`: without `force`, only a service that nobody uses stops."""
+    """Body of `LOCAL_STOP`: without `force`, a service with jobs or leases does not stop."""
 
     force: Flag = False
 
 
 class StopReply(BaseModel):
-    """Answer of `LOCAL_STOP`: jobs still active go on when a service starts again."""
+    """Reply of `LOCAL_STOP`; active jobs continue when a service starts again."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What can become of a URL that a crawl saw: the words of a receipt, and what they mean."""
+"""Lists the outcomes of URLs in a crawl's receipt, and their meanings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 FETCHED: Final = "fetched"
 FAILED: Final = "failed:"
 
-# A new outcome needs its line here and nothing else: routes, frames and `why` read this table.
+# Routes, frames and `why` read this table; a new outcome needs only an entry here.
 MEANINGS: Final[dict[str, str]] = {
     FETCHED: "it is a row",
-    "robots": "robots.txt keeps it out",
+    "robots": "robots.txt disallows it",
     "scope": "it is on another site",
-    "filtered": "include_paths or exclude_paths leave it out",
+    "filtered": "include_paths or exclude_paths exclude it",
     "depth": "it is further away from the start page than max_depth",
     "facet": "it is a view of a page that is there already",
     "duplicate": "its content is that of an earlier page",
@@ -29,16 +29,16 @@ MEANINGS: Final[dict[str, str]] = {
 
 
 def is_row(outcome: str) -> bool:
-    """Tell whether URLs of this outcome are rows of the crawl."""
+    """Whether URLs of this outcome are rows of the crawl."""
     return outcome == FETCHED or outcome.startswith(FAILED)
 
 
-# Outcomes that say of a URL nothing but that it was not wanted.
-_UNWANTED: Final = frozenset({"scope", "filtered", "sitemap"})
+# Outcomes of URLs that were not part of the request.
+_OUTSIDE_REQUEST: Final = frozenset({"scope", "filtered", "sitemap"})
 
 
 def completion_warning(counts: Mapping[str, int]) -> str:
-    """Return why a finished crawl may not be what was wanted; "" where nothing hints at that.
+    """Return a warning about the result of a completed crawl; "" if there is none.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ def completion_warning(counts: Mapping[str, int]) -> str:
     >>> completion_warning({"fetched": 3, "failed:timeout": 1})
     ''
     """
-    seen = {name: count for name, count in counts.items() if count}
-    rows = {name: count for name, count in seen.items() if is_row(name)}
+    nonzero = {name: count for name, count in counts.items() if count}
+    rows = {name: count for name, count in nonzero.items() if is_row(name)}
     if rows and FETCHED not in rows:
         kinds = (f"{count} {name.removeprefix(FAILED)}" for name, count in rows.items())
         return f"no page could be read ({', '.join(kinds)})"
-    filtered = seen.get("filtered", 0)
-    if filtered and rows == {FETCHED: 1} and set(seen) <= {FETCHED, *_UNWANTED}:
+    filtered = nonzero.get("filtered", 0)
+    if filtered and rows == {FETCHED: 1} and set(nonzero) <= {FETCHED, *_OUTSIDE_REQUEST}:
         urls = "1 URL" if filtered == 1 else f"{filtered} URLs"
         leave = "include_paths and exclude_paths leave nothing but the start page"
         return f"{leave} ({urls} filtered)"
@@ -68,7 +68,7 @@ def completion_warning(counts: Mapping[str, int]) -> str:
 
 
 def meaning(outcome: str) -> str:
-    """Return what an outcome means, as the end of a sentence; "" for an unknown one.
+    """Return the meaning of an outcome as a clause; "" if it is unknown.
 
     Examples
     --------

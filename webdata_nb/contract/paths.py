@@ -1,4 +1,4 @@
-"""Where each operation lives, relative to the base URL."""
+"""Paths of all operations, relative to the base URL."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ WEBHOOK_STATS: Final = "/v1/webhooks/stats"
 HEALTH: Final = "/healthz"
 READY: Final = "/readyz"
 OPENAPI: Final = "/openapi.json"
-# For people, and no part of the document.
+# Not part of the OpenAPI document.
 DOCS: Final = "/docs"
 DOCS_FILES: Final = ("swagger-ui.css", "swagger-ui-bundle.js", "start.js", "favicon-32x32.png")
 
-# The local service alone answers these; they are no part of the public contract.
+# Only the local service has these; they are not part of the public contract.
 LOCAL_PREFIX: Final = "/local/"
 LOCAL_HELLO: Final = "/local/hello"
 LOCAL_LEASE: Final = "/local/leases/{lease_id}"
@@ -51,8 +51,8 @@ def fill(path: str, **names: str) -> str:
     Raises
     ------
     ValueError
-        A value that no segment can hold: clients resolve `.` and `..`, encoded or not.
+        A value that cannot be a segment: clients resolve `.` and `..`, encoded or not.
     """
-    if wrong := [value for value in names.values() if value in {"", ".", ".."}]:
-        raise ValueError(f"{wrong[0]!r} cannot be a segment of a path")
+    if invalid := [value for value in names.values() if value in {"", ".", ".."}]:
+        raise ValueError(f"{invalid[0]!r} cannot be a segment of a path")
     return path.format(**{name: quote(value, safe="") for name, value in names.items()})

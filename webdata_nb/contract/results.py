@@ -1,4 +1,4 @@
-"""When two URLs are one search result: the same answer for the service's ranks and for a diff."""
+"""Normalizes URLs of search results, to find duplicates and to compare searches."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-# Parameters that say how a visitor came, never what the page is.
+# Tracking parameters, which do not change the page.
 _TRACKING: Final = re.compile(
     r"(?:utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|yclid|srsltid|mc_[ce]id|igshid|_ga|_gl"
     r"|ref_src)",
     re.ASCII | re.IGNORECASE,
 )
-_OWN_PORTS: Final = (None, 80, 443)
-# What a path may hold unescaped; a reserved character and its escape are two different things.
+_DEFAULT_PORTS: Final = (None, 80, 443)
+# Characters that stay unescaped; a reserved character differs from its escape.
 _RESERVED: Final = "!$&'()*+,;=:@/%"
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
-# A path without a character that needs an escape: most of them.
+# A path that needs no escape.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/%-]*")
 
 
 def result_key(url: str) -> str:
-    """Return what makes two result URLs one result.
+    """Return a key that is equal for URLs of the same result.
 
-    Only for comparing: http and https, `www.`, a trailing slash, the order of parameters, tracking
-    parameters, needless escapes and the fragment make no difference.
+    The key ignores the difference between http and https, `www.`, a trailing slash, the order of
+    parameters, tracking parameters, needless escapes and the fragment.
 
     Examples
     --------
@@ -35,24 +35,24 @@ def result_key(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
-        query = _told(parts.query) if parts.query else ""
-    except ValueError:  # no web address: it is its own key
+        query = _content_parameters(parts.query) if parts.query else ""
+    except ValueError:  # not a web URL
         return url
-    shown_port = "" if port in _OWN_PORTS else f":{port}"
+    port_suffix = "" if port in _DEFAULT_PORTS else f":{port}"
     path = parts.path
     if "%" in path:
-        path = _ESCAPE.sub(_levelled, path)
+        path = _ESCAPE.sub(_normalize_escape, path)
     if not _PLAIN.fullmatch(path):
         path = quote(path, safe=_RESERVED)
-    return f"{host}{shown_port}{path.rstrip('/')}?{query}"
+    return f"{host}{port_suffix}{path.rstrip('/')}?{query}"
 
 
-def _told(query: str) -> str:
-    """Return the parameters that say what the page is, in one order."""
-    given = parse_qsl(query, keep_blank_values=True)
-    return urlencode(sorted(each for each in given if not _TRACKING.fullmatch(each[0])))
+def _content_parameters(query: str) -> str:
+    """Return the sorted query without tracking parameters."""
+    parameters = parse_qsl(query, keep_blank_values=True)
+    return urlencode(sorted(each for each in parameters if not _TRACKING.fullmatch(each[0])))
 
 
-def _levelled(escape: re.Match[str]) -> str:
-    mark = chr(int(escape.group()[1:], 16))
-    return mark if _UNRESERVED.fullmatch(mark) else escape.group().upper()
+def _normalize_escape(escape: re.Match[str]) -> str:
+    char = chr(int(escape.group()[1:], 16))
+    return char if _UNRESERVED.fullmatch(char) else escape.group().upper()

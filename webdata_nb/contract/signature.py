@@ -1,4 +1,4 @@
-"""HMAC-SHA256 over the raw body of a webhook delivery (contract, part 6.1)."""
+"""Signs and verifies webhook deliveries with HMAC-SHA256 (contract, part 6.1)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 from webdata_nb.contract.events import DELIVERY_HEADER, SIGNATURE_HEADERS
 
 PREFIX: Final = "sha256="
-_NAMES: Final = frozenset(name.lower() for name in SIGNATURE_HEADERS)
-_SENT: Final = DELIVERY_HEADER.lower()
-# Enough for every Unix second there will be; longer numbers take long to read.
-_DIGITS: Final = 12
+_SIGNATURE_NAMES: Final = frozenset(name.lower() for name in SIGNATURE_HEADERS)
+_DELIVERY_NAME: Final = DELIVERY_HEADER.lower()
+# Enough digits for Unix seconds; Python parses very long numbers slowly.
+_MAX_DIGITS: Final = 12
 
 
 def sign(body: bytes, secret: str) -> str:
@@ -22,7 +22,7 @@ def sign(body: bytes, secret: str) -> str:
 
 
 def verify_signature(body: bytes, headers: Mapping[str, str], secret: str) -> bool:
-    """Tell in constant time whether a delivery was signed with `secret`.
+    """Whether a delivery was signed with `secret`, compared in constant time.
 
     Parameters
     ----------
@@ -46,24 +46,26 @@ def verify_signature(body: bytes, headers: Mapping[str, str], secret: str) -> bo
     >>> verify_signature(b"{ }", {"x-service-signature": sign(b"{}", "s3cret")}, "s3cret")
     False
     """
-    # Kept as pairs: a multi-dict, or names in two cases, may hold one header twice.
-    given = [(name.lower(), value) for name, value in headers.items() if name.lower() in _NAMES]
-    if not secret or not given or len({name for name, _ in given}) < len(given):
+    # A list of pairs, because a header may occur twice in a multi-dict or in two cases.
+    signatures = [
+        (name.lower(), value) for name, value in headers.items() if name.lower() in _SIGNATURE_NAMES
+    ]
+    if not secret or not signatures or len({name for name, _ in signatures}) < len(signatures):
         return False
     expected = sign(body, secret).encode()
-    # Every header is compared, so that the time taken does not tell which one failed.
+    # All headers are compared, so that the duration does not reveal which one failed.
     matches = [
-        hmac.compare_digest(value.encode("utf-8", "replace"), expected) for _, value in given
+        hmac.compare_digest(value.encode("utf-8", "replace"), expected) for _, value in signatures
     ]
     return all(matches)
 
 
 def is_recent(headers: Mapping[str, str], *, now: float, tolerance_s: float) -> bool:
-    """Tell whether a delivery says that it was sent around `now` (Unix seconds).
+    """Whether the delivery header is a time around `now` (Unix seconds).
 
-    True also where the header is absent, since one of the contract's descriptions has none; False
-    for one that is no number or sent twice. The header is not signed: this keeps strays out, and
-    only the event's id keeps out someone who sends an old delivery again.
+    True without the header, because one profile of the contract has none; False if it is not a
+    number or occurs twice. The header is not signed, so this does not prevent replay attacks;
+    only the event's id does.
 
     Examples
     --------
@@ -72,10 +74,10 @@ def is_recent(headers: Mapping[str, str], *, now: float, tolerance_s: float) -> 
     >>> is_recent({"X-Service-Delivery": "1000"}, now=1301, tolerance_s=300)
     False
     """
-    given = [value for name, value in headers.items() if name.lower() == _SENT]
-    if not given:
+    values = [value for name, value in headers.items() if name.lower() == _DELIVERY_NAME]
+    if not values:
         return True
-    [text] = given if len(given) == 1 else [""]
-    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+    text = values[0] if len(values) == 1 else ""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
         return False
     return abs(now - int(text)) <= tolerance_s

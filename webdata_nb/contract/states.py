@@ -1,4 +1,4 @@
-"""Job states and the transitions between them (contract, part 3)."""
+"""Job states and their transitions (contract, part 3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ JobKind = Literal["search", "crawl"]
 
 
 class JobStatus(StrEnum):
-    """The six values of `status`; a start is answered `started`, its job is `pending`."""
+    """The six values of `status`; the reply to a start says `started`, its job is `pending`."""
 
     STARTED = "started"
     PENDING = "pending"
@@ -20,12 +20,12 @@ class JobStatus(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether polling can stop here."""
+        """Whether the job has ended."""
         return self in TERMINAL
 
 
 class Trigger(StrEnum):
-    """What moves a job."""
+    """Causes of transitions."""
 
     CLAIM = "claim"
     FINISH = "finish"
@@ -37,7 +37,7 @@ TERMINAL: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CA
 ACTIVE: Final = frozenset({JobStatus.PENDING, JobStatus.RUNNING})
 RETRYABLE: Final = frozenset({JobStatus.FAILED, JobStatus.CANCELLED})
 
-# A running job may be claimed again: its worker died and the lease ran out.
+# A running job can be claimed again when the lease of a dead worker has expired.
 TRANSITIONS: Final[dict[tuple[JobStatus, Trigger], JobStatus]] = {
     (JobStatus.PENDING, Trigger.CLAIM): JobStatus.RUNNING,
     (JobStatus.RUNNING, Trigger.CLAIM): JobStatus.RUNNING,
@@ -50,10 +50,10 @@ TRANSITIONS: Final[dict[tuple[JobStatus, Trigger], JobStatus]] = {
 
 
 def after(state: JobStatus, trigger: Trigger) -> JobStatus | None:
-    """Return the state that `trigger` leads to, or None where the table has no such move."""
+    """Return the next state, or None if the transition is not allowed."""
     return TRANSITIONS.get((state, trigger))
 
 
 def may_retry(state: JobStatus) -> bool:
-    """Whether a retry of a job in `state` makes a new job."""
+    """Whether a job in `state` can be retried."""
     return state in RETRYABLE

@@ -1,4 +1,4 @@
-"""The environment variables that name providers: read alike by the toolkit and by a service."""
+"""Parses the environment variables of providers, for the toolkit and the service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESERVED: Final = re.compile(r"BASE|API|LLM|ENGINE(_.*)?")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One of a provider's variables; `llm` tells the two groups apart.
+    """A parsed variable; `llm` is true for language models.
 
     `part` is `url` or `key`, for a language model also `model`, `models`, `context` or `timeout`.
     """
@@ -27,7 +27,7 @@ class Variable:
 
 
 def provider_variable(name: str) -> Variable | None:
-    """Return what `WEBDATA_<NAME>_URL` and the like stand for; None for any other variable."""
+    """Parse a name such as `WEBDATA_<NAME>_URL`; None for other variables."""
     if model := _MODEL.fullmatch(name):
         return Variable(llm=True, provider=model[1].lower(), part=model[2].lower())
     match = _PROVIDER.fullmatch(name)
@@ -36,16 +36,16 @@ def provider_variable(name: str) -> Variable | None:
     return Variable(match[1] is not None, match[2].lower(), match[3].lower())
 
 
-def provider_value(name: str, found: Variable, text: str) -> str | int | float | tuple[str, ...]:
-    """Return a provider's variable as what it stands for. Raises `ValueError` for no number."""
-    if found.part == "models":
+def provider_value(name: str, variable: Variable, text: str) -> str | int | float | tuple[str, ...]:
+    """Convert the text of a variable. Raises `ValueError` for an invalid number."""
+    if variable.part == "models":
         return tuple(filter(None, (each.strip() for each in text.split(","))))
     try:
-        if found.part == "context":
+        if variable.part == "context":
             return int(text)
-        return float(text) if found.part == "timeout" else text
+        return float(text) if variable.part == "timeout" else text
     except ValueError:
-        unit = "a whole number of tokens" if found.part == "context" else "a number of seconds"
+        unit = "a whole number of tokens" if variable.part == "context" else "a number of seconds"
         raise ValueError(f"{name} must be {unit}; it is {text!r}") from None
 
 
@@ -54,7 +54,7 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
 
 
-def engine_providers(given: Mapping[str, str]) -> dict[Engine, tuple[str, ...]]:
-    """Return the lists that `WEBDATA_ENGINE_ONE`, `_TWO` and `_THREE` set."""
-    set_ = {engine: given.get(f"WEBDATA_{engine.upper()}", "") for engine in ENGINES}
-    return {engine: split_names(text) for engine, text in set_.items() if text.strip()}
+def engine_providers(environ: Mapping[str, str]) -> dict[Engine, tuple[str, ...]]:
+    """Return the provider lists of `WEBDATA_ENGINE_ONE`, `_TWO` and `_THREE`."""
+    lists = {engine: environ.get(f"WEBDATA_{engine.upper()}", "") for engine in ENGINES}
+    return {engine: split_names(text) for engine, text in lists.items() if text.strip()}

@@ -1,4 +1,4 @@
-"""What a webhook says: the events of a job and their payloads, to the byte (contract, 6.2)."""
+"""Builds the events and payloads of webhooks (contract, 6.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEST: Final = "webhook.test"
 
 @dataclass(frozen=True, slots=True)
 class WebhookPayload:
-    """An event's name, and the body that is sent and signed as it is."""
+    """The name of an event, and its body as sent and signed."""
 
     event: str
     body: bytes
@@ -30,7 +30,7 @@ class WebhookPayload:
 
 @dataclass(frozen=True, slots=True)
 class WebhookJob:
-    """What a notice tells of a job; `subject` is the crawl's start URL or the search's query."""
+    """The data of a job in payloads; `subject` is a crawl's start URL or a search's query."""
 
     job_id: str
     kind: JobKind
@@ -41,7 +41,7 @@ class WebhookJob:
 
 
 def job_ended(profile: Profile, job: WebhookJob, at: datetime) -> WebhookPayload:
-    """Return the one notice of a job's end, at `at` (UTC)."""
+    """Return the payload for the end of a job, at `at` (UTC)."""
     if profile is Profile.A:
         event = terminal_event_a(job.status)
         payload = WebhookA.model_validate(
@@ -57,26 +57,28 @@ def job_ended(profile: Profile, job: WebhookJob, at: datetime) -> WebhookPayload
         return WebhookPayload(event, payload.model_dump_json().encode())
     if job.kind == "search":
         data = {"total_results": job.total, "completed_results": job.completed}
-        return _b(terminal_event_b("search"), job, at, data)
-    return _b(terminal_event_b("crawl"), job, at, {**_pages(job), "url": job.subject})
+        return _profile_b(terminal_event_b("search"), job, at, data)
+    return _profile_b(terminal_event_b("crawl"), job, at, {**_page_counts(job), "url": job.subject})
 
 
 def page_done(job: WebhookJob, at: datetime, *, url: str, success: bool) -> WebhookPayload:
-    """Return the notice of one page of a crawl that became visible; profile B alone has it."""
-    return _b(PAGE, job, at, {**_pages(job), "url": url, "success": success})
+    """Return the payload for a final page of a crawl; only profile B has it."""
+    return _profile_b(PAGE, job, at, {**_page_counts(job), "url": url, "success": success})
 
 
 def test_payload(at: datetime) -> WebhookPayload:
-    """Return the notice that a test of an endpoint sends."""
+    """Return the payload of a test delivery."""
     body = f'{{"event":"{TEST}","timestamp":"{at.isoformat().replace("+00:00", "Z")}"}}'
     return WebhookPayload(TEST, body.encode())
 
 
-def _pages(job: WebhookJob) -> dict[str, object]:
+def _page_counts(job: WebhookJob) -> dict[str, object]:
     return {"total_pages": job.total, "completed_pages": job.completed}
 
 
-def _b(event: str, job: WebhookJob, at: datetime, data: Mapping[str, object]) -> WebhookPayload:
+def _profile_b(
+    event: str, job: WebhookJob, at: datetime, data: Mapping[str, object]
+) -> WebhookPayload:
     payload = WebhookB.model_validate(
         {
             "event": event,
