@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser import png
 from tests.browser.conftest import POLICY, look_up
-from tests.service.scrape.pages import made
+from tests.service.scrape.pages import scrape_format
 from tests.site.server import Site
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.service.browser.renderer import Browser, RenderRequest, ScreenshotRequest
@@ -58,7 +58,7 @@ async def test_components_with_shadow_roots_are_read(browser: Browser, site: Sit
     rendered = await browser.render(RenderRequest(url))
     assert rendered.html.startswith(b'<!DOCTYPE html><html lang="en"><head></head><body><x-card>')
     assert rendered.html.endswith(b"</body></html>")
-    assert made(rendered.html, "markdown") == "## In the shadow\n\ndeeper\n\nlight"
+    assert scrape_format(rendered.html, "markdown") == "## In the shadow\n\ndeeper\n\nlight"
 
 
 async def test_a_document_at_hand_is_not_requested_again(

@@ -26,7 +26,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.requirements import require
-from tests.service.scrape.pages import fetched
+from tests.service.scrape.pages import page_source
 from webdata_nb.service.content.links import LinkResolver
 from webdata_nb.service.content.parser import Element, Node, parse, remove_all
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
@@ -138,7 +138,7 @@ def recalls() -> dict[str, list[float]]:
     for key, row in pages:
         html = files[f"pages/{key}.html"]
         wanted = page_operations(html, row["url"])
-        source = fetched(html, url=row["url"], content_type="text/html; charset=utf-8")
+        source = page_source(html, url=row["url"], content_type="text/html; charset=utf-8")
         written = scrape(source, FULL, outlinks=False).formats["markdown"]
         kept = structures(parse(RENDER(written)))
         for name, counts in wanted.items():

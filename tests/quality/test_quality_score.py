@@ -13,7 +13,7 @@ import pytest
 from pandas import Series
 
 from tests.requirements import require
-from tests.service.scrape.pages import fetched
+from tests.service.scrape.pages import page_source
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 FLOOR: Final = 0.5
@@ -30,7 +30,7 @@ def judged() -> list[tuple[float, float]]:
     spec.loader.exec_module(scoring)
     rows = []
     for html, truth in scoring.load(str(content / "wcxb_dev.tar.gz")).values():
-        source = fetched(html, url=truth["url"], content_type="text/html; charset=utf-8")
+        source = page_source(html, url=truth["url"], content_type="text/html; charset=utf-8")
         found = scrape(source, ConversionOptions(), outlinks=False)
         f1 = scoring.word_f1(scoring.plain(found.formats["markdown"]), truth["text"])
         rows.append((f1, found.quality["score"]))

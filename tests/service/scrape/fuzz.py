@@ -11,7 +11,7 @@ import random
 import sys
 from typing import Final
 
-from tests.service.scrape.pages import fetched
+from tests.service.scrape.pages import page_source
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
@@ -57,7 +57,7 @@ PIECES: Final = tuple(
 )
 
 
-def page(rng: random.Random) -> bytes:
+def random_page(rng: random.Random) -> bytes:
     """Make one page: pieces in any order, some of its bytes changed."""
     body = bytearray(b"".join(rng.choices(PIECES, k=rng.randint(1, 24))))
     for _ in range(rng.choice((0, 1, 4, 16, 64))):
@@ -81,7 +81,7 @@ def page(rng: random.Random) -> bytes:
     return bytes(body[: rng.choice((len(body), rng.randrange(len(body) + 1)))])
 
 
-def options(rng: random.Random) -> ConversionOptions:
+def random_options(rng: random.Random) -> ConversionOptions:
     """Choose what to make of a page."""
     return ConversionOptions(
         FORMATS,
@@ -97,10 +97,10 @@ def main(seed: int, pages: int) -> int:
     failures = 0
     for number in range(pages):
         rng = random.Random(f"{seed}:{number}")
-        body, wanted = page(rng), options(rng)
+        body, wanted = random_page(rng), random_options(rng)
         kind = rng.choice(("text/html", "text/html", None, "application/xhtml+xml", "text/xml"))
         try:
-            scrape(fetched(body, content_type=kind), wanted)
+            scrape(page_source(body, content_type=kind), wanted)
         except ScrapeError:
             continue
         except Exception as error:  # noqa: BLE001 - any other is what is looked for

@@ -1,4 +1,4 @@
-"""Pages for the tests of scraping: a fetched page made of markup, and its scrape."""
+"""Builds page sources from markup and scrapes them."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from typing import Any
 from webdata_nb.service.scrape.page import ConversionOptions, PageSource, Scraped, scrape
 
 URL = "http://site.test/dir/page.html"
-FETCHED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-WHOLE = ConversionOptions(only_main_content=False)
+FETCHED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+WHOLE_PAGE = ConversionOptions(only_main_content=False)
 
 
-def fetched(
+def page_source(
     body: str | bytes,
     *,
     url: str = URL,
     content_type: str | None = "text/html; charset=utf-8",
     headers: tuple[tuple[str, str], ...] = (),
 ) -> PageSource:
-    """Return the page as if it had been fetched."""
-    raw = body if isinstance(body, bytes) else body.encode()
-    return PageSource(url, url, 200, content_type, raw, (), FETCHED, headers)
+    """Build a page source."""
+    data = body if isinstance(body, bytes) else body.encode()
+    return PageSource(url, url, 200, content_type, data, (), FETCHED_AT, headers)
 
 
-def scraped(body: str | bytes, *formats: str, **options: Any) -> Scraped:
-    """Scrape a page as a whole."""
-    wanted = ConversionOptions(formats or ("markdown",), **{"only_main_content": False} | options)
-    return scrape(fetched(body), wanted)
+def scrape_page(body: str | bytes, *formats: str, **options: Any) -> Scraped:
+    """Scrape the whole page."""
+    conversion = ConversionOptions(
+        formats or ("markdown",), **{"only_main_content": False} | options
+    )
+    return scrape(page_source(body), conversion)
 
 
-def made(body: str | bytes, name: str, **options: Any) -> Any:
-    """Return one format of a page as a whole."""
-    return scraped(body, name, **options).formats[name]
+def scrape_format(body: str | bytes, name: str, **options: Any) -> Any:
+    """Return one format of the whole page."""
+    return scrape_page(body, name, **options).formats[name]
 
 
-def markdown(body: str | bytes, **options: Any) -> str:
-    """Return the Markdown of a page as a whole."""
-    written = made(body, "markdown", **options)
-    assert isinstance(written, str)
-    return written
+def scrape_markdown(body: str | bytes, **options: Any) -> str:
+    """Return the Markdown of the whole page."""
+    text = scrape_format(body, "markdown", **options)
+    assert isinstance(text, str)
+    return text

@@ -1,15 +1,15 @@
-"""Bodies that are not HTML, and telling what a body is."""
+"""Document type detection, and conversion of PDF, feeds, JSON, XML and text."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.service.scrape.pages import URL, fetched
+from tests.service.scrape.pages import URL, page_source
 from webdata_nb.service.documents.document_type import detect_document_type
 from webdata_nb.service.errors import ScrapeError
 from webdata_nb.service.scrape.page import ConversionOptions, Scraped, scrape
 
-EVERY = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
+ALL_FORMATS = ("markdown", "html", "raw_html", "links", "images", "headings", "structured_data")
 RSS = b"""<?xml version="1.0"?><rss version="2.0"><channel><title>News &amp; more</title>
 <link>http://site.test/</link><description>Daily</description><item><title>One &lt;b&gt;</title>
 <link>/1</link><pubDate>Mon, 06 May 2024 07:08:09 GMT</pubDate>
@@ -20,11 +20,13 @@ ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>A</title><entry><tit
 </feed>"""
 
 
-def document(body: bytes, content_type: str | None, *formats: str) -> Scraped:
-    return scrape(fetched(body, content_type=content_type), ConversionOptions(formats or EVERY))
+def scrape_document(body: bytes, content_type: str | None, *formats: str) -> Scraped:
+    return scrape(
+        page_source(body, content_type=content_type), ConversionOptions(formats or ALL_FORMATS)
+    )
 
 
-def pdf(*pages: list[tuple[int, str]], actions: tuple[str, ...] = ()) -> bytes:
+def build_pdf(*pages: list[tuple[int, str]], actions: tuple[str, ...] = ()) -> bytes:
     """Write a PDF document: each page is a list of (font size, line), from the top down.
 
     Each page has a link for each of `actions`.
@@ -71,11 +73,11 @@ def pdf(*pages: list[tuple[int, str]], actions: tuple[str, ...] = ()) -> bytes:
 
 
 def test_pdf_headings_by_font_size_and_paragraphs_by_gaps() -> None:
-    body = pdf(
+    body = build_pdf(
         [(24, "Big title"), (12, "One line"), (12, "and its end."), (0, ""), (12, "Another.")],
         [(18, "Section"), (12, "Last words.")],
     )
-    found = document(body, "application/pdf")
+    found = scrape_document(body, "application/pdf")
     assert found.formats["markdown"] == (
         "# Big title\n\nOne line and its end.\n\nAnother.\n\n## Section\n\nLast words."
     )
@@ -97,23 +99,25 @@ def test_pdf_headings_by_font_size_and_paragraphs_by_gaps() -> None:
 def test_pdf_links_are_outlinks_but_not_text() -> None:
     targets = ("https://other.test/a?b=1&c=2", "mailto:ann@other.test", "next.pdf#page=2")
     actions = (*(f"/S /URI /URI ({each})" for each in targets), "/S /JavaScript /JS (x)", "")
-    found = document(pdf([(12, "One")], [(12, "Two")], actions=actions), "application/pdf")
+    found = scrape_document(
+        build_pdf([(12, "One")], [(12, "Two")], actions=actions), "application/pdf"
+    )
     whole = ["https://other.test/a?b=1&c=2", "http://site.test/dir/next.pdf#page=2"]
     assert found.formats["links"] == whole
     assert [each.url for each in found.outlinks] == [each.partition("#")[0] for each in whole]
     assert found.formats["markdown"] == "One\n\nTwo"
-    assert document(pdf([(12, "One")]), "application/pdf").formats["links"] == []
+    assert scrape_document(build_pdf([(12, "One")]), "application/pdf").formats["links"] == []
 
 
 def test_damaged_pdf_is_a_parse_error() -> None:
-    for body in (b"%PDF-1.4 broken", pdf([(12, "x")])[:200]):
+    for body in (b"%PDF-1.4 broken", build_pdf([(12, "x")])[:200]):
         with pytest.raises(ScrapeError) as raised:
-            document(body, "application/pdf")
+            scrape_document(body, "application/pdf")
         assert raised.value.kind == "parse"
 
 
 def test_feed_entries_become_content() -> None:
-    found = document(RSS, "application/rss+xml")
+    found = scrape_document(RSS, "application/rss+xml")
     assert found.title == "News & more"
     assert found.formats["markdown"] == (
         "# [News & more](http://site.test/)\n\nDaily\n\n## [One \\<b>](http://site.test/1)\n\n"
@@ -123,21 +127,21 @@ def test_feed_entries_become_content() -> None:
     assert found.formats["raw_html"] == RSS.decode()
     assert [each.url for each in found.outlinks] == found.formats["links"]
     assert found.metadata["rung"] == "feed"
-    atom = document(ATOM, "text/html")
+    atom = scrape_document(ATOM, "text/html")
     assert atom.formats["markdown"] == "# A\n\n## [E](http://site.test/dir/e)\n\nAnn\n\nc"
 
 
 def test_json_and_xml_become_code_blocks() -> None:
-    assert document(b'{"a": 1}', "application/json").formats["markdown"] == (
+    assert scrape_document(b'{"a": 1}', "application/json").formats["markdown"] == (
         '```json\n{"a": 1}\n```'
     )
-    found = document(b"<?xml version='1.0'?><a>1 &lt; 2</a>", "text/xml")
+    found = scrape_document(b"<?xml version='1.0'?><a>1 &lt; 2</a>", "text/xml")
     assert found.formats["markdown"] == "```xml\n<?xml version='1.0'?><a>1 &lt; 2</a>\n```"
     assert found.text == "<?xml version='1.0'?><a>1 &lt; 2</a>"
 
 
 def test_plain_text_is_unchanged() -> None:
-    found = document("ü *a* <b>\n  two".encode(), "text/plain; charset=utf-8")
+    found = scrape_document("ü *a* <b>\n  two".encode(), "text/plain; charset=utf-8")
     assert found.formats["markdown"] == found.text == "ü *a* <b>\n  two"
     assert "&lt;b&gt;" in found.formats["html"]
     assert found.formats["links"] == []
@@ -172,7 +176,7 @@ def test_plain_text_is_unchanged() -> None:
     ],
 )
 def test_document_type_detection(content_type: str | None, body: bytes, kind: str) -> None:
-    assert detect_document_type(fetched(body, content_type=content_type)) == kind
+    assert detect_document_type(page_source(body, content_type=content_type)) == kind
 
 
 @pytest.mark.parametrize(
@@ -188,11 +192,11 @@ def test_document_type_detection(content_type: str | None, body: bytes, kind: st
 )
 def test_unsupported_types_are_rejected(content_type: str | None, body: bytes) -> None:
     with pytest.raises(ScrapeError) as raised:
-        document(body, content_type)
+        scrape_document(body, content_type)
     assert raised.value.kind == "unsupported_type"
 
 
 def test_invalid_feed_is_shown_as_xml() -> None:
-    found = document(b"<oops>", "application/rss+xml", "markdown")
+    found = scrape_document(b"<oops>", "application/rss+xml", "markdown")
     assert found.formats["markdown"] == "```xml\n<oops>\n```"
     assert URL in found.metadata["final_url"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tests.service.scrape.pages import markdown
+from tests.service.scrape.pages import scrape_markdown
 from webdata_nb.service.content.parser import parse
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -52,7 +52,7 @@ INLINE = st.recursive(
     ],
 )
 def test_emphasis_depends_on_the_characters_beside_it(html: str, written: str) -> None:
-    assert markdown(html) == written
+    assert scrape_markdown(html) == written
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_emphasis_depends_on_the_characters_beside_it(html: str, written: str) -
     ],
 )
 def test_titles_and_code_stay_as_they_are(html: str, written: str) -> None:
-    assert markdown(html) == written
+    assert scrape_markdown(html) == written
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_titles_and_code_stay_as_they_are(html: str, written: str) -> None:
 )
 def test_adjacent_code_spans_stay_readable(inline: str) -> None:
     html = f"<p>Qé {inline} Z</p>"
-    assert _letters(READER.render(markdown(html))) == _letters(html)
+    assert _letters(READER.render(scrape_markdown(html))) == _letters(html)
 
 
 @given(st.lists(INLINE, min_size=1, max_size=4))
 def test_no_text_is_lost_and_no_tag_is_left(parts: list[str]) -> None:
     html = f"<p>Qé {''.join(parts)} Z</p>"
-    assert _letters(READER.render(markdown(html))) == _letters(html)
+    assert _letters(READER.render(scrape_markdown(html))) == _letters(html)
 
 
 def _letters(html: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.scrape.pages import fetched, made, scraped
+from tests.service.scrape.pages import page_source, scrape_format, scrape_page
 from webdata_nb.service.content.image_sources import parse_srcset
 from webdata_nb.service.content.page_source import check_selectors
 from webdata_nb.service.errors import BadInput, ScrapeError
@@ -14,17 +14,17 @@ from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 
 def test_only_requested_formats_are_returned() -> None:
-    assert set(scraped("<p>x", "links", "headings").formats) == {"links", "headings"}
-    assert scraped("<p>x", "raw_html").formats == {"raw_html": "<p>x"}
+    assert set(scrape_page("<p>x", "links", "headings").formats) == {"links", "headings"}
+    assert scrape_page("<p>x", "raw_html").formats == {"raw_html": "<p>x"}
 
 
 def test_unrequested_facts_are_not_computed() -> None:
     page = '<title>T</title><h1>Words</h1><p>of a <a href="/x">page</a>'
-    bare = scraped(page, facts=frozenset())
+    bare = scrape_page(page, facts=frozenset())
     assert (bare.title, bare.outlinks[0].anchor) == ("T", "page")
     assert (bare.metadata, bare.quality, bare.sketch, bare.shape) == ({}, {}, b"", b"")
     facts = frozenset({"metadata", "quality", "sketch", "shape"})
-    whole = scraped(page, facts=facts)
+    whole = scrape_page(page, facts=facts)
     assert whole.metadata["content_hash"] == whole.content_hash != ""
     assert whole.quality["word_count"] > 0
     assert whole.sketch == whole.shape != b""
@@ -36,7 +36,7 @@ def test_links_are_absolute_unique_and_in_order() -> None:
         '<a href="b.html">b</a><a href="/a#x">a</a><a href="b.html">again</a><a href="#top">top</a>'
         '<a href="mailto:x@y.test">m</a><a href="http://[bad">bad</a><a href="//Other.TEST/ö">o</a>'
     )
-    assert made(page, "links") == [
+    assert scrape_format(page, "links") == [
         "http://site.test/dir/b.html",
         "http://site.test/a#x",
         "http://other.test/%C3%B6",
@@ -48,7 +48,7 @@ def test_headings_have_level_text_and_anchor_in_tree_order() -> None:
         '<section id="intro"><h1>One <b>two</b></h1><h2>Inner</h2></section><h3 id="own">Own</h3>'
         '<h4><a name="named"></a>Named</h4><h2> </h2><h6>Last<a href="#x">¶</a></h6>'
     )
-    assert made(page, "headings") == [
+    assert scrape_format(page, "headings") == [
         {"level": 1, "text": "One two", "anchor": "intro"},
         {"level": 2, "text": "Inner", "anchor": None},
         {"level": 3, "text": "Own", "anchor": "own"},
@@ -67,7 +67,7 @@ def test_images_have_largest_source_and_caption() -> None:
     )
     base = "http://site.test/dir/"
     shape: dict[str, Any] = {"alt": None, "width": None, "height": None, "caption": None}
-    assert made(page, "images") == [
+    assert scrape_format(page, "images") == [
         {
             "url": base + "l.png",
             "alt": "A B",
@@ -105,7 +105,7 @@ def test_html_has_no_scripts_and_absolute_links() -> None:
         '<iframe srcdoc="<script>x()</script>"></iframe><form action="JavaScript:x()">'
         '<button formaction="vbscript:x">b</button></form><object data="o"></object></p></body>'
     )
-    written = made(page, "html")
+    written = scrape_format(page, "html")
     assert '<a href="http://site.test/dir/y.html">y</a><a>j</a>' in written
     assert 'srcset="http://site.test/dir/i2.png 2x"' in written
     assert 'class="k"' in written
@@ -118,7 +118,10 @@ def test_html_has_no_scripts_and_absolute_links() -> None:
 
 def test_many_event_handlers_are_removed() -> None:
     handlers = " ".join(f"on{n}=x" for n in range(5000))
-    assert made(f"<div><p {handlers}>kept</p></div>", "html") == "<body><div>kept</div></body>"
+    assert (
+        scrape_format(f"<div><p {handlers}>kept</p></div>", "html")
+        == "<body><div>kept</div></body>"
+    )
 
 
 def test_structured_data_by_syntax() -> None:
@@ -133,7 +136,7 @@ def test_structured_data_by_syntax() -> None:
         '<meta itemprop="price" content="3"></div></div>'
         '<div vocab="https://schema.org/" typeof="Person"><b property="name">P</b></div>'
     )
-    data = made(page, "structured_data")
+    data = scrape_format(page, "structured_data")
     assert data["json_ld"] == [{"@type": "Thing"}, {"a": "line\nbreak", "b": None}]
     assert data["opengraph"] == {"og:title": "O", "og:image": ["1", "2"]}
     assert data["meta"]["keywords"] == "a"
@@ -156,42 +159,42 @@ def test_structured_data_by_syntax() -> None:
     ],
 )
 def test_structured_data_of_any_depth_is_accepted(page: str) -> None:
-    data = made(page, "structured_data")
+    data = scrape_format(page, "structured_data")
     assert set(data) == {"json_ld", "microdata", "opengraph", "rdfa", "meta"}
 
 
 def test_markdown_mode_overrides_main_content() -> None:
     text = "<p>" + "The harbour was built long before the bridge that crosses it. " * 12 + "</p>"
     page = f'<body><nav><a href="/n">Menu</a></nav><main><h1>Harbour</h1>{text}</main></body>'
-    main = scraped(page, "markdown", "links", "html", only_main_content=True)
+    main = scrape_page(page, "markdown", "links", "html", only_main_content=True)
     assert "Menu" not in main.formats["markdown"]
     assert main.formats["links"] == []
-    mixed = scraped(page, "markdown", "links", only_main_content=True, markdown_mode="full")
+    mixed = scrape_page(page, "markdown", "links", only_main_content=True, markdown_mode="full")
     assert "Menu" in mixed.formats["markdown"]
     assert mixed.formats["links"] == []
     assert "Menu" not in mixed.text
-    article = scraped(page, "markdown", "links", markdown_mode="article")
+    article = scrape_page(page, "markdown", "links", markdown_mode="article")
     assert "Menu" not in article.formats["markdown"]
     assert article.formats["links"] == ["http://site.test/n"]
-    assert scraped(page, markdown_mode="article").metadata["rung"] == "main"
+    assert scrape_page(page, markdown_mode="article").metadata["rung"] == "main"
 
 
 def test_outlinks_include_whole_page() -> None:
     page = '<nav><a href="/n">Menu</a></nav><main><p>Text</p></main>'
-    assert [each.url for each in scraped(page, only_main_content=True).outlinks] == [
+    assert [each.url for each in scrape_page(page, only_main_content=True).outlinks] == [
         "http://site.test/n"
     ]
 
 
 def test_selectors_limit_content() -> None:
     page = '<div class="a">A<p class="a">inner</p></div><p>B</p><p class="c">C</p><div>D</div>'
-    assert scraped(page, include_tags=(".a", "p")).formats["markdown"] == "A\n\ninner\n\nB\n\nC"
-    assert scraped(page, exclude_tags=(".a", "p.c")).formats["markdown"] == "B\n\nD"
-    both = scraped(page, include_tags=("p",), exclude_tags=(".c",))
+    assert scrape_page(page, include_tags=(".a", "p")).formats["markdown"] == "A\n\ninner\n\nB\n\nC"
+    assert scrape_page(page, exclude_tags=(".a", "p.c")).formats["markdown"] == "B\n\nD"
+    both = scrape_page(page, include_tags=("p",), exclude_tags=(".c",))
     assert both.formats["markdown"] == "inner\n\nB"
     assert both.metadata["rung"] == "selected"
-    assert scraped(page, include_tags=("#none",)).formats["markdown"] == ""
-    assert scraped(page, exclude_tags=("*",)).formats["markdown"] == ""
+    assert scrape_page(page, include_tags=("#none",)).formats["markdown"] == ""
+    assert scrape_page(page, exclude_tags=("*",)).formats["markdown"] == ""
 
 
 def test_invalid_selector_is_rejected_with_location() -> None:
@@ -204,4 +207,4 @@ def test_invalid_selector_is_rejected_with_location() -> None:
 @pytest.mark.parametrize("name", ["screenshot", "extract", "pdf"])
 def test_unknown_format_is_rejected(name: str) -> None:
     with pytest.raises(ScrapeError, match=f"no such format: {name}"):
-        scrape(fetched("<p>x"), ConversionOptions(("markdown", name)))
+        scrape(page_source("<p>x"), ConversionOptions(("markdown", name)))

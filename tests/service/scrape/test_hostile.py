@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.scrape.pages import fetched
+from tests.service.scrape.pages import page_source
 from webdata_nb.service.scrape.page import ConversionOptions, Scraped
 from webdata_nb.service.workers.pool import PagePool
 
@@ -86,7 +86,7 @@ async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
     options = ConversionOptions(EVERY, only_main_content=main)
     async with PagePool(1) as pages:
         for name, body in HOSTILE.items():
-            scraped = await pages.scrape(fetched(body), options)
+            scraped = await pages.scrape(page_source(body), options)
             assert isinstance(scraped, Scraped), name
             assert set(scraped.formats) == set(EVERY), name
 
@@ -94,7 +94,7 @@ async def test_each_is_a_row_within_a_page_s_limits(main: bool) -> None:
 async def test_a_list_of_links_without_end_is_given_whole() -> None:
     body = numbered('<a href="/p@">t@</a> ', 100_001) + "<footer>the end</footer>"
     async with PagePool(1) as pages:
-        scraped = await pages.scrape(fetched(body), ConversionOptions(("links", "markdown")))
+        scraped = await pages.scrape(page_source(body), ConversionOptions(("links", "markdown")))
     assert len(scraped.formats["links"]) == 100_001
     assert (len(scraped.outlinks), scraped.metadata["links_omitted"]) == (20_000, 80_001)
     assert scraped.metadata["rung"] == "full"

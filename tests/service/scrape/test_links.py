@@ -1,4 +1,4 @@
-"""Where a page leads."""
+"""Link resolution and outlinks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.service.scrape.pages import fetched, scraped
+from tests.service.scrape.pages import page_source, scrape_page
 from webdata_nb.service.content.links import MAX_ANCHOR_TEXT_LENGTH, LinkResolver, Outlink
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 from webdata_nb.service.web.urls import join_url
@@ -20,7 +20,7 @@ def test_outlinks_are_unique_and_ordered_with_first_anchor_text() -> None:
         '<a href="/a">second</a><map><area href="/c" alt="Area"></map><a href="/d"></a>'
         '<a href="/d">late</a><a href="mailto:x">m</a><a href="http://[bad">x</a>'
     )
-    assert scraped(page).outlinks == (
+    assert scrape_page(page).outlinks == (
         Outlink("http://site.test/a", "First text", nofollow=False),
         Outlink("http://site.test/b", "Pic", nofollow=False),
         Outlink("http://site.test/c", "Area", nofollow=False),
@@ -33,7 +33,7 @@ def test_nofollow_requires_all_links_to_a_url() -> None:
         '<a rel="NoFollow ugc" href="/a">a</a><a rel="nofollow" href="/b">b</a>'
         '<a href="/b">b</a><a rel="noopener" href="/c">c</a>'
     )
-    assert [(each.url[-2:], each.nofollow) for each in scraped(page).outlinks] == [
+    assert [(each.url[-2:], each.nofollow) for each in scrape_page(page).outlinks] == [
         ("/a", True),
         ("/b", False),
         ("/c", False),
@@ -41,18 +41,21 @@ def test_nofollow_requires_all_links_to_a_url() -> None:
 
 
 def test_anchor_text_is_truncated() -> None:
-    [outlink] = scraped(f'<a href="/x">{"word " * 100}</a>').outlinks
+    [outlink] = scrape_page(f'<a href="/x">{"word " * 100}</a>').outlinks
     assert len(outlink.anchor) <= MAX_ANCHOR_TEXT_LENGTH
     assert outlink.anchor.startswith("word word")
 
 
 def test_outlinks_are_optional() -> None:
-    assert scrape(fetched('<a href="/a">a</a>'), ConversionOptions(), outlinks=False).outlinks == ()
+    assert (
+        scrape(page_source('<a href="/a">a</a>'), ConversionOptions(), outlinks=False).outlinks
+        == ()
+    )
 
 
 def test_base_without_web_url_is_ignored() -> None:
     page = '<base href="javascript:x"><base href="/ignored/"><a href="a">a</a>'
-    assert scraped(page).outlinks[0].url == "http://site.test/dir/a"
+    assert scrape_page(page).outlinks[0].url == "http://site.test/dir/a"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A page of very many links: so many are followed, and what was left out is accounted for."""
+"""Pages with more links than a crawl follows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from webdata_nb.service.content.page_source import ConversionOptions, PageSource
 from webdata_nb.service.scrape.page import MOST_OUTLINKS, scrape
 
 
-def page_of(count: int) -> str:
+def page_with_links(count: int) -> str:
     links = "".join(f"<a href=/{n}>x</a>\n" for n in range(count))
     return f"<title>Links</title><main>{links}</main>"
 
 
 @pytest.mark.parametrize("over", [0, 1, 5000])
 def test_excess_links_are_counted(over: int) -> None:
-    body = page_of(MOST_OUTLINKS + over).encode()
+    body = page_with_links(MOST_OUTLINKS + over).encode()
     url = "http://a.test/"
     source = PageSource(url, url, 200, "text/html", body, (), datetime.now(UTC))
     scraped = scrape(source, ConversionOptions(formats=("links",)))
@@ -30,7 +30,7 @@ def test_excess_links_are_counted(over: int) -> None:
 
 
 async def test_crawl_row_reports_omitted_links(api: Api, site: Site) -> None:
-    site.page("/", page_of(MOST_OUTLINKS + 7))
+    site.page("/", page_with_links(MOST_OUTLINKS + 7))
     crawled = await api.done("crawl", url=site.url, max_pages=1)
     [row] = crawled["data"]
     assert row["metadata"]["links_omitted"] == 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.service.scrape.pages import markdown, scraped
+from tests.service.scrape.pages import scrape_markdown, scrape_page
 
 SPHINX = (
     '<div class="highlight-python3 notranslate"><div class="highlight"><pre><span></span>'
@@ -19,7 +19,7 @@ def rows(text: str) -> list[str]:
 
 def test_a_table_has_outer_pipes_and_a_header_row() -> None:
     table = "<table><tr><th>Name<th>Age<tr><td>Ann<td>7</table>"
-    assert markdown(table) == "| Name | Age |\n| --- | --- |\n| Ann | 7 |"
+    assert scrape_markdown(table) == "| Name | Age |\n| --- | --- |\n| Ann | 7 |"
 
 
 def test_spans_are_expanded_over_rows_and_columns() -> None:
@@ -27,7 +27,7 @@ def test_spans_are_expanded_over_rows_and_columns() -> None:
         "<table><caption>People</caption><tr><th colspan=2>Name<th>Age"
         "<tr><td>Ann<td>Bee<td rowspan=2>7<tr><td colspan=2>Carl</table>"
     )
-    written = markdown(table)
+    written = scrape_markdown(table)
     assert written.startswith("People\n\n|")
     assert rows(written) == [
         "| Name | Name | Age |",
@@ -39,7 +39,7 @@ def test_spans_are_expanded_over_rows_and_columns() -> None:
 
 def test_a_cell_across_the_whole_row_is_said_once() -> None:
     table = "<table><tr><th>a<th>b<tr><td colspan=2>Section<tr><td>1<td>2</table>"
-    assert rows(markdown(table))[2] == "| Section |  |"
+    assert rows(scrape_markdown(table))[2] == "| Section |  |"
 
 
 def test_a_span_ends_with_its_section_and_rowspan_0_lasts_until_there() -> None:
@@ -47,16 +47,16 @@ def test_a_span_ends_with_its_section_and_rowspan_0_lasts_until_there() -> None:
         "<table><tbody><tr><td rowspan=0>x<td>1<tr><td>2</tbody>"
         "<tbody><tr><td>y<td>3</tbody></table>"
     )
-    assert rows(markdown(table))[2:] == ["| x | 2 |", "| y | 3 |"]
+    assert rows(scrape_markdown(table))[2:] == ["| x | 2 |", "| y | 3 |"]
 
 
 def test_cells_flow_around_those_that_reach_down() -> None:
     table = "<table><tr><td rowspan=2>a<td>b<td rowspan=3>c<tr><td>d<tr><td>e<td>f</table>"
-    assert rows(markdown(table))[2:] == ["| a | d | c |", "| e | f | c |"]
+    assert rows(scrape_markdown(table))[2:] == ["| a | d | c |", "| e | f | c |"]
 
 
 def test_rows_of_different_length_are_filled_up() -> None:
-    assert rows(markdown("<table><tr><td>a<tr><td>b<td>c<td>d</table>")) == [
+    assert rows(scrape_markdown("<table><tr><td>a<tr><td>b<td>c<td>d</table>")) == [
         "| a |  |  |",
         "| --- | --- | --- |",
         "| b | c | d |",
@@ -66,12 +66,12 @@ def test_rows_of_different_length_are_filled_up() -> None:
 @pytest.mark.parametrize("span", ["1000000000", "-1", "x", "", "٣", "1e3", "0"])
 def test_a_span_of_any_kind_leaves_a_table(span: str) -> None:
     table = f'<table><tr><td colspan="{span}" rowspan="{span}">a<td>b<tr><td>c<td>d</table>'
-    assert "a" in rows(markdown(table))[0]
+    assert "a" in rows(scrape_markdown(table))[0]
 
 
 def test_a_table_for_layout_becomes_blocks() -> None:
     inner = "<table><tr><td>1<td>2<tr><td>3<td>4</table>"
-    written = markdown(f"<table><tr><td><h2>Title</h2><p>Text</p>{inner}<td>Side</table>")
+    written = scrape_markdown(f"<table><tr><td><h2>Title</h2><p>Text</p>{inner}<td>Side</table>")
     assert "## Title\n\nText\n\n| 1 | 2 |" in written
     assert written.endswith("Side")
 
@@ -90,19 +90,22 @@ def test_a_table_for_layout_becomes_blocks() -> None:
     ],
 )
 def test_line_breaks_in_a_row_set_paragraphs_apart(page: str, written: str) -> None:
-    assert markdown(page) == written
+    assert scrape_markdown(page) == written
 
 
 def test_a_link_that_is_drawn_has_the_name_of_its_drawing() -> None:
     drawn = "<a href=/x><svg><title>Home</title></svg></a>"
-    assert markdown(drawn) == "[Home](http://site.test/x)"
-    assert markdown(f"{drawn}<p>text") == "[Home](http://site.test/x)\n\ntext"
-    assert markdown(f"<a href=/x><svg><style>{'.a{b:c}' * 20}</style></svg></a><p>text") == "text"
+    assert scrape_markdown(drawn) == "[Home](http://site.test/x)"
+    assert scrape_markdown(f"{drawn}<p>text") == "[Home](http://site.test/x)\n\ntext"
+    assert (
+        scrape_markdown(f"<a href=/x><svg><style>{'.a{b:c}' * 20}</style></svg></a><p>text")
+        == "text"
+    )
 
 
 def test_lists_side_by_side_in_a_table_are_lists() -> None:
     lists = "<td><ul><li><a href=/a>A</a></ul><td><ul><li><b>B</b></ul>"
-    assert markdown(f"<table><tr>{lists}</table>") == "- [A](http://site.test/a)\n\n* **B**"
+    assert scrape_markdown(f"<table><tr>{lists}</table>") == "- [A](http://site.test/a)\n\n* **B**"
 
 
 def test_a_table_of_code_and_line_numbers_is_the_code() -> None:
@@ -110,11 +113,11 @@ def test_a_table_of_code_and_line_numbers_is_the_code() -> None:
         '<table class="highlighttable"><tr><td class="linenos"><pre>1\n2</pre></td>'
         '<td class="code"><div class="highlight-c"><pre>a;\nb;</pre></div></td></tr></table>'
     )
-    assert markdown(table) == "```c\na;\nb;\n```"
+    assert scrape_markdown(table) == "```c\na;\nb;\n```"
 
 
 def test_a_code_block_of_sphinx_has_its_language_and_its_links_as_text() -> None:
-    assert markdown(SPHINX) == "```python3\nif x:\n    y\n```"
+    assert scrape_markdown(SPHINX) == "```python3\nif x:\n    y\n```"
 
 
 @pytest.mark.parametrize(
@@ -142,21 +145,21 @@ def test_a_code_block_of_sphinx_has_its_language_and_its_links_as_text() -> None
     ],
 )
 def test_the_language_of_a_fence(block: str, language: str) -> None:
-    assert markdown(block).splitlines()[0] == f"```{language}"
+    assert scrape_markdown(block).splitlines()[0] == f"```{language}"
 
 
 def test_lines_of_code_may_be_elements() -> None:
-    assert markdown("<pre>one<br>two<div>three</div></pre>") == "```\none\ntwo\nthree\n```"
+    assert scrape_markdown("<pre>one<br>two<div>three</div></pre>") == "```\none\ntwo\nthree\n```"
 
 
 def test_line_numbers_inside_code_are_left_out() -> None:
     block = '<pre><span class="lineno">1 </span>a = 1\n<span class="lineno">2 </span>b = 2</pre>'
-    assert markdown(block) == "```\na = 1\nb = 2\n```"
+    assert scrape_markdown(block) == "```\na = 1\nb = 2\n```"
 
 
 def test_nested_lists_keep_their_levels_and_numbers() -> None:
     nested = "<ol start=3><li>one<ul><li>a<li>b</ul><li>two</ol>"
-    assert markdown(nested) == "3. one\n   - a\n   - b\n4. two"
+    assert scrape_markdown(nested) == "3. one\n   - a\n   - b\n4. two"
 
 
 @pytest.mark.parametrize(
@@ -172,29 +175,31 @@ def test_nested_lists_keep_their_levels_and_numbers() -> None:
     ],
 )
 def test_lists_are_lists_whatever_their_numbers_say(page: str, written: str) -> None:
-    assert markdown(page) == written
+    assert scrape_markdown(page) == written
 
 
 def test_a_link_around_an_item_is_a_link_in_it() -> None:
-    assert markdown("<ul><a href=/x><li>a</li></a><a href=/y><li>b</li></a></ul>") == (
+    assert scrape_markdown("<ul><a href=/x><li>a</li></a><a href=/y><li>b</li></a></ul>") == (
         "- [a](http://site.test/x)\n- [b](http://site.test/y)"
     )
 
 
 def test_a_list_between_the_items_of_another_is_nested() -> None:
-    assert markdown("<ul><li>a</li><ul><li>b</ul></ul>") == "- a\n  - b"
-    assert markdown("<ul><ol><li>b</ol></ul>") == "- 1. b"
+    assert scrape_markdown("<ul><li>a</li><ul><li>b</ul></ul>") == "- a\n  - b"
+    assert scrape_markdown("<ul><ol><li>b</ol></ul>") == "- 1. b"
 
 
 def test_terms_definitions_sub_and_sup_are_kept_as_text() -> None:
-    assert markdown("<dl><dt>Term<dd>Meaning</dl>H<sub>2</sub>O, x<sup>2</sup>") == (
+    assert scrape_markdown("<dl><dt>Term<dd>Meaning</dl>H<sub>2</sub>O, x<sup>2</sup>") == (
         "Term\n\nMeaning\n\nH2O, x2"
     )
 
 
 def test_links_and_pictures_are_absolute_also_by_base() -> None:
     page = '<base href="/b/"><a href="x.html#part">x</a> <img src="i.png" alt="I">'
-    assert markdown(page) == ("[x](http://site.test/b/x.html#part) ![I](http://site.test/b/i.png)")
+    assert scrape_markdown(page) == (
+        "[x](http://site.test/b/x.html#part) ![I](http://site.test/b/i.png)"
+    )
 
 
 def test_a_link_that_cannot_be_opened_is_text() -> None:
@@ -202,19 +207,19 @@ def test_a_link_that_cannot_be_opened_is_text() -> None:
         '<a href="javascript:x()">js</a> <a href="http://[bad">bad</a> <a name="n">n</a>'
         ' <a href="mailto:a@site.test">mail</a> <a href="">here</a>'
     )
-    assert markdown(page) == (
+    assert scrape_markdown(page) == (
         "js bad n [mail](mailto:a@site.test) [here](http://site.test/dir/page.html)"
     )
 
 
 def test_a_link_without_text_has_its_label_or_goes() -> None:
     page = '<p><a href="/f" aria-label="Find us"><i></i></a> <a href="/g"> </a>end</p>'
-    assert markdown(page) == "[Find us](http://site.test/f) end"
+    assert scrape_markdown(page) == "[Find us](http://site.test/f) end"
 
 
 def test_a_link_around_a_heading_becomes_a_linked_heading() -> None:
     page = '<a href="/c"><h3>Card</h3><p>text</p></a>'
-    assert markdown(page) == "### [Card](http://site.test/c)\n\ntext"
+    assert scrape_markdown(page) == "### [Card](http://site.test/c)\n\ntext"
 
 
 def test_lazy_pictures_are_shown_and_inlined_ones_left_out() -> None:
@@ -222,7 +227,7 @@ def test_lazy_pictures_are_shown_and_inlined_ones_left_out() -> None:
         '<img src="data:image/gif;base64,AAAA" data-src="/real.jpg" alt="two\nlines">'
         '<img src="data:image/gif;base64,AAAA" alt="gone">'
     )
-    assert markdown(page) == "![two lines](http://site.test/real.jpg)"
+    assert scrape_markdown(page) == "![two lines](http://site.test/real.jpg)"
 
 
 def test_what_nobody_sees_is_left_out() -> None:
@@ -232,14 +237,14 @@ def test_what_nobody_sees_is_left_out() -> None:
         "<template>H</template><script>I()</script><style>J{}</style><dialog>K</dialog>"
         "<iframe>L</iframe><video>M</video><canvas>N</canvas><!-- O --><input value=P></p>"
     )
-    assert markdown(page) == "seen"
+    assert scrape_markdown(page) == "seen"
 
 
 def test_a_part_that_a_click_opens_stays() -> None:
     items = "".join(f'<li><a href="/{n}">Part {n}</a></li>' for n in range(9))
-    assert "Part 8" in markdown(f'<p>Page</p><ul style="display:none">{items}</ul>')
-    assert "word" in markdown(f"<p>Page</p><div hidden>{'word ' * 40}</div>")
-    assert markdown("<body hidden><p>All of it</p></body>") == "All of it"
+    assert "Part 8" in scrape_markdown(f'<p>Page</p><ul style="display:none">{items}</ul>')
+    assert "word" in scrape_markdown(f"<p>Page</p><div hidden>{'word ' * 40}</div>")
+    assert scrape_markdown("<body hidden><p>All of it</p></body>") == "All of it"
 
 
 SHADOW = "<template shadowrootmode=open>"
@@ -274,12 +279,12 @@ SHADOW = "<template shadowrootmode=open>"
     ],
 )
 def test_a_declarative_shadow_root_is_read_where_it_is_shown(page: str, shown: str) -> None:
-    assert markdown(page) == shown
+    assert scrape_markdown(page) == shown
 
 
 def test_shadow_roots_without_end_are_read_to_some_depth() -> None:
     page = f"<div>{SHADOW}<p>word</p>" * 3000
-    assert markdown(page).count("word") >= 10
+    assert scrape_markdown(page).count("word") >= 10
 
 
 def test_marks_by_which_headings_are_linked_are_left_out() -> None:
@@ -287,14 +292,16 @@ def test_marks_by_which_headings_are_linked_are_left_out() -> None:
         '<h2 id="a">One<a class="headerlink" href="#a">¶</a></h2>'
         '<h3><a href="#b"></a>Two <a href="#b">#</a></h3><p>see <a href="#a">#1</a></p>'
     )
-    assert markdown(page) == ("## One\n\n### Two\n\nsee [#1](http://site.test/dir/page.html#a)")
+    assert scrape_markdown(page) == (
+        "## One\n\n### Two\n\nsee [#1](http://site.test/dir/page.html#a)"
+    )
 
 
 def test_a_button_is_text_only_where_it_is_a_heading_of_its_own() -> None:
     page = (
         "<h2><button>Question?</button></h2><h3>Title <button>Edit</button></h3><button>Go</button>"
     )
-    assert markdown(page) == "## Question?\n\n### Title"
+    assert scrape_markdown(page) == "## Question?\n\n### Title"
 
 
 def test_a_task_list_keeps_its_boxes() -> None:
@@ -302,12 +309,12 @@ def test_a_task_list_keeps_its_boxes() -> None:
         "<ul><li><input type=checkbox disabled checked> done"
         "<li><input type=checkbox disabled> open</ul>"
     )
-    assert markdown(page) == "- [x] done\n- [ ] open"
-    assert markdown(page.replace("done", "<b>é</b> x")) == "- [x] **é** x\n- [ ] open"
+    assert scrape_markdown(page) == "- [x] done\n- [ ] open"
+    assert scrape_markdown(page.replace("done", "<b>é</b> x")) == "- [x] **é** x\n- [ ] open"
 
 
 def test_a_box_that_opens_a_menu_is_no_task() -> None:
-    assert markdown("<ul><li><input type=checkbox id=nav><a href='/m'>Menu</a></ul>") == (
+    assert scrape_markdown("<ul><li><input type=checkbox id=nav><a href='/m'>Menu</a></ul>") == (
         "- [Menu](http://site.test/m)"
     )
 
@@ -326,7 +333,7 @@ def test_a_box_that_opens_a_menu_is_no_task() -> None:
     ],
 )
 def test_emphasis_is_never_written_as_tags(html: str) -> None:
-    written = markdown(html)
+    written = scrape_markdown(html)
     assert "<" not in written
     rendered = MarkdownIt("commonmark").enable("table").render(written)
     assert "*" not in rendered
@@ -345,28 +352,28 @@ def test_emphasis_is_never_written_as_tags(html: str) -> None:
     ],
 )
 def test_emphasis_that_could_not_be_read_is_text(html: str, written: str) -> None:
-    assert markdown(html) == written
+    assert scrape_markdown(html) == written
 
 
 def test_tags_in_code_are_no_emphasis() -> None:
-    assert markdown("<p><i>é</i>s <code>&lt;em>`&lt;/em></code> <b>x</b></p>") == (
+    assert scrape_markdown("<p><i>é</i>s <code>&lt;em>`&lt;/em></code> <b>x</b></p>") == (
         "*é*s ``<em>`</em>`` **x**"
     )
-    assert markdown("<p><i>é</i>s</p><pre>&lt;em>``é&lt;/em></pre><p><i>é</i>s") == (
+    assert scrape_markdown("<p><i>é</i>s</p><pre>&lt;em>``é&lt;/em></pre><p><i>é</i>s") == (
         "*é*s\n\n```\n<em>``é</em>\n```\n\n*é*s"
     )
 
 
 def test_signs_of_markdown_in_text_are_escaped() -> None:
-    written = markdown("<p># 1 &lt; 2 * 3 [x] _y_ `z`</p><p>- no</p>")
+    written = scrape_markdown("<p># 1 &lt; 2 * 3 [x] _y_ `z`</p><p>- no</p>")
     text = MarkdownIt("commonmark").render(written)
     assert text == "<p># 1 &lt; 2 * 3 [x] _y_ `z`</p>\n<p>- no</p>\n"
 
 
 def test_a_paragraph_styled_to_keep_its_spaces_is_no_code() -> None:
-    assert markdown('<h2 style="white-space: pre-wrap">T</h2><p style="white-space:pre">p</p>') == (
-        "## T\n\np"
-    )
+    assert scrape_markdown(
+        '<h2 style="white-space: pre-wrap">T</h2><p style="white-space:pre">p</p>'
+    ) == ("## T\n\np")
 
 
 @pytest.mark.parametrize(
@@ -388,7 +395,7 @@ def test_a_paragraph_styled_to_keep_its_spaces_is_no_code() -> None:
     ],
 )
 def test_containers_indent_their_blocks(page: str, written: str) -> None:
-    assert markdown(page) == written
+    assert scrape_markdown(page) == written
 
 
 @pytest.mark.parametrize(
@@ -406,7 +413,7 @@ def test_containers_indent_their_blocks(page: str, written: str) -> None:
     ],
 )
 def test_blocks_without_content_are_left_out(page: str, written: str) -> None:
-    assert markdown(page) == written
+    assert scrape_markdown(page) == written
 
 
 @pytest.mark.parametrize(
@@ -421,7 +428,7 @@ def test_blocks_without_content_are_left_out(page: str, written: str) -> None:
     ],
 )
 def test_white_space_is_kept_where_it_counts(page: str, written: str) -> None:
-    assert markdown(page) == written
+    assert scrape_markdown(page) == written
 
 
 @pytest.mark.parametrize(
@@ -445,21 +452,21 @@ def test_white_space_is_kept_where_it_counts(page: str, written: str) -> None:
     ],
 )
 def test_text_is_escaped_where_it_would_be_markup(page: str, written: str) -> None:
-    assert markdown(f"<div>{page}</div>") == written
+    assert scrape_markdown(f"<div>{page}</div>") == written
 
 
 def test_a_caption_may_hold_blocks() -> None:
     table = "<table><caption><h3>T</h3><p>c</caption><tr><td>1<td>2<tr><td>3<td>4</table>"
-    assert markdown(table) == "### T\n\nc\n\n| 1 | 2 |\n| --- | --- |\n| 3 | 4 |"
+    assert scrape_markdown(table) == "### T\n\nc\n\n| 1 | 2 |\n| --- | --- |\n| 3 | 4 |"
 
 
 @pytest.mark.parametrize("tag", ["div", "blockquote", "ul><li", "span", "b", "q", "a href=x"])
 def test_elements_may_nest_without_end(tag: str) -> None:
-    assert markdown(f"<{tag}>" * 50_000 + "x").strip('>-*" \n').startswith(("x", "[x]"))
+    assert scrape_markdown(f"<{tag}>" * 50_000 + "x").strip('>-*" \n').startswith(("x", "[x]"))
 
 
 def test_an_item_that_starts_with_an_empty_line_keeps_its_content() -> None:
-    written = markdown("<ul><li> <span> </span> <div>one</div> <div>two</div></li></ul>")
+    written = scrape_markdown("<ul><li> <span> </span> <div>one</div> <div>two</div></li></ul>")
     assert "<li>\n<p>one</p>\n<p>two</p>\n</li>" in MarkdownIt("commonmark").render(written)
 
 
@@ -469,20 +476,22 @@ def test_xhtml_with_a_prolog_is_read_to_its_end() -> None:
         '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>T</title><script src="s"/></head>'
         '<body><p>one<br/>two <a id="z"/>three</p><div/><p>four</p></body></html>'
     )
-    assert markdown(page) == "one  \ntwo three\n\nfour"
-    assert scraped(page).title == "T"
+    assert scrape_markdown(page) == "one  \ntwo three\n\nfour"
+    assert scrape_page(page).title == "T"
 
 
 def test_a_fragment_and_an_empty_page_are_pages() -> None:
-    assert markdown("just <b>a</b> fragment") == "just **a** fragment"
-    assert markdown("") == ""
+    assert scrape_markdown("just <b>a</b> fragment") == "just **a** fragment"
+    assert scrape_markdown("") == ""
 
 
 def test_a_single_row_of_lists_is_layout_whatever_empty_rows_stand_beside_it() -> None:
     lists = "<tr><td><ul><li>a<li>b</ul><td>x"
-    assert markdown(f"<table><tr></tr>{lists}</table>") == markdown(f"<table>{lists}</table>")
+    assert scrape_markdown(f"<table><tr></tr>{lists}</table>") == scrape_markdown(
+        f"<table>{lists}</table>"
+    )
 
 
 def test_cells_of_formulas_are_not_those_of_a_table() -> None:
     table = "<table><tr><td>a<math><td>q</td></math><tr><td>a<td>b</table>"
-    assert rows(markdown(table))[-1] == "| a | b |"
+    assert rows(scrape_markdown(table))[-1] == "| a | b |"

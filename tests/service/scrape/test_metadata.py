@@ -1,4 +1,4 @@
-"""What a page says about itself, and how it was fetched."""
+"""Metadata of a page and its fetch."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.service.scrape.pages import WHOLE, fetched, scraped
+from tests.service.scrape.pages import WHOLE_PAGE, page_source, scrape_page
 from webdata_nb.service.scrape.page import PageSource, scrape
 
 
-def about(head: str, **more: Any) -> dict[str, Any]:
-    return scrape(fetched(f"<head>{head}</head><p>x", **more), WHOLE).metadata
+def read_metadata(head: str, **more: Any) -> dict[str, Any]:
+    return scrape(page_source(f"<head>{head}</head><p>x", **more), WHOLE_PAGE).metadata
 
 
 def test_undeclared_fields_are_none() -> None:
     body = "<p>x"
-    assert scraped(body).metadata == {
+    assert scrape_page(body).metadata == {
         "title": None,
         "description": None,
         "language": None,
@@ -38,7 +38,7 @@ def test_undeclared_fields_are_none() -> None:
 
 
 def test_declared_metadata() -> None:
-    found = about(
+    found = read_metadata(
         '<title> A\n title </title><meta name="Description" content="About">'
         '<link rel="alternate canonical" href="/c#x"><meta name="author" content="Ann">'
         '<meta property="article:published_time" content="2024-05-06T07:08:09Z">'
@@ -55,7 +55,7 @@ def test_declared_metadata() -> None:
 
 
 def test_json_ld_fills_fields_without_meta_tags() -> None:
-    found = about(
+    found = read_metadata(
         '<script type="application/ld+json">{"@graph": [{"@type": "Person", "name": "No"}, '
         '{"@type": ["NewsArticle"], "datePublished": "2024-05-06", "author": '
         '[{"name": "Ann"}, {"name": "Bob"}], "publisher": {"name": "Daily"}}]}</script>'
@@ -68,8 +68,8 @@ def test_json_ld_fills_fields_without_meta_tags() -> None:
 
 
 def test_title_fallbacks() -> None:
-    assert about('<meta property="og:title" content="Shared">')["title"] == "Shared"
-    assert scraped("<svg><title>Icon</title></svg><h1>Heading</h1>").title == "Heading"
+    assert read_metadata('<meta property="og:title" content="Shared">')["title"] == "Shared"
+    assert scrape_page("<svg><title>Icon</title></svg><h1>Heading</h1>").title == "Heading"
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_title_fallbacks() -> None:
     ],
 )
 def test_publication_date_formats(written: str, read: str) -> None:
-    assert about(f'<meta name="date" content="{written}">')["published"] == read
+    assert read_metadata(f'<meta name="date" content="{written}">')["published"] == read
 
 
 def test_page_language_precedes_header() -> None:
     header = (("Content-Language", "fr, en"),)
-    assert about("", headers=header)["language"] == "fr"
-    page = fetched('<html lang="pt_BR"><p>x', headers=header)
-    assert scrape(page, WHOLE).metadata["language"] == "pt-BR"
+    assert read_metadata("", headers=header)["language"] == "fr"
+    page = page_source('<html lang="pt_BR"><p>x', headers=header)
+    assert scrape(page, WHOLE_PAGE).metadata["language"] == "pt-BR"
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,10 @@ def test_page_language_precedes_header() -> None:
     ],
 )
 def test_robots_directives_of_page_and_server(meta: str, header: str, found: set[str]) -> None:
-    page = fetched(f'<meta name="robots" content="{meta}">', headers=(("X-Robots-Tag", header),))
-    assert scrape(page, WHOLE).robots == found
+    page = page_source(
+        f'<meta name="robots" content="{meta}">', headers=(("X-Robots-Tag", header),)
+    )
+    assert scrape(page, WHOLE_PAGE).robots == found
 
 
 def test_redirects_and_content_type_are_reported() -> None:
@@ -118,7 +120,7 @@ def test_redirects_and_content_type_are_reported() -> None:
         (("http://site.test/old", 301),),
         datetime(2026, 1, 1, tzinfo=UTC),
     )
-    found = scrape(source, WHOLE).metadata
+    found = scrape(source, WHOLE_PAGE).metadata
     assert found["redirects"] == [{"url": "http://site.test/old", "status_code": 301}]
     assert (found["final_url"], found["status_code"], found["content_type"]) == (
         "http://site.test/new",
@@ -138,5 +140,5 @@ def test_redirects_and_content_type_are_reported() -> None:
     ],
 )
 def test_json_ld_of_any_shape_is_accepted(data: str) -> None:
-    found = about(f'<script type="application/ld+json">{data}</script>')
+    found = read_metadata(f'<script type="application/ld+json">{data}</script>')
     assert found["author"] is None

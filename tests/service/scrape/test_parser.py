@@ -1,4 +1,4 @@
-"""The traps of the parser, each held shut by the file that wraps it."""
+"""Workarounds of the parser wrapper."""
 
 from __future__ import annotations
 

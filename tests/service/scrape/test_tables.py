@@ -1,4 +1,4 @@
-"""Tables and definition lists as an extraction reads them."""
+"""Tables and definition lists read for extraction."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.service.scrape.pages import fetched
+from tests.service.scrape.pages import page_source
 from webdata_nb.service.scrape.formats.tables import LONGEST_CELL, MOST_CELLS, MOST_TABLES
 from webdata_nb.service.scrape.page import ConversionOptions, scrape
 
 
-def read(page: str, *formats: str) -> list[dict[str, Any]]:
+def read_tables(page: str, *formats: str) -> list[dict[str, Any]]:
     """Return the tables of a page."""
-    made = scrape(fetched(page), ConversionOptions(("tables", *formats))).formats["tables"]
+    made = scrape(page_source(page), ConversionOptions(("tables", *formats))).formats["tables"]
     assert isinstance(made, list)
     return made
 
@@ -79,7 +79,7 @@ def table(header: list[str], *rows: list[str]) -> dict[str, Any]:
     ],
 )
 def test_table_cells_like_in_a_browser(page: str, expected: list[dict[str, Any]]) -> None:
-    assert read(page) == expected
+    assert read_tables(page) == expected
 
 
 def test_tables_are_read_from_whole_page() -> None:
@@ -88,19 +88,22 @@ def test_tables_are_read_from_whole_page() -> None:
         + "A long text about a hat that somebody wrote. " * 30
         + "</p></main>"
     )
-    assert read(page, "markdown") == [table([], ["Price", "9 EUR"])]
+    assert read_tables(page, "markdown") == [table([], ["Price", "9 EUR"])]
 
 
 @pytest.mark.slow
 def test_table_size_is_bounded() -> None:
     row = "<tr>" + "<td>1" * 100
-    [wide] = read(f"<table>{row * 1000}</table>")
+    [wide] = read_tables(f"<table>{row * 1000}</table>")
     assert len(wide["rows"]) == MOST_CELLS // 100
-    assert read(f"<table>{row * 150}</table>" * 3)[1]["rows"]
-    assert len(read(f"<table>{row * 150}</table>" * 3)) == 2
-    assert len(read("<table><tr><td>a<td>b</table>" * 500)) == MOST_TABLES
-    [[_, long]] = read(f"<dl><dt>a<dd>{'word ' * 500}</dl>")[0]["rows"]
+    assert read_tables(f"<table>{row * 150}</table>" * 3)[1]["rows"]
+    assert len(read_tables(f"<table>{row * 150}</table>" * 3)) == 2
+    assert len(read_tables("<table><tr><td>a<td>b</table>" * 500)) == MOST_TABLES
+    [[_, long]] = read_tables(f"<dl><dt>a<dd>{'word ' * 500}</dl>")[0]["rows"]
     assert len(long) <= LONGEST_CELL
-    assert read("<table><tr><td rowspan=1000 colspan=1000>a<td>b" + "<tr><td>c" * 2000) is not None
-    assert read("<table><tr><td>" * 3000 + "a") == []
-    assert read("<dl><dt>a" * 3000 + "<dd>b") is not None
+    assert (
+        read_tables("<table><tr><td rowspan=1000 colspan=1000>a<td>b" + "<tr><td>c" * 2000)
+        is not None
+    )
+    assert read_tables("<table><tr><td>" * 3000 + "a") == []
+    assert read_tables("<dl><dt>a" * 3000 + "<dd>b") is not None

@@ -57,27 +57,27 @@ def split(message: bytes) -> tuple[bytes, bytes]:
     return message[SIZES.size : SIZES.size + head], message[SIZES.size + head :]
 
 
-def told(options: ConversionOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
+def encoded_reply(options: ConversionOptions = OPTIONS, body: str = BODY) -> tuple[bytes, bytes]:
     return split(process_page((source(body), options, True)))
 
 
 @pytest.mark.parametrize("encoded", [False, True])
 @pytest.mark.parametrize("formats", [(), ("markdown",), FORMATS])
-def test_a_page_comes_as_it_was_made(formats: tuple[str, ...], *, encoded: bool) -> None:
+def test_reply_round_trip(formats: tuple[str, ...], *, encoded: bool) -> None:
     options = replace(OPTIONS, formats=formats, encoded=encoded)
-    made = scrape(source(), options)
-    came = decode_reply(*told(options), options)
-    assert isinstance(came, Scraped)
-    plain = replace(made, formats=came.formats)
-    assert came == plain
-    for name, value in made.formats.items():
+    expected_page = scrape(source(), options)
+    reply = decode_reply(*encoded_reply(options), options)
+    assert isinstance(reply, Scraped)
+    plain = replace(expected_page, formats=reply.formats)
+    assert reply == plain
+    for name, value in expected_page.formats.items():
         expected = value if encoded else orjson.loads(orjson.dumps(value))
-        assert came.formats[name] == expected
+        assert reply.formats[name] == expected
 
 
-def test_a_job_comes_as_it_was_given() -> None:
-    where = FileSlice("/tmp/f", 12, 34)
-    for page in (source(), replace(source(), content_type=None), source().with_body_in(where)):
+def test_job_round_trip() -> None:
+    body_slice = FileSlice("/tmp/f", 12, 34)
+    for page in (source(), replace(source(), content_type=None), source().with_body_in(body_slice)):
         options = replace(
             OPTIONS, include_tags=("p",), exclude_tags=("a", "b"), encoded=True, schema="{}"
         )
@@ -88,20 +88,20 @@ def test_a_job_comes_as_it_was_given() -> None:
 
 
 @pytest.mark.parametrize("failure", [("parse", "why"), ("memory_limit", "x" * 5000)])
-def test_a_failure_comes_cut_to_its_length(failure: tuple[str, str]) -> None:
+def test_failure_message_is_truncated(failure: tuple[str, str]) -> None:
     kind, text = decode_reply(*split(encode_reply(failure)), OPTIONS)  # type: ignore[misc]
     assert (kind, text) == (failure[0], failure[1][:500])
 
 
 @pytest.mark.parametrize("encoded", [False, True])
-def test_what_json_has_no_form_for_costs_no_page(*, encoded: bool) -> None:
-    # A raw line break makes the lenient reader read it, which takes these two as they are.
+def test_values_that_json_cannot_hold_are_converted(*, encoded: bool) -> None:
+    # A raw line break selects the lenient decoder, which keeps these values.
     block = '{"gtin": 123456789012345678901234567890, "half": "a\\ud800b", "text": "a\nb"}'
     body = f'<title>T</title><script type="application/ld+json">{block}</script><p>words'
     options = ConversionOptions(("structured_data",), only_main_content=False, encoded=encoded)
-    came = decode_reply(*told(options, body), options)
-    assert isinstance(came, Scraped)
-    data = came.formats["structured_data"]
+    reply = decode_reply(*encoded_reply(options, body), options)
+    assert isinstance(reply, Scraped)
+    data = reply.formats["structured_data"]
     [thing] = (orjson.loads(data) if encoded else data)["json_ld"]
     assert thing == {"gtin": 1.2345678901234568e29, "half": "a�b", "text": "a\nb"}
 
@@ -111,12 +111,12 @@ def nested(levels: int) -> str:
 
 
 @pytest.mark.parametrize("levels", [99, 300, 900])
-def test_deep_structured_data_is_cut(levels: int) -> None:
+def test_deep_structured_data_is_truncated(levels: int) -> None:
     blocks = f'<script type="application/ld+json">{nested(levels)}</script>'
     item = "<div itemscope itemtype=http://a/b itemprop=x>"
     body = f"<title>T</title>{blocks}<p>words</p>{item * 80}deep{'</div>' * 80}"
     options = ConversionOptions(("markdown", "structured_data"), only_main_content=False)
-    scraped = decode_reply(*told(options, body), options)
+    scraped = decode_reply(*encoded_reply(options, body), options)
     assert isinstance(scraped, Scraped)
     assert "words" in scraped.formats["markdown"]
     [block] = scraped.formats["structured_data"]["json_ld"]
@@ -155,7 +155,7 @@ EXTRACTED: dict[str, Any] = {"data": {"name": "x"}, "provenance": {"/name": "a"}
 def test_worker_extracts_declared_data(*, encoded: bool) -> None:
     body = '<title>T</title><script type="application/ld+json">{"@type": "A", "name": "N"}</script>'
     options = ConversionOptions(("markdown", EXTRACTION), encoded=encoded, schema=SCHEMA)
-    scraped = decode_reply(*told(options, body), options)
+    scraped = decode_reply(*encoded_reply(options, body), options)
     assert isinstance(scraped, Scraped)
     assert list(scraped.formats) == ["markdown", EXTRACTION]
     sent = scraped.formats[EXTRACTION]
@@ -176,7 +176,7 @@ def test_worker_extracts_declared_data(*, encoded: bool) -> None:
         {"error": 1},
     ],
 )
-def test_extraction_of_another_form_is_refused(extraction: Any) -> None:
+def test_malformed_extraction_is_rejected(extraction: Any) -> None:
     options = ConversionOptions((EXTRACTION,), schema=SCHEMA)
     scraped = scrape(source(), replace(options, formats=(), schema=None))
     message = encode_reply(replace(scraped, formats={EXTRACTION: extraction}))
@@ -194,10 +194,10 @@ class Exploit:
         return os.system, (f"touch {self.path}",)
 
 
-def test_a_pickle_is_not_unpickled(tmp_path: Path) -> None:
+def test_pickle_is_not_unpickled(tmp_path: Path) -> None:
     trap = tmp_path / "ran"
     harmful = pickle.dumps(Exploit(trap))
-    head, parts = told()
+    head, parts = encoded_reply()
     edited = json.loads(head)
     edited["sizes"][3] += len(harmful) - edited["sizes"][3]
     for bad in ((harmful, b""), (harmful, harmful), (json.dumps(edited).encode(), harmful)):
@@ -253,8 +253,8 @@ HEADS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), HEADS)
-def test_a_head_of_other_types_or_sizes_is_refused(name: str, value: Any) -> None:
-    head, parts = told()
+def test_head_with_wrong_types_or_sizes_is_rejected(name: str, value: Any) -> None:
+    head, parts = encoded_reply()
     changed = (
         orjson.dumps({**orjson.loads(head), name: value} | {})
         if value != [2**63] * 10
@@ -264,23 +264,23 @@ def test_a_head_of_other_types_or_sizes_is_refused(name: str, value: Any) -> Non
         decode_reply(changed, parts, OPTIONS)
 
 
-@pytest.mark.parametrize("name", sorted(orjson.loads(told()[0])))
-def test_a_head_that_leaves_something_out_is_refused(name: str) -> None:
-    head, parts = told()
+@pytest.mark.parametrize("name", sorted(orjson.loads(encoded_reply()[0])))
+def test_incomplete_head_is_rejected(name: str) -> None:
+    head, parts = encoded_reply()
     left = {key: value for key, value in orjson.loads(head).items() if key != name}
     with pytest.raises(BadMessage):
         decode_reply(orjson.dumps(left), parts, OPTIONS)
 
 
 @pytest.mark.parametrize("head", [b"", b"null", b"[]", b"1", b'"x"', b"{", b"\xff", b"[" * 100_000])
-def test_a_head_that_is_no_object_is_refused(head: bytes) -> None:
+def test_head_must_be_an_object(head: bytes) -> None:
     with pytest.raises(BadMessage):
         decode_reply(head, b"", OPTIONS)
 
 
-def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
+def test_format_must_be_json() -> None:
     options = ConversionOptions(("markdown",), encoded=True)
-    head, parts = told(options)
+    head, parts = encoded_reply(options)
     good = orjson.loads(head)
     text, sketch, shape, markdown = good["sizes"]
     fixed = parts[: text + sketch + shape]
@@ -291,9 +291,9 @@ def test_a_format_that_is_no_json_cannot_reach_a_row() -> None:
     assert markdown
 
 
-def test_a_text_that_is_not_utf8_and_a_sketch_too_long_are_refused() -> None:
+def test_invalid_utf8_and_long_sketch_are_rejected() -> None:
     options = ConversionOptions(())
-    head = orjson.loads(told(options)[0])
+    head = orjson.loads(encoded_reply(options)[0])
     for text, sketch in ((b"\xff\xfe", b""), (b"", bytes(5000))):
         changed = orjson.dumps({**head, "sizes": [len(text), len(sketch), 0]})
         with pytest.raises(BadMessage):
@@ -301,22 +301,22 @@ def test_a_text_that_is_not_utf8_and_a_sketch_too_long_are_refused() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(2**32 - 1, 0), (0, 2**32 - 1), (2**31, 2**31)])
-def test_an_answer_beyond_the_bound_is_refused_before_it_is_read(sizes: tuple[int, int]) -> None:
+def test_oversized_reply_is_rejected_unread(sizes: tuple[int, int]) -> None:
     with pytest.raises(BadMessage):
         check_sizes(SIZES.pack(*sizes))
     assert check_sizes(SIZES.pack(MAX_REPLY_BYTES - 5, 5)) == (MAX_REPLY_BYTES - 5, 5)
 
 
-def test_a_page_of_more_than_an_answer_may_hold_is_a_failure() -> None:
-    made = scrape(source(), OPTIONS)
-    large = replace(made, formats={"raw_html": b'"' + b"a" * MAX_REPLY_BYTES + b'"'})
+def test_oversized_page_is_a_failure() -> None:
+    expected_page = scrape(source(), OPTIONS)
+    large = replace(expected_page, formats={"raw_html": b'"' + b"a" * MAX_REPLY_BYTES + b'"'})
     kind, text = decode_reply(*split(encode_reply(large)), OPTIONS)  # type: ignore[misc]
     assert kind == "memory_limit"
     assert "200 MiB" in text
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_bytes_of_any_kind_are_refused_with_one_error(head: bytes, parts: bytes) -> None:
+def test_random_bytes_raise_one_error_type(head: bytes, parts: bytes) -> None:
     with pytest.raises(BadMessage):
         decode_reply(head, parts, OPTIONS)
 
@@ -326,21 +326,21 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
-NAMES = sorted(orjson.loads(told()[0]))
+NAMES = sorted(orjson.loads(encoded_reply()[0]))
 
 
 @given(st.sampled_from(NAMES), JSON)
-def test_any_value_in_any_place_is_taken_or_refused_with_one_error(name: str, value: Any) -> None:
-    head, parts = told()
+def test_any_field_value_is_accepted_or_raises_one_error_type(name: str, value: Any) -> None:
+    head, parts = encoded_reply()
     try:
         decode_reply(orjson.dumps({**orjson.loads(head), name: value}), parts, OPTIONS)
     except BadMessage:
         return
 
 
-def test_a_message_with_flipped_bits_is_taken_or_refused_with_one_error() -> None:
+def test_flipped_bits_are_accepted_or_raise_one_error_type() -> None:
     luck = random.Random(7)
-    head, parts = told()
+    head, parts = encoded_reply()
     for _ in range(2000):
         data = bytearray(head + parts)
         for _ in range(luck.randint(1, 4)):
