@@ -123,7 +123,7 @@ class ClientPool:
 
         None if it was stopped: then a call must not restart it.
         """
-        if not local.recoverable(chosen):
+        if not local.is_recoverable(chosen):
             return None
         target, _ = await self.target(chosen, time.monotonic())
         return target

@@ -57,7 +57,7 @@ async def runtime_of(settings: Settings, child: subprocess.Popen[bytes]) -> Runt
         while found is None or found.pid != child.pid:
             assert child.poll() is None
             await asyncio.sleep(0.02)
-            found = local.place(settings).runtime()
+            found = local.resolve_data_directory(settings).read_runtime()
     return found
 
 

@@ -47,7 +47,7 @@ def default_data_dir(mode: Mode) -> Path:
 
     settings = resolve_settings()
     if mode == "local":
-        return local.place(settings).data_dir
+        return local.resolve_data_directory(settings).data_dir
     return settings.data_dir.with_name("team")
 
 

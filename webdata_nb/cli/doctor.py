@@ -97,15 +97,15 @@ def check_all() -> Iterator[Finding]:
 
 def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
     """Check that a folder can be written, and that the data folder is not on a network drive."""
-    from webdata_nb.local.data_dir import network_type, unwritable
+    from webdata_nb.local.data_dir import network_file_system, write_problem
 
-    problem = unwritable(path)
+    problem = write_problem(path)
     if problem is not None:
         effect = "a temporary folder stands in" if name == "data" else "results are not kept"
         return Finding(name, "missing", f"{path} cannot be written ({problem}): {effect}")
     mounts = Path("/proc/self/mounts")
     if name == "data" and mounts.exists():
-        file_system = network_type(path, mounts.read_text("utf-8", "replace"))
+        file_system = network_file_system(path, mounts.read_text("utf-8", "replace"))
         if file_system is not None:
             text = f"{path} is on {file_system}: a local folder stands in for it"
             return Finding(name, "missing", text)
@@ -113,13 +113,13 @@ def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
 
 
 def _check_store(settings: Settings) -> Finding:
-    from webdata_nb.local import place
+    from webdata_nb.local import resolve_data_directory
     from webdata_nb.service.store.backends import DATABASE_FILE
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the finding of the folder reports the same
-            database = place(settings).data_dir / DATABASE_FILE
+            database = resolve_data_directory(settings).data_dir / DATABASE_FILE
     except WebdataError as error:
         return Finding("store", "failed", str(error))
     if not database.exists():
@@ -200,11 +200,11 @@ def _check_ocr() -> Finding:
 
 
 def _check_models(settings: Settings) -> Finding:
-    from webdata_nb.local.heartbeat import handed_over
+    from webdata_nb.local.heartbeat import session_settings_of
     from webdata_nb.service.extract.model_providers import provider_status
 
     if settings.llm:
-        usable, text = provider_status(handed_over(settings).llm)
+        usable, text = provider_status(session_settings_of(settings).llm)
         return Finding("models", "ok" if usable else "missing", text)
     text = "none set up: extraction fills schemas from what pages declare"
     return Finding("models", "missing", text)

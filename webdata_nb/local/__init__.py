@@ -1,8 +1,8 @@
-"""Finds, starts and stops the local service: one process a data directory, shared by sessions.
+"""Finds, starts and stops the local service: one process per data directory, shared by sessions.
 
 A service is found by its runtime file, its lock and a handshake with its token, never by a
-process id. Whoever uses it holds a lease by heartbeat; when the last lease has ended and no job
-is active, it exits by itself.
+process id. Each session holds a lease, which it renews by heartbeat. The service exits when the
+last lease has ended and no job is active.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import math
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.errors import LocalServiceError
-from webdata_nb.local.data_dir import Place, place
+from webdata_nb.local.data_dir import DataDirectory, resolve_data_directory
 from webdata_nb.local.handshake import (
     POLL_S,
-    Running,
-    Verdict,
-    ask_to_stop,
-    greet,
-    refusal,
-    verdict,
+    DiscoveredService,
+    ServiceAction,
+    choose_action,
+    discover,
+    refusal_message,
+    request_stop,
 )
-from webdata_nb.local.heartbeat import LocalService, handed_over
-from webdata_nb.local.process import ELSEWHERE, start, tail
+from webdata_nb.local.heartbeat import LocalService, session_settings_of
+from webdata_nb.local.process import REMOTE_HINT, log_tail, start_service
 from webdata_nb.settings import Settings
 
 __all__ = [
+    "DataDirectory",
+    "DiscoveredService",
     "LocalService",
-    "Place",
-    "Running",
     "ensure",
     "find",
-    "place",
-    "recoverable",
+    "is_recoverable",
+    "resolve_data_directory",
     "stop",
 ]
 
-START_S = 60.0
-STOP_S = 30.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
 
 
 async def ensure(
@@ -46,131 +46,137 @@ async def ensure(
     *,
     current: LocalService | None = None,
     since: float = math.inf,
-    deadline_s: float = START_S,
+    deadline_s: float = START_TIMEOUT_S,
 ) -> LocalService:
     """Return a lease on the local service, which is started if none runs.
 
     Parameters
     ----------
     settings
-        Where its data goes, and the provider settings to hand over to it.
+        The data directory, and the provider settings to hand over to the service.
     current
-        The lease of an earlier call. Where it still holds, it is renewed, the settings are handed
-        over again if they changed, and it is returned; else it is given up.
+        The lease of an earlier call. A valid lease is renewed and returned, after changed
+        settings are handed over again; a lost lease is closed and replaced.
     since
-        On the monotonic clock: a renewal that was asked for after this moment will do.
+        A time on the monotonic clock; a lease that was renewed after it is not renewed again.
     deadline_s
         Seconds to wait for a service to answer.
 
     Returns
     -------
     LocalService
-        Its address, token and lease, renewed by a task on the running loop until `close()`.
+        The address, token and lease. A task on the running loop renews the lease until `close()`.
 
     Raises
     ------
     LocalServiceError
-        It cannot be started or does not answer, or its version and ours do not go together.
+        The service cannot be started or does not answer, or its version is incompatible.
     """
-    if current is not None and current.fresh(settings, since):
+    if current is not None and current.is_fresh(settings, since):
         return current
-    where = place(settings)
-    handed = handed_over(settings)
+    directory = resolve_data_directory(settings)
+    session_settings = session_settings_of(settings)
     if current is not None:
-        if await current.renew(where, handed):
-            current.serves(settings)
+        if await current.renew(directory, session_settings):
+            current.remember_settings(settings)
             return current
         await current.close()
     try:
         async with asyncio.timeout(deadline_s):
-            service = await _reach(where, handed)
+            service = await _attach_or_start(directory, session_settings)
     except TimeoutError:
-        raise LocalServiceError(_silence(where, deadline_s)) from None
+        raise LocalServiceError(_timeout_message(directory, deadline_s)) from None
     except OSError as error:
         raise LocalServiceError(
-            f"The local service cannot use {where.data_dir}: {error}. {ELSEWHERE}"
+            f"The local service cannot use {directory.data_dir}: {error}. {REMOTE_HINT}"
         ) from error
-    service.serves(settings)
+    service.remember_settings(settings)
     return service
 
 
-async def _reach(where: Place, handed: SessionSettings) -> LocalService:
+async def _attach_or_start(
+    directory: DataDirectory, session_settings: SessionSettings
+) -> LocalService:
     while True:
-        running = await greet(where)
-        if running is not None:
-            service = await _use(where, running, handed)
+        discovered = await discover(directory)
+        if discovered is not None:
+            service = await _attach_or_replace(directory, discovered, session_settings)
             if service is not None:
                 return service
-        elif not where.served():
-            await start(where)
+        elif not directory.is_served():
+            await start_service(directory)
         await asyncio.sleep(POLL_S)
 
 
-async def _use(where: Place, running: Running, handed: SessionSettings) -> LocalService | None:
-    """Take a lease, or make way for a newer service; None means look again."""
-    match verdict(running.hello):
-        case Verdict.REFUSE:
-            raise LocalServiceError(refusal(running.hello, where.data_dir))
-        case Verdict.REPLACE:
-            await ask_to_stop(running, force=False)
+async def _attach_or_replace(
+    directory: DataDirectory, discovered: DiscoveredService, session_settings: SessionSettings
+) -> LocalService | None:
+    """Take a lease, or stop an older service; None if discovery must be repeated."""
+    match choose_action(discovered.hello):
+        case ServiceAction.REFUSE:
+            raise LocalServiceError(refusal_message(discovered.hello, directory.data_dir))
+        case ServiceAction.REPLACE:
+            await request_stop(discovered, force=False)
             return None
-        case Verdict.USE:
-            return await LocalService.attach(where, running, handed)
+        case ServiceAction.USE:
+            return await LocalService.attach(directory, discovered, session_settings)
 
 
-def _silence(where: Place, waited_s: float) -> str:
-    runtime = where.runtime()
+def _timeout_message(directory: DataDirectory, waited_s: float) -> str:
+    runtime = directory.read_runtime()
     holder = f"process {runtime.pid}" if runtime else "a process without a runtime file"
-    what = (
-        f"{holder} holds {where.data_dir} but does not answer as a local service"
-        if where.served()
+    reason = (
+        f"{holder} holds {directory.data_dir} but does not answer as a local service"
+        if directory.is_served()
         else "it did not come up"
     )
-    return f"No local service within {waited_s:g} s: {what}. {ELSEWHERE}{tail(where.log)}"
+    return (
+        f"No local service within {waited_s:g} s: {reason}. {REMOTE_HINT}{log_tail(directory.log)}"
+    )
 
 
-def recoverable(settings: Settings) -> bool:
-    """Whether a local service runs or was killed; one that was stopped leaves no runtime file."""
-    return place(settings).runtime() is not None
+def is_recoverable(settings: Settings) -> bool:
+    """Whether a local service runs or was killed; a stopped one leaves no runtime file."""
+    return resolve_data_directory(settings).read_runtime() is not None
 
 
-async def find(settings: Settings) -> Running | None:
-    """Return the running local service, or None; starts nothing."""
-    return await greet(place(settings))
+async def find(settings: Settings) -> DiscoveredService | None:
+    """Return the running local service, or None; this never starts one."""
+    return await discover(resolve_data_directory(settings))
 
 
-async def stop(settings: Settings, *, deadline_s: float = STOP_S) -> bool:
-    """Stop the local service and wait until its process is gone.
+async def stop(settings: Settings, *, deadline_s: float = STOP_TIMEOUT_S) -> bool:
+    """Stop the local service and wait until its process has ended.
 
-    Jobs that are active then go on when a service starts again.
+    Active jobs continue when a service starts again.
 
     Returns
     -------
     bool
-        Whether one ran.
+        Whether a service was running.
 
     Raises
     ------
     LocalServiceError
-        It is still there after `deadline_s` seconds.
+        The process has not ended after `deadline_s` seconds.
     """
-    where = place(settings)
+    directory = resolve_data_directory(settings)
     try:
         async with asyncio.timeout(deadline_s):
-            return await _stopped(where)
+            return await _stop_and_wait(directory)
     except TimeoutError:
         raise LocalServiceError(
-            f"The local service on {where.data_dir} did not stop within {deadline_s:g} s."
+            f"The local service on {directory.data_dir} did not stop within {deadline_s:g} s."
         ) from None
 
 
-async def _stopped(where: Place) -> bool:
-    ran = False
-    # The lock is held for life, so a free one says that the process is gone.
-    while where.served():
-        running = await greet(where)
-        if running is not None:
-            ran = True
-            await ask_to_stop(running, force=True)
+async def _stop_and_wait(directory: DataDirectory) -> bool:
+    was_running = False
+    # A service holds the lock until its process ends.
+    while directory.is_served():
+        discovered = await discover(directory)
+        if discovered is not None:
+            was_running = True
+            await request_stop(discovered, force=True)
         await asyncio.sleep(POLL_S)
-    return ran
+    return was_running

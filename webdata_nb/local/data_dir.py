@@ -1,4 +1,4 @@
-"""Where the local service keeps its data: the user's directory, or a stand-in where it cannot."""
+"""Resolves the data directory of the local service, with a fallback if it cannot be used."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from webdata_nb.contract.local import Runtime
 from webdata_nb.errors import LocalServiceError
 from webdata_nb.settings import Settings
 
-# Where locks and shared memory, which a database in WAL mode needs, do not work reliably.
-NETWORK_TYPES: Final = frozenset(
+# File systems without reliable locks and shared memory, which a database in WAL mode requires.
+NETWORK_FILE_SYSTEMS: Final = frozenset(
     {
         "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.glusterfs",
         "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs",
@@ -35,8 +35,8 @@ NETWORK_TYPES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The data and log directories of one local service, which exist and can be written."""
+class DataDirectory:
+    """The data and log directories of one local service, which exist and are writable."""
 
     data_dir: Path
     log_dir: Path
@@ -47,15 +47,15 @@ class Place:
         return self.log_dir / "service.log"
 
     def service_lock(self) -> FileLock:
-        """Return the lock that a service holds for life."""
+        """Return the lock that a service holds until its process ends."""
         return FileLock(self.data_dir / local.service_lock_name(platform.node()), mode=0o600)
 
     def start_lock(self) -> FileLock:
         """Return the lock that a client holds while it starts a service."""
         return FileLock(self.data_dir / local.start_lock_name(platform.node()), mode=0o600)
 
-    def served(self) -> bool:
-        """Whether some process holds the service's lock at this moment."""
+    def is_served(self) -> bool:
+        """Whether a process holds the service's lock now."""
         lock = self.service_lock()
         try:
             lock.acquire(timeout=0)
@@ -64,72 +64,72 @@ class Place:
         lock.release()
         return False
 
-    def runtime(self) -> Runtime | None:
-        """Return what the runtime file says, if there is one and only its owner can read it."""
-        path = self.data_dir / local.runtime_name(platform.node(), _boot())
+    def read_runtime(self) -> Runtime | None:
+        """Return the content of the runtime file; None without a file that is private and valid."""
+        path = self.data_dir / local.runtime_name(platform.node(), _boot_id())
         try:
             with path.open("rb") as file:
-                if not _private(os.fstat(file.fileno())):
+                if not _is_private(os.fstat(file.fileno())):
                     return None
                 return Runtime.model_validate_json(file.read())
         except (OSError, ValidationError):
             return None
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     with contextlib.suppress(OSError):
         return Path(local.BOOT_ID).read_text(encoding="ascii")
     return ""
 
 
-def _private(seen: os.stat_result) -> bool:
-    """Whether it is ours and nobody else's; Windows keeps the user's directories apart itself."""
+def _is_private(status: os.stat_result) -> bool:
+    """Whether only this user has access; on Windows, the user's directories are private."""
     if os.name == "nt":
         return True
-    return seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def place(settings: Settings, *, mounts: str | None = None) -> Place:
-    """Return where the local service of these settings lives.
+def resolve_data_directory(settings: Settings, *, mounts: str | None = None) -> DataDirectory:
+    """Return the directories of the local service of these settings.
 
     Parameters
     ----------
     settings
-        Names the wanted data and log directories.
+        Names the preferred data and log directories.
     mounts
-        The mount table to judge by; this machine's by default.
+        The mount table; this machine's by default.
 
     Raises
     ------
     LocalServiceError
-        No directory at all can be written.
+        No directory is writable.
 
     Warns
     -----
     UserWarning
-        Once a process, where a directory on a local disk had to stand in.
+        Once per process, if a fallback directory on a local disk is used.
     """
-    table = _mounts() if mounts is None else mounts
-    wanted = settings.data_dir
-    network = network_type(wanted, table)
-    problem = None if network else unwritable(wanted)
+    mount_table = _read_mounts() if mounts is None else mounts
+    preferred = settings.data_dir
+    network = network_file_system(preferred, mount_table)
+    problem = None if network else write_problem(preferred)
     if network is None and problem is None:
-        return _with_logs(wanted, settings.log_dir)
-    other = _stand_in(wanted, table, lasting=network is not None)
+        return _with_log_dir(preferred, settings.log_dir)
+    fallback = _fallback_directory(preferred, mount_table, persistent=network is not None)
     _warn_once(
-        f"{wanted} is on a network file system ({network}), where a database is not safe: the "
-        f"local service keeps its data in {other}, on this machine's disk. Set WEBDATA_HOME to "
+        f"{preferred} is on a network file system ({network}), where a database is not safe: the "
+        f"local service keeps its data in {fallback}, on this machine's disk. Set WEBDATA_HOME to "
         "choose another local directory."
         if network
-        else f"{wanted} cannot be written ({problem}): the local service keeps its data in the "
-        f"temporary directory {other}. Set WEBDATA_HOME to a directory that can be written."
+        else f"{preferred} cannot be written ({problem}): the local service keeps its data in the "
+        f"temporary directory {fallback}. Set WEBDATA_HOME to a directory that can be written."
     )
-    return _with_logs(other, other / "logs")
+    return _with_log_dir(fallback, fallback / "logs")
 
 
-def _with_logs(data_dir: Path, log_dir: Path) -> Place:
-    """Keep the log with the data where it cannot be kept apart."""
-    return Place(data_dir, log_dir if unwritable(log_dir) is None else data_dir)
+def _with_log_dir(data_dir: Path, log_dir: Path) -> DataDirectory:
+    """Use the data directory for the log if the log directory is not writable."""
+    return DataDirectory(data_dir, log_dir if write_problem(log_dir) is None else data_dir)
 
 
 @functools.cache
@@ -137,8 +137,8 @@ def _warn_once(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=4)
 
 
-def unwritable(directory: Path) -> str | None:
-    """Return why nothing can be written to `directory`, made if missing; None where it can."""
+def write_problem(directory: Path) -> str | None:
+    """Return why `directory` is not writable, or None if it is; a missing one is created."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -147,50 +147,49 @@ def unwritable(directory: Path) -> str | None:
         return error.strerror or str(error)
 
 
-def _mounts() -> str:
+def _read_mounts() -> str:
     with contextlib.suppress(OSError):
         return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
     return ""
 
 
-def network_type(path: Path, mounts: str) -> str | None:
-    """Return the type of the network file system that holds `path`, or None on a local disk.
+def network_file_system(path: Path, mounts: str) -> str | None:
+    """Return the type of the network file system that contains `path`; None for a local disk.
 
-    `mounts` is a mount table as in Linux's /proc/self/mounts; of mounts on one point the last
-    counts.
+    `mounts` has the format of Linux's /proc/self/mounts. Of two mounts on one mount point, the
+    later one is in effect.
     """
-    real, depth, kind = path.resolve(), 0, ""
+    resolved, depth, mounted_type = path.resolve(), 0, ""
     for line in mounts.splitlines():
-        _, point, found, *_ = line.split(" ")
-        at = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point))
-        if real.is_relative_to(at) and len(at.parts) >= depth:
-            depth, kind = len(at.parts), found
-    return kind if kind in NETWORK_TYPES else None
+        _, escaped, file_system, *_ = line.split(" ")
+        mount_point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), escaped))
+        if resolved.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
+            depth, mounted_type = len(mount_point.parts), file_system
+    return mounted_type if mounted_type in NETWORK_FILE_SYSTEMS else None
 
 
-def _stand_in(wanted: Path, mounts: str, *, lasting: bool) -> Path:
-    """Return this user's own directory for `wanted` below a temporary one."""
-    bases = [Path(tempfile.gettempdir())]
-    if lasting:  # /var/tmp outlives a restart of the machine
-        bases.insert(0, Path("/var/tmp"))  # noqa: S108 - only a directory of our own is used in it
-    for base in sorted(bases, key=lambda one: network_type(one, mounts) is not None):
-        own = _own(base)
-        if own is not None:
-            directory = own / hashlib.sha256(os.fsencode(wanted)).hexdigest()[:12]
-            if unwritable(directory) is None:
-                return directory
+def _fallback_directory(preferred: Path, mounts: str, *, persistent: bool) -> Path:
+    """Return a directory for `preferred` in a temporary directory; local disks come first."""
+    parents = [Path(tempfile.gettempdir())]
+    if persistent:  # /var/tmp survives a restart of the machine
+        parents.insert(0, Path("/var/tmp"))  # noqa: S108 - only a private directory in it is used
+    parents.sort(key=lambda parent: network_file_system(parent, mounts) is not None)
+    for user_directory in filter(None, map(_user_directory, parents)):
+        directory = user_directory / hashlib.sha256(os.fsencode(preferred)).hexdigest()[:12]
+        if write_problem(directory) is None:
+            return directory
     raise LocalServiceError(
-        f"Neither {wanted} nor a temporary directory can be written; set WEBDATA_HOME to one "
+        f"Neither {preferred} nor a temporary directory can be written; set WEBDATA_HOME to one "
         "that can, or WEBDATA_BASE_URL to use a service elsewhere."
     )
 
 
-def _own(base: Path) -> Path | None:
-    """Make this user's directory in one that others can write to; None if someone else did."""
-    own = base / f"webdata-{os.getuid() if os.name != 'nt' else getpass.getuser()}"
+def _user_directory(parent: Path) -> Path | None:
+    """Create a private directory of this user; None if another user has created it."""
+    directory = parent / f"webdata-{os.getuid() if os.name != 'nt' else getpass.getuser()}"
     try:
-        own.mkdir(mode=0o700, exist_ok=True)
-        seen = own.lstat()
+        directory.mkdir(mode=0o700, exist_ok=True)
+        status = directory.lstat()
     except OSError:
         return None
-    return own if stat.S_ISDIR(seen.st_mode) and _private(seen) else None
+    return directory if stat.S_ISDIR(status.st_mode) and _is_private(status) else None

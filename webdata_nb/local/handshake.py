@@ -1,4 +1,4 @@
-"""Whether a local service runs, which one, and whether this toolkit may use it."""
+"""Discovers a running local service and decides by its version whether to use it."""
 
 from __future__ import annotations
 
@@ -15,102 +15,104 @@ from pydantic import ValidationError
 import webdata_nb
 from webdata_nb.contract import local, paths
 from webdata_nb.contract.local import Hello, StopRequest
-from webdata_nb.local.data_dir import Place
+from webdata_nb.local.data_dir import DataDirectory
 
 POLL_S: Final = 0.05
-_ANSWER_S: Final = 5.0
+_REPLY_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Running:
-    """A local service that answered: its address, its token, and what it says of itself."""
+class DiscoveredService:
+    """The address, the token and the handshake reply of a running local service."""
 
     url: str
     token: str
     hello: Hello
 
     def __repr__(self) -> str:
-        return f"Running({self.url}, version {self.hello.version})"
+        return f"DiscoveredService({self.url}, version {self.hello.version})"
 
 
-class Verdict(enum.Enum):
-    """What to do with a service that runs."""
+class ServiceAction(enum.Enum):
+    """What to do with a running service."""
 
     USE = "use"
     REPLACE = "replace"
     REFUSE = "refuse"
 
 
-def verdict(hello: Hello, version: str | None = None) -> Verdict:
-    """Judge a running service against our own `version`.
+def choose_action(hello: Hello, version: str | None = None) -> ServiceAction:
+    """Compare a running service with the toolkit's `version`.
 
-    A newer toolkit replaces an older service that nobody uses, unless a person started it; one
-    that speaks our wire is used, whatever its version; anything else is refused.
+    A newer toolkit replaces an older service that is idle and was not started by `webdata serve`.
+    Any other service is used if it has the same wire version, and refused if not.
     """
-    newer = _release(version or webdata_nb.__version__) > _release(hello.version)
-    idle = not hello.active_jobs and not hello.leases
-    if newer and idle and hello.managed:
-        return Verdict.REPLACE
-    return Verdict.USE if hello.wire == local.WIRE else Verdict.REFUSE
+    is_older = _release(hello.version) < _release(version or webdata_nb.__version__)
+    is_idle = not hello.active_jobs and not hello.leases
+    if is_older and is_idle and hello.managed:
+        return ServiceAction.REPLACE
+    return ServiceAction.USE if hello.wire == local.WIRE else ServiceAction.REFUSE
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the release segment alone: pre-releases of one release do not replace each other."""
+    """Return the release numbers of a version, without a pre-release suffix."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def refusal(hello: Hello, data_dir: Path) -> str:
-    """Say why the service cannot be used, and what helps."""
-    ours = webdata_nb.__version__
-    start = f"The local service on {data_dir} is version {hello.version}, "
+def refusal_message(hello: Hello, data_dir: Path) -> str:
+    """Return why the service cannot be used, and what to do."""
+    own_version = webdata_nb.__version__
+    prefix = f"The local service on {data_dir} is version {hello.version}, "
     if hello.wire > local.WIRE:
         return (
-            f"{start}too new for this webdata_nb {ours}: upgrade this one, or set WEBDATA_HOME to "
-            "another directory (an older version never opens a newer one's data)."
+            f"{prefix}too new for this webdata_nb {own_version}: upgrade this one, or set "
+            "WEBDATA_HOME to another directory (an older version never opens a newer one's data)."
         )
-    use = f"{hello.active_jobs} active jobs, {hello.leases} other sessions"
-    why = f"in use ({use})" if hello.managed else "started by `webdata serve`"
+    users = f"{hello.active_jobs} active jobs, {hello.leases} other sessions"
+    reason = f"in use ({users})" if hello.managed else "started by `webdata serve`"
     return (
-        f"{start}too old for this webdata_nb {ours}, and {why}: wait until it is idle, or end it "
-        "with `webdata stop`; its jobs go on in the new version."
+        f"{prefix}too old for this webdata_nb {own_version}, and {reason}: wait until it is idle, "
+        "or end it with `webdata stop`; its jobs continue in the new version."
     )
 
 
-async def greet(where: Place) -> Running | None:
-    """Return the service that runs at this place, or None where none answers for itself."""
-    runtime = where.runtime()
-    # Without the lock the file's writer is dead, and its port may be a stranger's by now.
-    if runtime is None or not where.served():
+async def discover(directory: DataDirectory) -> DiscoveredService | None:
+    """Return the service of a data directory; None if none passes the handshake."""
+    runtime = directory.read_runtime()
+    # Without the lock, the process that wrote the file is dead, and another may have its port.
+    if runtime is None or not directory.is_served():
         return None
     try:
-        async with http(runtime.url, runtime.token) as client:
-            answer = await client.get(paths.LOCAL_HELLO)
-        hello = Hello.model_validate_json(answer.content)
+        async with control_client(runtime.url, runtime.token) as client:
+            reply = await client.get(paths.LOCAL_HELLO)
+        hello = Hello.model_validate_json(reply.content)
     except (httpx.HTTPError, ValidationError):
         return None
-    return Running(runtime.url, runtime.token, hello) if hello.service == local.SERVICE else None
+    if hello.service != local.SERVICE:
+        return None
+    return DiscoveredService(runtime.url, runtime.token, hello)
 
 
-async def ask_to_stop(running: Running, *, force: bool) -> None:
-    """Ask for a graceful stop; an unforced one is refused while anyone uses the service."""
+async def request_stop(service: DiscoveredService, *, force: bool) -> None:
+    """Request a graceful stop; without `force`, a service in use refuses it."""
     body = StopRequest(force=force).model_dump()
     try:
-        async with http(running.url, running.token) as client:
+        async with control_client(service.url, service.token) as client:
             await client.post(paths.LOCAL_STOP, json=body)
     except httpx.HTTPError:
-        return  # the caller looks whether it is gone
+        return  # the caller checks whether the service has ended
 
 
-def http(url: str, token: str) -> httpx.AsyncClient:
-    """Return a client for control calls: loopback only, no proxy, no kept connections."""
+def control_client(url: str, token: str) -> httpx.AsyncClient:
+    """Return an HTTP client for control calls over loopback, without proxy and keep-alive."""
     return httpx.AsyncClient(
         base_url=url,
         headers={"Authorization": f"Bearer {token}"},
-        timeout=_ANSWER_S,
+        timeout=_REPLY_TIMEOUT_S,
         trust_env=False,
-        # Plain http: loading the system's certificates would be the slowest part of a call.
+        # The calls are plain HTTP, and loading the system's certificates is slow.
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        # A connection that idles from one heartbeat to the next is closed under our feet.
+        # The service closes connections that are idle between two heartbeats.
         limits=httpx.Limits(max_keepalive_connections=0),
     )

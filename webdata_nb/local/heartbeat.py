@@ -1,4 +1,4 @@
-"""A session's hold on the local service: a lease, kept by heartbeat until it is given back."""
+"""Holds a session's lease on the local service and renews it by heartbeat."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from webdata_nb.contract.local import (
     SessionSettings,
 )
 from webdata_nb.errors import InvalidArgument, LocalServiceError
-from webdata_nb.local.data_dir import Place
-from webdata_nb.local.handshake import Running, http
+from webdata_nb.local.data_dir import DataDirectory
+from webdata_nb.local.handshake import DiscoveredService, control_client
 from webdata_nb.settings import LanguageModel, Provider, Settings
 
-_FAREWELL_S: Final = 1.0
+_RELEASE_TIMEOUT_S: Final = 1.0
 
 
 class LocalService:
@@ -39,153 +39,166 @@ class LocalService:
     Attributes
     ----------
     base_url : str
-        Where it answers.
+        The address of its API.
     token : str
         The bearer token of every request to it.
     lease_id : str
-        To be sent with every request as `contract.paths.LEASE_HEADER`, so that jobs use the
-        settings of the session that started them.
+        Sent with every request as `contract.paths.LEASE_HEADER`, so that jobs use the settings of
+        the session that started them.
     """
 
-    def __init__(self, where: Place, running: Running, handed: SessionSettings) -> None:
-        self.base_url = running.url
-        self.token = running.token
+    def __init__(
+        self,
+        directory: DataDirectory,
+        discovered: DiscoveredService,
+        session_settings: SessionSettings,
+    ) -> None:
+        self.base_url = discovered.url
+        self.token = discovered.token
         self.lease_id = uuid.uuid4().hex
-        self._where = where
-        self._handed = handed
-        self._http = http(running.url, running.token)
-        self._lease = paths.fill(paths.LOCAL_LEASE, lease_id=self.lease_id)
-        self._every_s = 0.0
-        self._beaten_at = 0.0
-        self._wanted: tuple[Path, Path] | None = None
-        self._served: Settings | None = None
+        self._directory = directory
+        self._session_settings = session_settings
+        self._client = control_client(discovered.url, discovered.token)
+        self._lease_path = paths.fill(paths.LOCAL_LEASE, lease_id=self.lease_id)
+        self._heartbeat_interval_s = 0.0
+        self._renewed_at = 0.0
+        self._settings_directories: tuple[Path, Path] | None = None
+        self._settings: Settings | None = None
         self._pid = os.getpid()
-        self._lost = False
-        self._heart: asyncio.Task[None] | None = None
+        self._is_lost = False
+        self._heartbeat: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"LocalService({self.base_url}, lease {self.lease_id})"
 
     @classmethod
     async def attach(
-        cls, where: Place, running: Running, handed: SessionSettings
+        cls,
+        directory: DataDirectory,
+        discovered: DiscoveredService,
+        session_settings: SessionSettings,
     ) -> LocalService | None:
-        """Take a lease on a running service; None where it is going, or gone."""
-        service = cls(where, running, handed)
+        """Take a lease on a running service; None if the service is stopping or has ended."""
+        service = cls(directory, discovered, session_settings)
         try:
-            taken = await service._beat()
+            is_leased = await service._renew_lease()
         except (httpx.HTTPError, ValidationError):
-            taken = False
+            is_leased = False
         except BaseException:
             await service.close()
             raise
-        if not taken:
+        if not is_leased:
             await service.close()
             return None
-        service._heart = asyncio.create_task(service._keep_beating(), name="webdata lease")
-        _HELD.add(service)
+        service._heartbeat = asyncio.create_task(service._run_heartbeat(), name="webdata lease")
+        _OPEN_LEASES.add(service)
         return service
 
-    def serves(self, settings: Settings) -> None:
-        """Note the settings that led here, for `fresh`."""
-        self._served = settings
-        self._wanted = (settings.data_dir, settings.log_dir)
+    def remember_settings(self, settings: Settings) -> None:
+        """Store the settings for which the lease is valid, for `is_fresh`."""
+        self._settings = settings
+        self._settings_directories = (settings.data_dir, settings.log_dir)
 
-    def fresh(self, settings: Settings, since: float) -> bool:
-        """Whether the lease was renewed for these settings by a request sent after `since`.
+    def is_fresh(self, settings: Settings, since: float) -> bool:
+        """Whether a request after `since` renewed the lease for these settings.
 
-        Calls that wait for their turn together need not each ask the service again.
+        Then calls that waited for the same lock need not renew it again.
         """
         return (
-            not self._lost
+            not self._is_lost
             and self._pid == os.getpid()
-            and self._beaten_at >= since
+            and self._renewed_at >= since
             # The inputs of one call share their settings.
-            and (settings is self._served or self._leads_here(settings))
+            and (settings is self._settings or self._matches(settings))
         )
 
-    def _leads_here(self, settings: Settings) -> bool:
-        places = (settings.data_dir, settings.log_dir)
-        return self._wanted == places and self._handed == handed_over(settings)
+    def _matches(self, settings: Settings) -> bool:
+        directories = (settings.data_dir, settings.log_dir)
+        return (
+            self._settings_directories == directories
+            and self._session_settings == session_settings_of(settings)
+        )
 
-    async def renew(self, where: Place, handed: SessionSettings) -> bool:
-        """Renew the lease and hand over changed settings; False where the lease is lost.
+    async def renew(self, directory: DataDirectory, session_settings: SessionSettings) -> bool:
+        """Renew the lease and hand over changed settings; False if the lease is lost.
 
-        Lost are a lease on a service that is gone, one in another place, one given back, and one
-        that belongs to the process which this one was forked from.
+        A lease is lost if its service has ended, it is for another directory, it was released, or
+        it belongs to the parent of a forked process.
         """
-        if self._lost or where != self._where or self._pid != os.getpid():
+        if self._is_lost or directory != self._directory or self._pid != os.getpid():
             return False
-        changed, self._handed = handed != self._handed, handed
+        is_changed = session_settings != self._session_settings
+        self._session_settings = session_settings
         try:
-            return await self._beat(hand_over=changed)
+            return await self._renew_lease(hand_over=is_changed)
         except (httpx.HTTPError, ValidationError):
             return False
 
-    async def _beat(self, *, hand_over: bool = False) -> bool:
-        """Renew the lease; a new one, as after a long sleep, needs the settings again."""
-        # A free lock says that the service is dead; then a stranger may have its port.
-        if self._lost or not self._where.served():
+    async def _renew_lease(self, *, hand_over: bool = False) -> bool:
+        """Renew the lease; a lease that had expired needs the settings again."""
+        # If the lock is free, the service is dead, and another process may have its port.
+        if self._is_lost or not self._directory.is_served():
             return False
-        began = time.monotonic()
-        answer = await self._http.put(self._lease)
-        if answer.status_code != httpx.codes.OK:
+        sent_at = time.monotonic()
+        reply = await self._client.put(self._lease_path)
+        if reply.status_code != httpx.codes.OK:
             return False
-        lease = LeaseReply.model_validate_json(answer.content)
-        self._every_s = lease.expires_in / 3
-        self._beaten_at = began
-        return await self._hand_over() if lease.created or hand_over else True
+        lease = LeaseReply.model_validate_json(reply.content)
+        self._heartbeat_interval_s = lease.expires_in / 3
+        self._renewed_at = sent_at
+        return await self._hand_over_settings() if lease.created or hand_over else True
 
-    async def _hand_over(self) -> bool:
-        where = paths.fill(paths.LOCAL_SETTINGS, lease_id=self.lease_id)
-        answer = await self._http.put(where, json=self._handed.model_dump(mode="json"))
-        if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
+    async def _hand_over_settings(self) -> bool:
+        path = paths.fill(paths.LOCAL_SETTINGS, lease_id=self.lease_id)
+        body = self._session_settings.model_dump(mode="json")
+        reply = await self._client.put(path, json=body)
+        if reply.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
             raise LocalServiceError(
-                f"The local service does not understand these provider settings: {answer.text}"
+                f"The local service does not understand these provider settings: {reply.text}"
             )
-        return answer.is_success
+        return reply.is_success
 
-    async def _keep_beating(self) -> None:
-        while not self._lost:
-            await asyncio.sleep(self._every_s)
-            # Without an answer the machine may be busy, or just awake: the next may get through.
+    async def _run_heartbeat(self) -> None:
+        while not self._is_lost:
+            await asyncio.sleep(self._heartbeat_interval_s)
+            # A failed request may only mean that the machine is busy or has just resumed.
             with contextlib.suppress(httpx.HTTPError, ValidationError):
-                self._lost = not await self._beat()
+                self._is_lost = not await self._renew_lease()
 
     async def close(self) -> None:
-        """Stop the heartbeat and give the lease back; the service may then leave."""
-        _HELD.discard(self)
-        if self._pid != os.getpid():  # forked: task, sockets and lease are the parent's
+        """Stop the heartbeat and release the lease."""
+        _OPEN_LEASES.discard(self)
+        if self._pid != os.getpid():  # a forked child: task, sockets and lease are the parent's
             return
-        if self._heart is not None:
-            self._heart.cancel()
-        if not self._lost:
-            self._lost = True
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        if not self._is_lost:
+            self._is_lost = True
             with contextlib.suppress(httpx.HTTPError):
-                await self._http.delete(self._lease, timeout=_FAREWELL_S)
-        await self._http.aclose()
+                await self._client.delete(self._lease_path, timeout=_RELEASE_TIMEOUT_S)
+        await self._client.aclose()
 
-    def give_back(self) -> None:
-        """Do the same at the interpreter's end, when no loop runs any more."""
-        if self._lost or self._pid != os.getpid():
+    def release_at_exit(self) -> None:
+        """Release the lease when the interpreter exits and no event loop runs."""
+        if self._is_lost or self._pid != os.getpid():
             return
-        self._lost = True
+        self._is_lost = True
         with contextlib.suppress(httpx.HTTPError):
             httpx.delete(
-                self.base_url + self._lease,
+                self.base_url + self._lease_path,
                 headers={"Authorization": f"Bearer {self.token}"},
-                timeout=_FAREWELL_S,
+                timeout=_RELEASE_TIMEOUT_S,
                 trust_env=False,
             )
 
 
-def handed_over(settings: Settings) -> SessionSettings:
-    """Return what the service must know to carry out this session's jobs."""
+def session_settings_of(settings: Settings) -> SessionSettings:
+    """Return the settings that the service needs for this session's jobs."""
     return SessionSettings.model_validate(
         {
             "engines": settings.engines,
-            "providers": _access(settings.providers),
-            "llm": _models(settings.llm),
+            "providers": _provider_access(settings.providers),
+            "llm": _model_access(settings.llm),
             "creatives": _creatives(settings),
             "proxy": settings.proxy,
             "ca_bundle": settings.ca_bundle,
@@ -195,8 +208,8 @@ def handed_over(settings: Settings) -> SessionSettings:
 
 
 def _creatives(settings: Settings) -> Creatives:
-    """Return the source of creatives, with its address and key out of the providers."""
-    access = _access(settings.providers).get(settings.creatives_source or "", Access())
+    """Return the source of creatives, with the address and key of its provider entry."""
+    access = _provider_access(settings.providers).get(settings.creatives_source or "", Access())
     return Creatives.model_validate(
         {
             "source": settings.creatives_source,
@@ -207,35 +220,42 @@ def _creatives(settings: Settings) -> Creatives:
     )
 
 
-def _access(providers: Mapping[str, Provider]) -> dict[str, Access]:
+def _provider_access(providers: Mapping[str, Provider]) -> dict[str, Access]:
     return {
-        name: Access(url=one.url, key=one.key.reveal() if one.key else None)
-        for name, one in providers.items()
+        name: Access(url=provider.url, key=provider.key.reveal() if provider.key else None)
+        for name, provider in providers.items()
     }
 
 
-def _models(providers: Mapping[str, Provider]) -> dict[str, ModelAccess]:
+def _model_access(providers: Mapping[str, Provider]) -> dict[str, ModelAccess]:
     try:
-        return {name: _model(one) for name, one in providers.items()}
+        return {name: _access_of_model(provider) for name, provider in providers.items()}
     except ValidationError as error:
         [first, *_] = error.errors(include_input=False)
-        where = "_".join(map(str, first["loc"]))
-        raise InvalidArgument(f"llm: {where}: {plain_message(first)}") from None
+        field = "_".join(map(str, first["loc"]))
+        raise InvalidArgument(f"llm: {field}: {plain_message(first)}") from None
 
 
-def _model(one: Provider) -> ModelAccess:
-    told: dict[str, Any] = {"url": one.url, "key": one.key.reveal() if one.key else None}
-    if isinstance(one, LanguageModel):
-        told |= {"model": one.model, "context": one.context, "timeout": one.timeout}
-        told |= {"models": one.models} if one.models else {}
-    return ModelAccess.model_validate(told)
+def _access_of_model(provider: Provider) -> ModelAccess:
+    fields: dict[str, Any] = {
+        "url": provider.url,
+        "key": provider.key.reveal() if provider.key else None,
+    }
+    if isinstance(provider, LanguageModel):
+        fields |= {
+            "model": provider.model,
+            "context": provider.context,
+            "timeout": provider.timeout,
+        }
+        fields |= {"models": provider.models} if provider.models else {}
+    return ModelAccess.model_validate(fields)
 
 
-# Leases not given back: the service should not have to wait for them to run out.
-_HELD: Final[weakref.WeakSet[LocalService]] = weakref.WeakSet()
+# Released at exit, so that the service does not wait until they expire.
+_OPEN_LEASES: Final[weakref.WeakSet[LocalService]] = weakref.WeakSet()
 
 
 @atexit.register
-def _give_all_back() -> None:
-    for service in list(_HELD):
-        service.give_back()
+def _release_all() -> None:
+    for service in list(_OPEN_LEASES):
+        service.release_at_exit()

@@ -1,4 +1,4 @@
-"""Where the local service's data go when the home directory will not do."""
+"""Tests the fallback directories of the local service."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 from webdata_nb import local
 from webdata_nb.errors import LocalServiceError
-from webdata_nb.local.data_dir import network_type
+from webdata_nb.local.data_dir import network_file_system
 from webdata_nb.settings import Settings
 
 
-async def test_a_home_that_cannot_be_written_gives_a_temporary_one_and_one_warning(
+async def test_unwritable_home_is_replaced_with_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -30,20 +30,20 @@ async def test_a_home_that_cannot_be_written_gives_a_temporary_one_and_one_warni
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert await local.ensure(broken, current=service) is service
-        where = local.place(broken)
-        assert where.data_dir.is_relative_to(tmp_path)
+        directory = local.resolve_data_directory(broken)
+        assert directory.data_dir.is_relative_to(tmp_path)
         assert await local.stop(broken)
     await service.close()
 
 
-def other_place(settings: Settings, mounts: str = "") -> local.Place:
+def resolve_quietly(settings: Settings, mounts: str = "") -> local.DataDirectory:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return local.place(settings, mounts=mounts)
+        return local.resolve_data_directory(settings, mounts=mounts)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX file modes and links")
-def test_a_temporary_directory_that_someone_else_prepared_is_not_used(
+def test_directory_of_other_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -55,25 +55,27 @@ def test_a_temporary_directory_that_someone_else_prepared_is_not_used(
     ours = tmp_path / f"webdata-{os.getuid()}"
     ours.symlink_to(trap)
     with pytest.raises(LocalServiceError, match="WEBDATA_HOME"):
-        other_place(broken)
+        resolve_quietly(broken)
     ours.unlink()
     ours.mkdir()
     ours.chmod(0o777)
     with pytest.raises(LocalServiceError, match="WEBDATA_HOME"):
-        other_place(broken)
+        resolve_quietly(broken)
     ours.chmod(0o700)
-    assert other_place(broken).data_dir.parent == ours
+    assert resolve_quietly(broken).data_dir.parent == ours
 
 
-def test_two_homes_share_no_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_homes_have_different_fallbacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     file = tmp_path / "a file"
     file.write_text("")
     homes = (file / "one", file / "two")
     broken = [Settings(data_dir=home, cache_dir=home, log_dir=home) for home in homes]
-    one, two = (other_place(each).data_dir for each in broken)
+    one, two = (resolve_quietly(each).data_dir for each in broken)
     assert one != two
-    assert other_place(broken[0]).data_dir == one
+    assert resolve_quietly(broken[0]).data_dir == one
 
 
 MOUNTS = """\
@@ -88,7 +90,7 @@ me@host: /mnt/ssh fuse.sshfs rw 0 0
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Linux's mount table")
 @pytest.mark.parametrize(
-    ("path", "kind"),
+    ("path", "file_system"),
     [
         ("/var/lib", None),
         ("/home/me/.local/share", "nfs4"),
@@ -98,18 +100,16 @@ me@host: /mnt/ssh fuse.sshfs rw 0 0
         ("/mnt/ssh/x", None),
     ],
 )
-def test_a_network_file_system_is_recognised(path: str, kind: str | None) -> None:
-    assert network_type(Path(path), MOUNTS) == kind
+def test_network_file_system_is_recognized(path: str, file_system: str | None) -> None:
+    assert network_file_system(Path(path), MOUNTS) == file_system
 
 
-def test_on_a_network_file_system_the_data_go_to_this_machines_disk(
-    tmp_path: Path, chosen: Settings
-) -> None:
+def test_network_home_is_replaced_by_local_directory(tmp_path: Path, chosen: Settings) -> None:
     mounts = f"/dev/vda / ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n"
     with pytest.warns(UserWarning, match=r"network file system \(nfs\).*WEBDATA_HOME"):
-        where = local.place(chosen, mounts=mounts)
-    assert not where.data_dir.is_relative_to(tmp_path)
-    where.log_dir.rmdir()
-    where.data_dir.rmdir()
-    with contextlib.suppress(OSError):  # others' stand-ins may be there
-        where.data_dir.parent.rmdir()
+        directory = local.resolve_data_directory(chosen, mounts=mounts)
+    assert not directory.data_dir.is_relative_to(tmp_path)
+    directory.log_dir.rmdir()
+    directory.data_dir.rmdir()
+    with contextlib.suppress(OSError):  # other fallback directories may be there
+        directory.data_dir.parent.rmdir()
