@@ -1,16 +1,16 @@
-"""What the toolkit raises, all of it under one root.
+"""Defines the exceptions of the toolkit, with one root class.
 
 ::
 
     WebdataError
-    ├── InvalidArgument          also a ValueError; refused before anything was sent
+    ├── InvalidArgument          also a ValueError; rejected before a request was sent
     ├── MissingExtra             also an ImportError; names the extra to install
     ├── OverBudget               the estimate exceeds `budget`; nothing was started
-    ├── OfflineError             offline mode, and the cache has no answer
-    │   └── NotRecorded          replaying, and the recording has no answer
+    ├── OfflineError             offline mode, and the cache has no result
+    │   └── NotRecorded          replaying, and the recording has no result
     ├── LocalServiceError        the local service cannot start
-    ├── ConnectionFailed         unreachable, reset, or no answer in time
-    ├── UnknownOutcome           the answer to a start was lost: the job may exist
+    ├── ConnectionFailed         unreachable, reset, or no reply in time
+    ├── UnknownOutcome           the reply to a start was lost: the job may exist
     ├── BadAnswer                a reply that breaks the contract; names the field
     ├── ServiceError             the service answered with an error status (any other 4xx)
     │   ├── WrongState      400  the job's present state does not allow the action
@@ -19,14 +19,14 @@
     │   ├── Expired         410  the raw results are past their retention
     │   ├── InvalidRequest  422  the request is wrong; names the fields (also 400, 413)
     │   ├── NotSupported    501  this service does not offer it (also 405, 406)
-    │   ├── RateLimited     429  too many at once; carries the limit and the active count
+    │   ├── RateLimited     429  too many at once; has the limit and the active count
     │   ├── QuotaExhausted  429  no credits left (also 402)
     │   └── ServiceFault    5xx  the service failed
-    ├── JobError                 about one job; carries `job_id` and the rows so far
-    │   ├── JobFailed            the job ended `failed`; carries the reason
+    ├── JobError                 about one job; has `job_id` and the rows so far
+    │   ├── JobFailed            the job ended `failed`; has the reason
     │   ├── JobCancelled         the job was cancelled
-    │   └── JobTimeout           the deadline passed; the job goes on and can be attached again
-    └── IncompleteResult         rows are missing against the service's own count
+    │   └── JobTimeout           the deadline passed; the job continues and can be attached to
+    └── IncompleteResult         fewer rows than the service counts
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ from __future__ import annotations
 from typing import Any
 
 
-def _restored(
+def _unpickle(
     kind: type[WebdataError], args: tuple[Any, ...], state: dict[str, Any]
 ) -> WebdataError:
-    """Rebuild an error that crossed a process boundary, without running its constructor."""
+    """Rebuild a pickled error without its constructor."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
 
 
 class WebdataError(Exception):
-    """Root of everything the toolkit raises on purpose; every error pickles."""
+    """Root of the errors that the toolkit raises on purpose; all can be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.args, self.__dict__)
+        return _unpickle, (type(self), self.args, self.__dict__)
 
 
 class InvalidArgument(WebdataError, ValueError):
-    """An argument, option or setting that cannot be right; nothing was sent."""
+    """An invalid argument, option or setting; nothing was sent."""
 
 
 class OfflineError(WebdataError):
-    """Offline mode is on, and the cache has no answer for this call."""
+    """Offline mode is on, and the cache has no result of this call."""
 
 
 class NotRecorded(OfflineError):
-    """A recording is replayed, and it has no answer for this call."""
+    """A recording is replayed, and it has no result of this call."""
 
 
 class MissingExtra(WebdataError, ImportError):
-    """A library is missing that only some users need; the message names the extra."""
+    """An optional library is missing; the message names the extra."""
 
 
 class OverBudget(WebdataError):
@@ -72,7 +72,7 @@ class OverBudget(WebdataError):
     Attributes
     ----------
     estimate, budget : float
-        Credits that the call may cost at most, and that were allowed.
+        The most credits that the call may cost, and the allowed number.
     """
 
     def __init__(self, message: str, *, estimate: float, budget: float) -> None:
@@ -82,20 +82,20 @@ class OverBudget(WebdataError):
 
 
 class LocalServiceError(WebdataError):
-    """The local service cannot start; `WEBDATA_BASE_URL` names another service."""
+    """The local service cannot start; `WEBDATA_BASE_URL` selects another service."""
 
 
 class ConnectionFailed(WebdataError):
-    """The service could not be reached, or its answer did not arrive whole and in time."""
+    """The service could not be reached, or its reply was incomplete or late."""
 
 
 class UnknownOutcome(WebdataError):
-    """The answer to a start was lost, and sending it again could start a second job.
+    """The reply to a start was lost, and repeating it could start a second job.
 
     Attributes
     ----------
     idempotency_key : str
-        The key that the start carried.
+        The key of the start.
     """
 
     def __init__(self, message: str, *, idempotency_key: str = "") -> None:
@@ -109,8 +109,7 @@ class BadAnswer(WebdataError):
     Attributes
     ----------
     field : str or None
-        Path of the first wrong field, such as `data.3.rank`; None where the body as a whole
-        is no JSON.
+        Path of the first invalid field, such as `data.3.rank`; None if the body is not JSON.
     """
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
@@ -126,9 +125,9 @@ class ServiceError(WebdataError):
     status : int
         The HTTP status.
     detail : str
-        The service's own words.
+        The service's message.
     retry_after : float or None
-        Seconds to wait before another try, where the service said so.
+        Seconds to wait before a retry, if the service sent them.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class WrongState(ServiceError):
 
 
 class AuthError(ServiceError):
-    """The key is missing, wrong, or may not do this."""
+    """The key is missing, invalid or not authorized."""
 
 
 class NotFound(ServiceError):
@@ -157,12 +156,12 @@ class Expired(ServiceError):
 
 
 class InvalidRequest(ServiceError):
-    """The service refused the request's content.
+    """The service rejected the request's content.
 
     Attributes
     ----------
     fields : tuple of (str, str)
-        Path and message of each wrong field, where the service named them.
+        Path and message of each invalid field, if the service sent them.
     """
 
     def __init__(
@@ -183,12 +182,12 @@ class NotSupported(ServiceError):
 
 
 class RateLimited(ServiceError):
-    """More at once than the plan allows, for longer than the client was willing to queue.
+    """More active at once than the plan allows, for longer than the client queues.
 
     Attributes
     ----------
     limit, active : int or None
-        The plan's limit and the present count (`X-Concurrency-Limit`, `X-Concurrency-Active`).
+        The plan's limit and the active count (`X-Concurrency-Limit`, `X-Concurrency-Active`).
     """
 
     def __init__(
@@ -207,23 +206,22 @@ class RateLimited(ServiceError):
 
 
 class QuotaExhausted(ServiceError):
-    """No credits are left; waiting a little does not help."""
+    """No credits are left; a retry does not help."""
 
 
 class ServiceFault(ServiceError):
-    """The service failed; the call was tried again as far as that is safe."""
+    """The service failed; safe requests were retried."""
 
 
 class JobError(WebdataError):
-    """What went wrong with one job.
+    """An error of one job.
 
     Attributes
     ----------
     job_id : str
         The job.
     partial : object
-        The rows that had arrived, as the frame the call would have returned; None where
-        nothing had.
+        The rows received so far, as the frame of the call; None without any.
     """
 
     def __init__(self, message: str, *, job_id: str, partial: Any = None) -> None:
@@ -241,24 +239,24 @@ class JobFailed(JobError):
 
 
 class JobCancelled(JobError):
-    """The job was cancelled; `job_id` is empty where it was a call without one or with several."""
+    """The job was cancelled; `job_id` is empty for a call with no job or several."""
 
     def __init__(self, job_id: str, partial: Any = None) -> None:
-        what = f"job {job_id} was cancelled" if job_id else "the call was cancelled"
-        super().__init__(what, job_id=job_id, partial=partial)
+        message = f"job {job_id} was cancelled" if job_id else "the call was cancelled"
+        super().__init__(message, job_id=job_id, partial=partial)
 
     def _render_traceback_(self) -> list[str]:
-        """IPython's hook: a cancelled cell shows one line, since nothing is broken."""
+        """Show one line instead of a traceback in IPython (its hook)."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class JobTimeout(JobError):
-    """The deadline passed; the job goes on at the service.
+    """The deadline passed; the job continues at the service.
 
     Attributes
     ----------
     deadline_s : float
-        Seconds that the caller was willing to wait.
+        The caller's deadline, in seconds.
     """
 
     def __init__(self, job_id: str, deadline_s: float, partial: Any = None) -> None:
@@ -277,11 +275,11 @@ class IncompleteResult(WebdataError):
     Attributes
     ----------
     expected : int or None
-        Rows by the service's own count; None where it cannot be known.
+        Rows by the service's count; None if it is unknown.
     arrived : int
-        Rows that arrived.
+        Rows received.
     frame : object
-        What arrived, as a frame; None until the caller built one.
+        The received rows as a frame; None until it is built.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a service is told when it starts."""
+"""Validates the start options and environment variables of a service."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ USER_AGENT: Final = f"webdata_nb/{__version__}"
 
 
 class InvalidSetting(ValueError):
-    """A start option that is not allowed; the message says what is."""
+    """An invalid start option; the message says which values are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Hours, counted from a job's end; `inf` keeps for ever.
+    """Retention in hours after a job's end; `inf` keeps results for ever.
 
     Attributes
     ----------
     search_hours, crawl_hours
-        For which the rows of a search and of a crawl can be read.
+        How long the rows of a search and of a crawl can be read.
     job_hours
-        After which nothing of a job is left; its rows do not outlive it.
+        How long a job is kept; its rows are deleted with it at the latest.
     """
 
     search_hours: float = limits.RETENTION_HOURS
@@ -51,7 +51,7 @@ class Retention:
     def checked(
         cls, mode: Mode, *, search: float | None, crawl: float | None, job: float | None
     ) -> Retention:
-        """Fill what was not given by what suits the mode; raises `InvalidSetting`."""
+        """Validate, with the defaults of the mode for None; raises `InvalidSetting`."""
         for option, hours in (
             ("--retention-hours", search),
             ("--crawl-retention-hours", crawl),
@@ -59,24 +59,27 @@ class Retention:
         ):
             if hours is not None and not hours > 0:
                 raise InvalidSetting(f"{option} takes a number of hours above 0, or inf")
-        # One person's crawls are also what their local search looks through.
-        usual = cls() if mode == "local" else cls(crawl_hours=7 * 24)
-        given = {"search_hours": search, "crawl_hours": crawl, "job_hours": job}
-        return replace(usual, **{name: hours for name, hours in given.items() if hours is not None})
+        # The local search reads the rows of crawls, so a local service keeps them longer.
+        defaults = cls() if mode == "local" else cls(crawl_hours=7 * 24)
+        hours_by_field = {"search_hours": search, "crawl_hours": crawl, "job_hours": job}
+        return replace(
+            defaults,
+            **{name: hours for name, hours in hours_by_field.items() if hours is not None},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """What jobs tell their callers' endpoints, and where those may be.
+    """The webhook profile, page events, and where endpoints may be.
 
     Attributes
     ----------
     profile
-        Which of the contract's two descriptions is followed.
+        The webhook format of the contract.
     pages
-        Whether each page of a crawl is told; profile B alone has the event.
+        Whether each page of a crawl sends an event; needs profile B.
     loopback
-        Whether an endpoint may be on this machine, by http too.
+        Whether an endpoint may be on this machine, also with http.
     """
 
     profile: Literal["A", "B"] = "A"
@@ -87,26 +90,26 @@ class WebhookSettings:
     def checked(
         cls, mode: Mode, *, profile: str, pages: bool, loopback: bool | None
     ) -> WebhookSettings:
-        """Return settings that agree; raises `InvalidSetting`."""
+        """Validate the settings; raises `InvalidSetting`."""
         if profile not in {"A", "B"}:
             raise InvalidSetting("--webhook-profile takes A or B")
         if pages and profile != "B":
             raise InvalidSetting("--webhook-pages needs --webhook-profile B, which has the event")
-        # A notebook and its local service are on one machine.
-        near = mode == "local" if loopback is None else loopback
-        return cls("B" if profile == "B" else "A", pages, near)
+        # A notebook and its local service run on the same machine.
+        allow_loopback = mode == "local" if loopback is None else loopback
+        return cls("B" if profile == "B" else "A", pages, allow_loopback)
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The way through a network's own proxy; a job's session goes before it, part by part.
+    """The upstream proxy of the network; the settings of a job's session override each field.
 
     Attributes
     ----------
     proxy
-        The URL of an http or https proxy; it may hold a password, so no repr shows it.
+        The URL of an http or https proxy, without repr because it may contain a password.
     ca_bundle
-        A PEM file of certificate authorities to trust beside the system's.
+        A PEM file of certificate authorities, trusted in addition to the system's.
     """
 
     proxy: str | None = field(default=None, repr=False)
@@ -116,17 +119,17 @@ class Upstream:
     def checked(cls, *, proxy: str | None, ca_bundle: str | None) -> Upstream:
         """Validate the settings; no `InvalidSetting` shows the URL, which may hold a password."""
         try:
-            checked = None if proxy is None else fields.proxy_url(proxy)
+            checked_proxy = None if proxy is None else fields.proxy_url(proxy)
         except ValueError as error:
             raise InvalidSetting(f"--proxy (WEBDATA_PROXY) {error}") from None
         if ca_bundle is None:
-            return cls(checked)
+            return cls(checked_proxy)
         if not _has_certificates(Path(ca_bundle)):
             raise InvalidSetting(
                 "--ca-bundle (WEBDATA_CA_BUNDLE) takes a file of certificates in PEM form, which "
                 f"{ca_bundle} is not"
             )
-        return cls(checked, str(Path(ca_bundle).absolute()))
+        return cls(checked_proxy, str(Path(ca_bundle).absolute()))
 
     def of(self, context: Mapping[str, Any]) -> tuple[str | None, str | None]:
         """Return proxy and CA bundle for a job with this context."""
@@ -138,7 +141,7 @@ DIRECT: Final = Upstream()
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Start options, checked."""
+    """Validated start options."""
 
     data_dir: Path
     mode: Mode = "local"
@@ -179,7 +182,7 @@ class ServiceSettings:
         proxy: str | None = None,
         ca_bundle: str | None = None,
     ) -> ServiceSettings:
-        """Return settings from a command's options and variables; raises `InvalidSetting`."""
+        """Validate the options of a command; raises `InvalidSetting`."""
         if store not in {None, "sqlite"}:
             raise InvalidSetting("--store takes sqlite (the default: jobs in the data directory)")
         if not 0 <= port <= LAST_PORT:
@@ -215,12 +218,12 @@ class ServiceSettings:
 
     @property
     def cipher(self) -> SecretCipher:
-        """The cipher of jobs' secrets, with the given keys or the data directory's key file."""
+        """The cipher of jobs' secrets, from the configured keys or the key file."""
         return secret_cipher_for(self.data_dir, self.secret_keys)
 
 
 def secret_keys() -> tuple[str, ...]:
-    """Return the keys of the environment; raises `InvalidSetting`."""
+    """Return the encryption keys of the environment; raises `InvalidSetting`."""
     try:
         return check_keys(os.environ.get(SECRET_KEY, ""))
     except ValueError as error:
@@ -228,7 +231,7 @@ def secret_keys() -> tuple[str, ...]:
 
 
 def secret_cipher_for(data_dir: Path, keys: tuple[str, ...]) -> SecretCipher:
-    """Return a cipher with `keys`, or with the data directory's key file if there are none."""
+    """Return a cipher with `keys`, or with the key file of the data directory."""
     return SecretCipher(FixedKeys(keys) if keys else KeyFile(data_dir / KEY_FILE))
 
 
@@ -240,39 +243,44 @@ def _user_agent(text: str | None) -> str:
 
 
 def providers(environ: Mapping[str, str]) -> SessionSettings:
-    """Return the operator's providers: WEBDATA_ENGINE_ONE, WEBDATA_BRAVE_KEY and the like."""
-    given = {name: text.strip() for name, text in environ.items() if text.strip()}
+    """Read the operator's providers from variables such as WEBDATA_BRAVE_KEY."""
+    values = {name: text.strip() for name, text in environ.items() if text.strip()}
     groups: dict[bool, dict[str, dict[str, object]]] = {False: {}, True: {}}
     try:
-        for name, text in given.items():
-            if (found := variables.provider_variable(name)) is not None:
-                value = variables.provider_value(name, found, text)
-                groups[found.llm].setdefault(found.provider, {})[found.part] = value
+        for name, text in values.items():
+            if (variable := variables.provider_variable(name)) is not None:
+                value = variables.provider_value(name, variable, text)
+                groups[variable.llm].setdefault(variable.provider, {})[variable.part] = value
     except ValueError as error:
         raise InvalidSetting(str(error)) from None
-    told = {
-        "engines": variables.engine_providers(given),
+    settings = {
+        "engines": variables.engine_providers(values),
         "providers": groups[False],
         "llm": groups[True],
-        "creatives": _creatives(given, groups[False]),
+        "creatives": _creatives(values, groups[False]),
     }
     try:
-        return SessionSettings.model_validate(told)
+        return SessionSettings.model_validate(settings)
     except ValidationError as error:
-        wrong = ("_".join(map(str, each["loc"])) for each in error.errors(include_input=False))
-        raise InvalidSetting(f"not allowed in the environment: {', '.join(wrong)}") from None
+        invalid = ("_".join(map(str, each["loc"])) for each in error.errors(include_input=False))
+        raise InvalidSetting(f"not allowed in the environment: {', '.join(invalid)}") from None
 
 
 def _creatives(
-    given: Mapping[str, str], access: Mapping[str, Mapping[str, object]]
+    values: Mapping[str, str], access: Mapping[str, Mapping[str, object]]
 ) -> dict[str, object]:
-    """Return the operator's source of creatives, with its address and key."""
-    source = given.get("WEBDATA_CREATIVES_SOURCE")
+    """Return the operator's source of creatives with its URL and key."""
+    source = values.get("WEBDATA_CREATIVES_SOURCE")
     if source is not None and source not in SOURCES:
         raise InvalidSetting(f"WEBDATA_CREATIVES_SOURCE must be one of {', '.join(SOURCES)}")
-    way = access.get(source or "", {})
-    terms = given.get("WEBDATA_CREATIVES_TERMS")
-    return {"source": source, "terms": terms, "url": way.get("url"), "key": way.get("key")}
+    source_access = access.get(source or "", {})
+    terms = values.get("WEBDATA_CREATIVES_TERMS")
+    return {
+        "source": source,
+        "terms": terms,
+        "url": source_access.get("url"),
+        "key": source_access.get("key"),
+    }
 
 
 def _address(text: str | None) -> tuple[str, int] | None:
