@@ -9,7 +9,7 @@ import pytest
 from webdata_nb.contract import limits
 from webdata_nb.pacing import host_pacing
 from webdata_nb.service import settings
-from webdata_nb.service.browser import renderer, shutdown
+from webdata_nb.service.browser import browser_processes, shutdown
 from webdata_nb.service.crawl import robots, sitemaps
 from webdata_nb.service.extract.model_endpoint import ModelLimits
 from webdata_nb.service.search.providers import http_provider
@@ -42,7 +42,7 @@ BREAKER = host_pacing.BREAKER
         f"extraction by a language model, of one page | {ModelLimits().page_timeout_s:g} s",
         f"| {pool.CPU_SECONDS:g} s of processor time",
         f"| {process.HANG_S:g} s; {process.STEP_S:g} s if a signal stopped it",
-        f"the browser, to start | {renderer.START_S:g} s",
+        f"the browser, to start | {browser_processes.START_S:g} s",
         f"to close | {shutdown.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and longer than the deadlines of its open operations",
         f"`Crawl-delay`, up to {robots.MAX_DELAY_S:g} s",

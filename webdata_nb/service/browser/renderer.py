@@ -1,40 +1,37 @@
 """Renders pages in a shared Chromium under the egress policy of the service.
 
-Each page has its own browser context. All connections go through a loopback proxy. Chromium starts
-with the first page, is replaced after some hundred pages or a crash, and ends with the service,
-even if that is killed.
+Each page has its own browser context. All connections go through a loopback proxy.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from webdata_nb.service.browser import profile_folders
+from webdata_nb.service.browser.browser_processes import (
+    START_S,
+    BrowserProcess,
+    BrowserProcesses,
+    start_timeout,
+)
 from webdata_nb.service.browser.chromium import (
     browser_missing,
     find_program,
     is_responsive,
-    launch,
-    profile_path_of,
-    remove_profile,
     render_error,
 )
 from webdata_nb.service.browser.devices import DeviceScreen, check_name, find_screen
 from webdata_nb.service.browser.render_request import RenderedPage, RenderRequest, ScreenshotRequest
 from webdata_nb.service.browser.shutdown import (
     CLOSE_S,
-    end_browser,
-    end_driver,
     finishes_in_time,
-    process_id_of,
 )
 from webdata_nb.service.browser.tab import Tab
 from webdata_nb.service.errors import ScrapeError
@@ -51,18 +48,15 @@ from webdata_nb.service.web.throttle import Throttle
 from webdata_nb.service.web.urls import host_and_port
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser as Chromium
     from playwright.async_api import BrowserContext
 
 __all__ = ["Browser", "RenderRequest", "RenderedPage", "ScreenshotRequest"]
 
 PAGES_PER_PROCESS: Final = 200
-# How long a browser and its driver may take to start.
-START_S: Final = 60.0
 # How long closing a page and its browser may take after the page's deadline.
 END_S: Final = 6 * CLOSE_S
-_MAX_WAIT_S: Final = 5.0
-# A page whose browser ended is opened in the next one: another page may have caused the end.
+_MAX_SUBRESOURCE_WAIT_S: Final = 5.0
+# A page whose browser crashed is retried in the next one: another page may be the cause.
 _MAX_BROWSERS_PER_PAGE: Final = 3
 
 
@@ -74,24 +68,23 @@ class Browser:
     Parameters
     ----------
     policy : EgressPolicy
-        What a page may reach.
+        The addresses that a page may reach.
     fetcher : Fetcher
-        Fetches documents, and all that carries a job's headers or cookies; of the same policy.
+        Fetches documents and all requests with a job's headers or cookies, under the same policy.
     program : Path, optional
-        The browser to use; by default the system's.
+        The browser's executable; by default the system's.
     max_concurrent : int, optional
-        The most pages rendered at one time; by default one a processor.
+        Pages rendered at the same time; by default one per processor.
     pages_per_process : int
-        After how many pages the browser is replaced.
+        The number of pages after which the browser is replaced.
     traffic_limits : TrafficLimits
         Limits of the traffic of one page.
     lookup, upstream, ca_bundle : optional
-        As `ForwardProxy` takes them.
+        See `ForwardProxy`.
     user_agent : str, optional
-        What the browser calls itself where neither a device nor a header says otherwise; by
-        default its own name.
+        The user agent unless a device or a header sets one; by default the browser's own.
     throttle : Throttle, optional
-        Knows when a host may be asked for a page's files; without one, at any time.
+        Paces the requests for subresources; None for no limit.
 
     Examples
     --------
@@ -125,17 +118,14 @@ class Browser:
         self._defaults = {} if user_agent is None else {"user_agent": user_agent}
         self._program = program
         self._slots = FairSemaphore(max_concurrent or os.cpu_count() or 1)
-        self._pages_per_process = pages_per_process
         self._traffic_limits = traffic_limits
-        self._new_proxy: Callable[[], ForwardProxy] = lambda: ForwardProxy(
-            policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
+        new_proxy = partial(
+            ForwardProxy, policy, lookup=lookup, upstream=upstream, ca_bundle=ca_bundle
         )
-        self._current: asyncio.Task[_BrowserProcess] | None = None
-        self._processes: set[_BrowserProcess] = set()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._processes = BrowserProcesses(program, pages_per_process, new_proxy)
         self._presets: Mapping[str, Any] | None = None
-        self._own_program: Path | None = None  # where Playwright would have installed one
-        self._reading = asyncio.Lock()
+        self._bundled_program: Path | None = None  # where Playwright installs its own browser
+        self._presets_lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -146,23 +136,17 @@ class Browser:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        current, self._current = self._current, None
-        if current is not None:
-            # A browser cannot be closed before it has started.
-            await asyncio.gather(current, return_exceptions=True)
-        for process in tuple(self._processes):
-            await self._close(process)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._processes.aclose()
 
     async def check_device(self, name: str) -> None:
         """Check the name of a device preset before a job starts, without a browser.
 
-        Without Playwright no name is known to be wrong, and each page reports what is missing.
+        Without Playwright every name passes, and each page reports the missing browser.
 
         Raises
         ------
         BadInput
-            When there is no such device; names those that are spelt most like it.
+            There is no such device; the message suggests similar names.
         """
         with contextlib.suppress(ScrapeError):
             check_name(name, await self._known_presets())
@@ -182,21 +166,21 @@ class Browser:
         program = self._program or await asyncio.to_thread(find_program)
         if program is None:
             await self._known_presets()
-            program = self._own_program
+            program = self._bundled_program
         if program is None or not program.is_file():
             raise browser_missing()
 
     async def screen(
         self, mobile_device: str | None = None, *, mobile: bool = False
     ) -> DeviceScreen:
-        """Give the screen, and the user agent, that a page is rendered with.
+        """Return the screen and the user agent of a page.
 
         Raises
         ------
         BadInput
-            When there is no such device.
+            There is no such device.
         ScrapeError
-            Of kind ``browser_missing``, when a device is asked for and Playwright is not there.
+            Of kind ``browser_missing``, if a device is requested and Playwright is not installed.
         """
         preset = mobile or mobile_device is not None
         presets = await self._known_presets() if preset else {}
@@ -210,11 +194,11 @@ class Browser:
         ScrapeError
             Of kind ``browser_missing`` or ``render``.
         FetchError
-            When the document did not arrive.
+            The document could not be fetched.
         EgressDenied
-            When the policy forbids the document's address, or one that the page moved on to.
+            The policy forbids the address of the document, or of a navigation of the page.
         BadInput
-            When there is no such device.
+            There is no such device.
         """
         progress = _Progress()
         try:
@@ -223,17 +207,17 @@ class Browser:
                     return await self._render(request, progress)
         except TimeoutError:
             if deadline.expired():
-                had_s = format_seconds(request.timeout_s)
-                late = f"{progress.what} took longer than the page's {had_s} s"
-                raise ScrapeError("render", late) from None
+                timeout = format_seconds(request.timeout_s)
+                message = f"{progress.step} took longer than the page's {timeout} s"
+                raise ScrapeError("render", message) from None
             raise
 
     async def _render(self, request: RenderRequest, progress: _Progress) -> RenderedPage:
         screen = await self.screen(request.mobile_device, mobile=request.mobile)
         document = request.document or await self._fetch(request, screen)
-        for left in reversed(range(_MAX_BROWSERS_PER_PAGE)):
-            progress.what = "waiting for a free browser"
-            async with self._slots, self._borrow_process() as process:
+        for browsers_left in reversed(range(_MAX_BROWSERS_PER_PAGE)):
+            progress.step = "waiting for a free browser"
+            async with self._slots, self._processes.borrow() as process:
                 try:
                     return await self._render_in(process, request, document, screen, progress)
                 except ScrapeError as error:
@@ -241,13 +225,13 @@ class Browser:
                     if error.kind != "render" or await is_responsive(process.chromium):
                         raise
                     process.needs_replacement = True
-                    if not left:
+                    if not browsers_left:
                         raise ScrapeError("render", "the browser crashed over this page") from error
         raise AssertionError("unreachable")
 
     async def _render_in(
         self,
-        process: _BrowserProcess,
+        process: BrowserProcess,
         request: RenderRequest,
         document: FetchedResponse,
         screen: DeviceScreen,
@@ -263,7 +247,7 @@ class Browser:
                 "password": session.password,
             }
             async with self._context(process, {**options, "proxy": proxy}) as context:
-                tab = Tab(context, request, document, session, progress.say)
+                tab = Tab(context, request, document, session, progress.report_step)
                 return await tab.render(self._fetcher)
 
     def _subresource_throttle(
@@ -275,17 +259,17 @@ class Browser:
             self._throttle,
             host_and_port(document.final_url),
             delay_s=request.delay_s,
-            max_wait_s=min(_MAX_WAIT_S, request.timeout_s / 4),
+            max_wait_s=min(_MAX_SUBRESOURCE_WAIT_S, request.timeout_s / 4),
         )
 
     async def _fetch(self, request: RenderRequest, screen: DeviceScreen) -> FetchedResponse:
-        agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
+        user_agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
         if any(name.lower() == "user-agent" for name in request.headers):
-            agent = {}
+            user_agent = {}
         return await self._fetcher.fetch(
             FetchRequest(
                 request.url,
-                headers={**agent, **request.headers},
+                headers={**user_agent, **request.headers},
                 cookies=request.cookies,
                 timeout_s=request.timeout_s,
             )
@@ -293,7 +277,7 @@ class Browser:
 
     async def _known_presets(self) -> Mapping[str, Any]:
         """Read the presets once from Playwright's driver; this needs no browser."""
-        async with self._reading:
+        async with self._presets_lock:
             if self._presets is None:
                 try:
                     from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra
@@ -302,14 +286,14 @@ class Browser:
                 try:
                     async with asyncio.timeout(START_S), async_playwright() as playwright:
                         self._presets = dict(playwright.devices)
-                        self._own_program = Path(playwright.chromium.executable_path)
+                        self._bundled_program = Path(playwright.chromium.executable_path)
                 except TimeoutError:
-                    raise _start_timeout("the browser's driver") from None
+                    raise start_timeout("the browser's driver") from None
             return self._presets
 
     @contextlib.asynccontextmanager
     async def _context(
-        self, process: _BrowserProcess, options: Mapping[str, Any]
+        self, process: BrowserProcess, options: Mapping[str, Any]
     ) -> AsyncIterator[BrowserContext]:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
@@ -328,105 +312,12 @@ class Browser:
             finally:
                 process.needs_replacement = process.needs_replacement or not closed
 
-    @contextlib.asynccontextmanager
-    async def _borrow_process(self) -> AsyncIterator[_BrowserProcess]:
-        """Use the current browser for a page; close a worn browser after its last page."""
-        process = await self._current_process()
-        process.pages += 1
-        process.active += 1
-        process.needs_replacement = (
-            process.needs_replacement or process.pages >= self._pages_per_process
-        )
-        try:
-            yield process
-        finally:
-            process.active -= 1
-            if not process.active and not process.usable:
-                await self._close(process)
-
-    async def _current_process(self) -> _BrowserProcess:
-        if self._current is None or not _is_usable(self._current):
-            # Outside the context of the job that needs the browser first: the proxy's callbacks
-            # inherit this context, and serve pages of all jobs.
-            self._current = asyncio.create_task(self._start(), context=contextvars.Context())
-        # The next page needs the browser even if this page's deadline expires during the start.
-        return await asyncio.shield(self._current)
-
-    async def _start(self) -> _BrowserProcess:
-        try:
-            async with asyncio.timeout(START_S):
-                return await self._start_process()
-        except TimeoutError:
-            raise _start_timeout("the browser") from None
-
-    async def _start_process(self) -> _BrowserProcess:
-        try:
-            from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
-        except ImportError:
-            raise browser_missing() from None
-        async with contextlib.AsyncExitStack() as stack:
-            proxy = await stack.enter_async_context(self._new_proxy())
-            after = await stack.enter_async_context(contextlib.AsyncExitStack())
-            artifacts = profile_folders.create_folder()
-            after.push_async_callback(remove_profile, artifacts)
-            playwright = await async_playwright().start()
-            stack.push_async_callback(end_driver, playwright)
-            chromium = await launch(
-                playwright,
-                self._program,
-                proxy_url=proxy.url,
-                artifacts=artifacts,
-                fingerprint=proxy.fingerprint,
-            )
-            profile, pid = await profile_path_of(chromium), await process_id_of(chromium)
-            stack.push_async_callback(end_browser, chromium, pid, profile)
-            if profile is not None:
-                profile_folders.record_profile(artifacts, profile)
-                after.push_async_callback(remove_profile, profile)
-            process = _BrowserProcess(chromium, proxy, stack.pop_all())
-        self._processes.add(process)
-        return process
-
-    async def _close(self, process: _BrowserProcess) -> None:
-        if process in self._processes:
-            self._processes.discard(process)
-            # A cancellation of the page must not interrupt the closing.
-            task = asyncio.create_task(process.exit_stack.aclose())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-            await asyncio.shield(task)
-
-
-class _BrowserProcess:
-    """One Chromium process with its driver and its proxy."""
-
-    def __init__(
-        self, chromium: Chromium, proxy: ForwardProxy, exit_stack: contextlib.AsyncExitStack
-    ) -> None:
-        self.chromium, self.proxy, self.exit_stack = chromium, proxy, exit_stack
-        self.pages = self.active = 0
-        self.needs_replacement = False
-
-    @property
-    def usable(self) -> bool:
-        return not self.needs_replacement and self.chromium.is_connected()
-
 
 @dataclass(slots=True)
 class _Progress:
-    """What a page waits for; part of the message if its deadline expires."""
+    """The current step of a page, for the message if its deadline expires."""
 
-    what: str = "fetching the page"
+    step: str = "fetching the page"
 
-    def say(self, what: str) -> None:
-        self.what = what
-
-
-def _is_usable(task: asyncio.Task[_BrowserProcess]) -> bool:
-    if not task.done():
-        return True
-    return not task.cancelled() and task.exception() is None and task.result().usable
-
-
-def _start_timeout(what: str) -> ScrapeError:
-    return ScrapeError("render", f"{what} did not start within {START_S:.0f} s")
+    def report_step(self, step: str) -> None:
+        self.step = step
