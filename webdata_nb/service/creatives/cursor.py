@@ -86,7 +86,7 @@ class CursorSealer:
 
     @classmethod
     def load_or_create(cls, data_dir: Path) -> CursorSealer:
-        """Return the sealer of a data directory; its secret is created once and kept."""
+        """Return the sealer of a data directory; its secret is created once."""
         path = data_dir / "cursor.secret"
         if not path.exists():
             _create_secret(path)

@@ -17,7 +17,7 @@ from webdata_nb.service.errors import ApplicationError, BadInput, PageError, Sou
 
 MAX_CONCURRENT: Final = 4
 MAX_ASSETS: Final = limits.CREATIVE_FILES
-# Time that is kept back from enrichment to write the reply.
+# Time that is reserved for writing the reply.
 RESERVE_S: Final = 0.25
 _TIMED_OUT: Final = "not done within timeout_ms"
 _NO_PICTURE: Final = "the preview is a page, not a picture"
