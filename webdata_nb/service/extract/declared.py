@@ -10,7 +10,12 @@ from itertools import islice
 from typing import Any, Final
 
 from webdata_nb.service.extract.field_names import NameReading, name_readings, normalize_name
-from webdata_nb.service.extract.vocabulary import COMMON, METADATA, METAS, PAGE_KINDS
+from webdata_nb.service.extract.vocabulary import (
+    COMMON_PROPERTIES,
+    META_PROPERTIES,
+    METADATA_PROPERTIES,
+    PAGE_KINDS,
+)
 
 MAX_METAS: Final = 5000
 MAX_TABLES: Final = 1000
@@ -22,7 +27,7 @@ _PREFIX: Final = re.compile(
 )
 _BRACKETS: Final = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _PAIR: Final = 2
-_LABELLED: Final = (
+_PAIR_COLUMNS: Final = (
     ("name", "label", "key", "term", "property", "attribute", "feature", "field"),
     ("value", "definition"),
 )
@@ -82,102 +87,104 @@ class DeclaredFields:
         metadata: Mapping[str, Any],
         tables: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._metas = _by_rank(structured)
-        self._metadata = _of_metadata(metadata)
+        self._metas = _read_metas(structured)
+        self._metadata = _read_metadata(metadata)
         self._labels: dict[str, DeclaredValues] = {}
         self.grids: list[DataTable] = []
         left = MAX_ROWS
         for number, table in enumerate(tables[:MAX_TABLES], 1):
             rows = _rows(table.get("rows"), max(left, 0))
             left -= len(rows)
-            self._label(rows, number)
+            self._add_pairs(rows, number)
             columns = tuple((normalize_name(each),) for each in _cells(table.get("header")))
             if len(columns) >= _PAIR and rows:
                 self.grids.append(DataTable(f"table:{number}", columns, rows))
             elif not columns and rows and all(len(row) == _PAIR for row in rows):
-                self.grids.append(DataTable(f"table:{number}", _LABELLED, rows, pairs=True))
+                self.grids.append(DataTable(f"table:{number}", _PAIR_COLUMNS, rows, pairs=True))
 
-    def about(self, name: str) -> Iterator[DeclaredValues]:
+    def page_values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field outside of tables, best first."""
-        ways = [each for each in name_readings(name) if _of_page(each)]
-        for found in (self._metas, self._metadata):
-            for reading in ways:
-                yield from found.get(reading.chain[0], ())
+        readings = [reading for reading in name_readings(name) if _is_of_page(reading)]
+        for values_by_name in (self._metas, self._metadata):
+            for reading in readings:
+                yield from values_by_name.get(reading.chain[0], ())
 
-    def labelled(self, name: str) -> Iterator[DeclaredValues]:
+    def table_values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field in tables and definition lists.
 
         A label must be the name itself or a synonym that is not as common as "name".
         """
         exact = normalize_name(name)
         for reading in name_readings(name):
-            near = reading.chain[0]
-            if _of_page(reading) and (near == exact or near not in COMMON):
-                stated = self._labels.get(near)
-                if stated is not None:
-                    yield stated
+            label = reading.chain[0]
+            if _is_of_page(reading) and (label == exact or label not in COMMON_PROPERTIES):
+                declared = self._labels.get(label)
+                if declared is not None:
+                    yield declared
 
-    def _label(self, rows: Sequence[Sequence[str]], number: int) -> None:
-        before: DeclaredValues | None = None
+    def _add_pairs(self, rows: Sequence[Sequence[str]], number: int) -> None:
+        previous: DeclaredValues | None = None
         for row in rows:
             if len(row) != _PAIR or len(row[0]) > MAX_LABEL_LENGTH or not row[1]:
                 continue
             label = row[0].strip().rstrip(":").strip()
             origin = f"table:{number}/{label}"
-            if before is not None and before.origin == origin:
-                before.values.append(row[1])  # a term may have several definitions
+            if previous is not None and previous.origin == origin:
+                previous.values.append(row[1])  # a term may have several definitions
                 continue
-            before = stated = DeclaredValues(origin, normalize_name(label), [row[1]], prose=True)
+            previous = DeclaredValues(origin, normalize_name(label), [row[1]], prose=True)
             for name in {normalize_name(label), normalize_name(_BRACKETS.sub(" ", label))} - {""}:
-                self._labels.setdefault(name, stated)
+                self._labels.setdefault(name, previous)
 
 
-def _of_page(reading: NameReading) -> bool:
+def _is_of_page(reading: NameReading) -> bool:
     return len(reading.chain) == 1 and (not reading.kind or reading.kind in PAGE_KINDS)
 
 
-def _by_rank(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
+def _read_metas(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
     """Return the meta tags by their property, the best tag of each first."""
     ranked: dict[str, list[tuple[int, DeclaredValues]]] = {}
     seen: set[str] = set()
     for key, origin in (("opengraph", "opengraph"), ("meta", "meta")):
-        given = structured.get(key)
-        items = given.items() if isinstance(given, Mapping) else ()
+        tags = structured.get(key)
+        items = tags.items() if isinstance(tags, Mapping) else ()
         for meta, content in islice(items, MAX_METAS):
             if meta in seen:
                 continue
             seen.add(meta)
-            name, rank = METAS.get(meta, (normalize_name(_PREFIX.sub("", meta[:100])), len(METAS)))
+            name, rank = META_PROPERTIES.get(
+                meta, (normalize_name(_PREFIX.sub("", meta[:100])), len(META_PROPERTIES))
+            )
             values = _texts(content)
             if name and values:
-                stated = DeclaredValues(f"{origin}:{meta}", name, values)
-                ranked.setdefault(name, []).append((rank, stated))
+                declared = DeclaredValues(f"{origin}:{meta}", name, values)
+                ranked.setdefault(name, []).append((rank, declared))
     return {
-        name: [each for _, each in sorted(found, key=lambda pair: pair[0])]
-        for name, found in ranked.items()
+        name: [declared for _, declared in sorted(pairs, key=lambda pair: pair[0])]
+        for name, pairs in ranked.items()
     }
 
 
-def _of_metadata(metadata: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
-    found: dict[str, list[DeclaredValues]] = {}
-    for field, names in METADATA.items():
+def _read_metadata(metadata: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
+    by_name: dict[str, list[DeclaredValues]] = {}
+    for field, names in METADATA_PROPERTIES.items():
         values = _texts(metadata.get(field))
         for name in names if values else ():
-            stated = DeclaredValues(f"metadata:{field}", name, values, prose=field == "title")
-            found.setdefault(name, []).append(stated)
-    return found
+            declared = DeclaredValues(f"metadata:{field}", name, values, prose=field == "title")
+            by_name.setdefault(name, []).append(declared)
+    return by_name
 
 
-def _texts(given: Any) -> list[Any]:
-    values = given if isinstance(given, list) else [given]
+def _texts(value: Any) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
     return [unescape(each).strip() for each in values if isinstance(each, str) and each.strip()]
 
 
-def _rows(given: Any, most: int) -> list[list[str]]:
-    return [_cells(row) for row in given[:most]] if isinstance(given, list | tuple) else []
+def _rows(value: Any, max_rows: int) -> list[list[str]]:
+    return [_cells(row) for row in value[:max_rows]] if isinstance(value, list | tuple) else []
 
 
-def _cells(given: Any) -> list[str]:
-    if not isinstance(given, list | tuple):
+def _cells(value: Any) -> list[str]:
+    if not isinstance(value, list | tuple):
         return []
-    return [" ".join(each.split()) if isinstance(each, str) else "" for each in given]
+    return [" ".join(each.split()) if isinstance(each, str) else "" for each in value]

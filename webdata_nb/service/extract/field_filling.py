@@ -31,7 +31,7 @@ from webdata_nb.service.extract.root_node import (
     is_of_kind,
 )
 from webdata_nb.service.extract.validation import pointer_step, satisfies_constraints
-from webdata_nb.service.extract.vocabulary import NEUTRAL, OF_THE_PAGE, PAGES
+from webdata_nb.service.extract.vocabulary import GENERIC_NAMES, PAGE_PROPERTIES, PAGE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -46,9 +46,9 @@ MAX_LOOKUPS_PER_PAGE: Final = 300_000
 _CHARACTERS_PER_LOOKUP: Final = 1000
 _MAX_SIBLINGS: Final = 100
 _MAX_PAGE_NODES: Final = 5
-_LISTS: Final = frozenset({"keywords"})
+_COMMA_SEPARATED: Final = frozenset({"keywords"})
 """Properties that schema.org defines as text with a comma-separated list."""
-_LINKS: Final = ("http://", "https://")
+_URL_SCHEMES: Final = ("http://", "https://")
 _SPACE: Final = re.compile(r"\s")
 
 
@@ -88,13 +88,13 @@ class SchemaFiller:
         self._coercion = coercion
         self._fields_left = MAX_FIELDS_PER_PAGE
         self._lookups_left = MAX_LOOKUPS_PER_PAGE
-        self._beside = [] if root is None else find_twin_nodes(graph, root)
-        pages = (node for node in graph.nodes if node.main and node.is_a(*PAGES))
+        self._twins = [] if root is None else find_twin_nodes(graph, root)
+        pages = (node for node in graph.nodes if node.main and node.is_a(*PAGE_TYPES))
         self._pages = [node for node in islice(pages, _MAX_PAGE_NODES) if node is not root]
-        self._kinds: dict[str, list[DataNode]] = {}
-        self._names: dict[DataNode, AbstractSet[str]] = {}
-        self._main_kinds: dict[str, list[DataNode]] = {}
-        self._families: list[list[DataNode]] | None = None
+        self._nodes_by_kind: dict[str, list[DataNode]] = {}
+        self._findable_names: dict[DataNode, AbstractSet[str]] = {}
+        self._main_nodes_by_kind: dict[str, list[DataNode]] = {}
+        self._item_groups: list[list[DataNode]] | None = None
 
     @property
     def _exhausted(self) -> bool:
@@ -129,14 +129,14 @@ class SchemaFiller:
         page: bool,
     ) -> FilledValue:
         self._fields_left -= 1
-        for called in dict.fromkeys((name, schema.title) if schema.title else (name,)):
-            for stated in self._sources(called, schema, node, origin, page=page):
+        for alias in dict.fromkeys((name, schema.title) if schema.title else (name,)):
+            for source in self._sources(alias, schema, node, origin, page=page):
                 if self._exhausted:
                     break
-                part = self._make(called, schema, stated, pointer)
+                part = self._fill_from_source(alias, schema, source, pointer)
                 if part.value is not None:
                     return part
-            part = self._special(called, schema, node, pointer, origin, page=page)
+            part = self._fill_without_property(alias, schema, node, pointer, origin, page=page)
             if part.value is not None:
                 return part
         missing = tuple(_leaf_pointers(schema, pointer))
@@ -146,42 +146,42 @@ class SchemaFiller:
     def _sources(
         self, name: str, schema: FieldSchema, node: DataNode | None, origin: str, *, page: bool
     ) -> Iterator[DeclaredValues]:
-        whole = schema.kind in {"object", "array"} and bool(kind_of_name(name))
-        if schema.kind in {"object", "array"} and normalize_short_name(name) in NEUTRAL:
+        may_be_node = schema.kind in {"object", "array"} and bool(kind_of_name(name))
+        if schema.kind in {"object", "array"} and normalize_short_name(name) in GENERIC_NAMES:
             return
         if node is not None:
-            yield from self._of_node(name, node, origin, whole=whole)
+            yield from self._node_values(name, node, origin, may_be_node=may_be_node)
         if not page:
             return
-        if not whole:
-            yield from self._of_kind(name, node)
-        for twin in self._beside:
-            yield from self._of_node(name, twin, twin.label, whole=whole)
+        if not may_be_node:
+            yield from self._other_node_values(name, node)
+        for twin in self._twins:
+            yield from self._node_values(name, twin, twin.label, may_be_node=may_be_node)
         for other in self._pages:
-            found = self._of_node(name, other, other.label, whole=whole)
-            yield from (each for each in found if each.name in OF_THE_PAGE)
-        if schema.kind != "object" and not whole:
-            yield from self._declared.about(name)
-            yield from self._declared.labelled(name)
+            found = self._node_values(name, other, other.label, may_be_node=may_be_node)
+            yield from (each for each in found if each.name in PAGE_PROPERTIES)
+        if schema.kind != "object" and not may_be_node:
+            yield from self._declared.page_values(name)
+            yield from self._declared.table_values(name)
 
-    def _of_node(
-        self, name: str, node: DataNode, origin: str, *, whole: bool
+    def _node_values(
+        self, name: str, node: DataNode, origin: str, *, may_be_node: bool
     ) -> Iterator[DeclaredValues]:
-        """Return a node's values for a field; `whole` if the name may mean the node itself."""
+        """Return a node's values for a field, whose name may also denote the node itself."""
         for reading in name_readings_from(name, self._findable(node)):
-            if not reading.kind or (is_of_kind(node, reading.kind) and not whole):
+            if not reading.kind or (is_of_kind(node, reading.kind) and not may_be_node):
                 yield from self._follow(node, reading.chain, origin)
 
     def _findable(self, node: DataNode) -> AbstractSet[str]:
-        if node not in self._names:
-            self._names[node] = findable_names(node)
-        return self._names[node]
+        if node not in self._findable_names:
+            self._findable_names[node] = findable_names(node)
+        return self._findable_names[node]
 
-    def _of_kind(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
+    def _other_node_values(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
         """Return values of the nodes whose kind the field's name contains, as in `website_name`."""
         for reading in name_readings(name):
             if reading.kind:
-                nodes = self._main_of(reading.kind)[:2]
+                nodes = self._main_nodes_of_kind(reading.kind)[:2]
                 other = next((each for each in nodes if each is not root), None)
                 if other is not None and (root is None or not is_of_kind(root, reading.kind)):
                     yield from self._follow(other, reading.chain, other.label)
@@ -190,36 +190,38 @@ class SchemaFiller:
         self, node: DataNode, chain: tuple[str, ...], origin: str
     ) -> Iterator[DeclaredValues]:
         """Return the values at the end of a chain of properties, grouped by path."""
-        together: dict[str, DeclaredValues] = {}
+        by_origin: dict[str, DeclaredValues] = {}
         self._lookups_left -= 1
         for found in find_values(node, chain):
             at = "/".join((origin, *(pointer_step(step) for step in found.path if step)))
             if len(chain) == 1:
-                _add(together, at, normalize_short_name(found.path[-1] or chain[0]), found.values)
+                _add_values(
+                    by_origin, at, normalize_short_name(found.path[-1] or chain[0]), found.values
+                )
                 continue
             nodes = (each for each in found.values if isinstance(each, DataNode))
             for inner in islice(nodes, _MAX_SIBLINGS):
                 if self._exhausted:
                     break
                 for each in self._follow(inner, chain[1:], at):
-                    _add(together, each.origin, each.name, each.values)
-        yield from together.values()
+                    _add_values(by_origin, each.origin, each.name, each.values)
+        yield from by_origin.values()
 
-    def _make(
-        self, name: str, schema: FieldSchema, stated: DeclaredValues, pointer: str
+    def _fill_from_source(
+        self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
     ) -> FilledValue:
         if schema.kind == "array":
-            return self._array(name, schema, stated, pointer)
-        for each in _expand_values(stated)[:_MAX_SIBLINGS]:
+            return self._array(name, schema, source, pointer)
+        for each in _expand_values(source)[:_MAX_SIBLINGS]:
             if self._exhausted:
                 break
-            part = self._one(name, schema, each, stated, pointer)
+            part = self._convert(name, schema, each, source, pointer)
             if part.value is not None:
                 return part
         return FilledValue()
 
-    def _one(
-        self, name: str, schema: FieldSchema, value: Any, stated: DeclaredValues, pointer: str
+    def _convert(
+        self, name: str, schema: FieldSchema, value: Any, source: DeclaredValues, pointer: str
     ) -> FilledValue:
         self._lookups_left -= 1
         if isinstance(value, str):
@@ -228,21 +230,21 @@ class SchemaFiller:
             node = _to_node(value)
             if node is None:
                 return FilledValue()
-            return self.object(schema, node, pointer, stated.origin, page=False)
-        if not isinstance(value, DataNode) and not _is_plausible(name, stated.name, value, schema):
+            return self.object(schema, node, pointer, source.origin, page=False)
+        if not isinstance(value, DataNode) and not _is_plausible(name, source.name, value, schema):
             return FilledValue()
-        wanted = name if _is_link(name) else stated.name
-        made = self._coercion.scalar(
-            value, schema, name=normalize_short_name(wanted), prose=stated.prose
+        value_name = name if _is_link(name) else source.name
+        converted = self._coercion.scalar(
+            value, schema, name=normalize_short_name(value_name), prose=source.prose
         )
-        if made is None or (
-            isinstance(made, str) and not _is_plausible(name, stated.name, made, schema)
+        if converted is None or (
+            isinstance(converted, str) and not _is_plausible(name, source.name, converted, schema)
         ):
             return FilledValue()
-        return FilledValue(made, {pointer: stated.origin})
+        return FilledValue(converted, {pointer: source.origin})
 
     def _array(
-        self, name: str, schema: FieldSchema, stated: DeclaredValues, pointer: str
+        self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
     ) -> FilledValue:
         inner = schema.items
         if inner is None or inner.kind == "array":
@@ -251,12 +253,12 @@ class SchemaFiller:
         provenance: dict[str, str] = {}
         missing: list[str] = []
         scalars: set[Any] = set()
-        for each in _expand_values(stated, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
+        for each in _expand_values(source, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
             if self._exhausted:
                 break
-            part = self._one(name, inner, each, stated, f"{pointer}/{len(values)}")
-            known = values if inner.kind == "object" else scalars
-            if part.value is not None and not (schema.unique and part.value in known):
+            part = self._convert(name, inner, each, source, f"{pointer}/{len(values)}")
+            seen = values if inner.kind == "object" else scalars
+            if part.value is not None and not (schema.unique and part.value in seen):
                 values.append(part.value)
                 if inner.kind != "object":
                     scalars.add(part.value)
@@ -264,9 +266,9 @@ class SchemaFiller:
                 missing += part.missing
         if not values or not satisfies_constraints(values, schema):
             return FilledValue()
-        return FilledValue(values, {pointer: stated.origin} | provenance, tuple(missing))
+        return FilledValue(values, {pointer: source.origin} | provenance, tuple(missing))
 
-    def _special(
+    def _fill_without_property(
         self,
         name: str,
         schema: FieldSchema,
@@ -280,42 +282,42 @@ class SchemaFiller:
         if not page or self._exhausted:
             return FilledValue()
         if schema.kind == "object":
-            return self._group(name, schema, node, pointer, origin)
+            return self._nested_object(name, schema, node, pointer, origin)
         if schema.kind == "array" and schema.items is not None:
             if schema.items.kind == "object":
-                return self._listing(name, schema, schema.items, pointer)
-            if nodes := self._nodes_of(name)[:MAX_ITEMS] if kind_of_name(name) else []:
+                return self._list(name, schema, schema.items, pointer)
+            if nodes := self._nodes_named(name)[:MAX_ITEMS] if kind_of_name(name) else []:
                 return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
         return FilledValue()
 
-    def _group(
+    def _nested_object(
         self, name: str, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str
     ) -> FilledValue:
         kind = kind_of_name(name)
-        if normalize_short_name(name) in NEUTRAL or (
+        if normalize_short_name(name) in GENERIC_NAMES or (
             kind and node is not None and is_of_kind(node, kind)
         ):
             return self.object(schema, node, pointer, origin, page=True)
-        other = next(iter(self._main_of(kind) if kind else ()), None)
+        other = next(iter(self._main_nodes_of_kind(kind) if kind else ()), None)
         if other is None:
             return FilledValue()
         return self.object(schema, other, pointer, other.label, page=False)
 
-    def _listing(
+    def _list(
         self, name: str, schema: FieldSchema, inner: FieldSchema, pointer: str
     ) -> FilledValue:
         """Fill a list of objects from all nodes of a kind, or from a table."""
-        unnamed = normalize_short_name(name) in NEUTRAL
-        if not unnamed:
-            best = self._items(schema, inner, self._nodes_of(name), pointer)
+        is_generic = normalize_short_name(name) in GENERIC_NAMES
+        if not is_generic:
+            best = self._items(schema, inner, self._nodes_named(name), pointer)
             kind = bool(kind_of_name(name))
             return (
                 best if best.value is not None else self._table(schema, inner, pointer, kind=kind)
             )
         best, most = FilledValue(), 0
-        if self._families is None:
-            self._families = group_item_nodes(self._graph.nodes)
-        for nodes in self._families:
+        if self._item_groups is None:
+            self._item_groups = group_item_nodes(self._graph.nodes)
+        for nodes in self._item_groups:
             if self._exhausted:
                 break
             part = self._items(schema, inner, nodes, pointer)
@@ -335,27 +337,31 @@ class SchemaFiller:
         kind: bool = False,
     ) -> FilledValue:
         """Fill a list from the table with the most fields, if these are more than `above`."""
-        for count, grid in rank_tables(self._declared.grids, inner):
+        for count, table in rank_tables(self._declared.grids, inner):
             # Labels with values describe one object, and are no list of objects.
-            if count > above and not (grid.pairs and kind):
-                part = self._rows(schema, inner, grid, pointer)
+            if count > above and not (table.pairs and kind):
+                part = self._rows(schema, inner, table, pointer)
                 if part.value is not None:
                     return part
         return FilledValue()
 
-    def _nodes_of(self, name: str) -> list[DataNode]:
+    def _nodes_named(self, name: str) -> list[DataNode]:
         kind = kind_of_name(name)
-        return (self._main_of(kind) or self._of(kind)) if kind else []
+        return (self._main_nodes_of_kind(kind) or self._nodes_of_kind(kind)) if kind else []
 
-    def _main_of(self, kind: str) -> list[DataNode]:
-        if kind not in self._main_kinds:
-            self._main_kinds[kind] = [each for each in self._of(kind) if each.main]
-        return self._main_kinds[kind]
+    def _main_nodes_of_kind(self, kind: str) -> list[DataNode]:
+        if kind not in self._main_nodes_by_kind:
+            self._main_nodes_by_kind[kind] = [
+                each for each in self._nodes_of_kind(kind) if each.main
+            ]
+        return self._main_nodes_by_kind[kind]
 
-    def _of(self, kind: str) -> list[DataNode]:
-        if kind not in self._kinds:
-            self._kinds[kind] = [each for each in self._graph.nodes if is_of_kind(each, kind)]
-        return self._kinds[kind]
+    def _nodes_of_kind(self, kind: str) -> list[DataNode]:
+        if kind not in self._nodes_by_kind:
+            self._nodes_by_kind[kind] = [
+                each for each in self._graph.nodes if is_of_kind(each, kind)
+            ]
+        return self._nodes_by_kind[kind]
 
     def _items(
         self, schema: FieldSchema, inner: FieldSchema, nodes: list[DataNode], pointer: str
@@ -371,14 +377,14 @@ class SchemaFiller:
         return _join_items(parts, schema)
 
     def _rows(
-        self, schema: FieldSchema, inner: FieldSchema, grid: DataTable, pointer: str
+        self, schema: FieldSchema, inner: FieldSchema, table: DataTable, pointer: str
     ) -> FilledValue:
         parts: list[FilledValue] = []
-        for number, row in enumerate(grid.rows[:MAX_ITEMS], 1):
+        for number, row in enumerate(table.rows[:MAX_ITEMS], 1):
             if self._exhausted:
                 break
-            node = DataNode("table", properties=row_properties(grid, row))
-            at, origin = f"{pointer}/{len(parts)}", f"{grid.origin}/{number}"
+            node = DataNode("table", properties=row_properties(table, row))
+            at, origin = f"{pointer}/{len(parts)}", f"{table.origin}/{number}"
             part = self.object(inner, node, at, origin, page=False)
             if part.value is not None:
                 parts.append(part)
@@ -395,18 +401,20 @@ def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:
     return FilledValue(values, provenance, tuple(at for part in parts for at in part.missing))
 
 
-def _add(together: dict[str, DeclaredValues], at: str, name: str, values: list[Any]) -> None:
-    if at in together:
-        together[at].values.extend(values[:MAX_ITEMS])
+def _add_values(
+    by_origin: dict[str, DeclaredValues], at: str, name: str, values: list[Any]
+) -> None:
+    if at in by_origin:
+        by_origin[at].values.extend(values[:MAX_ITEMS])
     else:
-        together[at] = DeclaredValues(at, name, list(values[:MAX_ITEMS]))
+        by_origin[at] = DeclaredValues(at, name, list(values[:MAX_ITEMS]))
 
 
-def _expand_values(stated: DeclaredValues, *, split: bool = False) -> list[Any]:
+def _expand_values(source: DeclaredValues, *, split: bool = False) -> list[Any]:
     """Return values with the entries of list nodes and of comma-separated text."""
-    if not split or stated.name not in _LISTS:
-        return open_lists(stated.values)
-    texts = (each.split(",") if isinstance(each, str) else [each] for each in stated.values)
+    if not split or source.name not in _COMMA_SEPARATED:
+        return open_lists(source.values)
+    texts = (each.split(",") if isinstance(each, str) else [each] for each in source.values)
     parts = (part for each in texts for part in each)
     return [each.strip() if isinstance(each, str) else each for each in parts if each]
 
@@ -417,7 +425,7 @@ def _to_node(value: Any) -> DataNode | None:
         return value
     if not isinstance(value, str):
         return None
-    names = ("url",) if value.startswith(_LINKS) else ("name", "text")
+    names = ("url",) if value.startswith(_URL_SCHEMES) else ("name", "text")
     # The text is in the place of the node, so its fields add no step to the provenance.
     return DataNode("", properties={name: ("", [value]) for name in names})
 
@@ -426,13 +434,16 @@ def _is_link(name: str) -> bool:
     return normalize_short_name(name).endswith(("url", "link", "uri", "href"))
 
 
-def _is_plausible(name: str, stated: str, value: Any, schema: FieldSchema) -> bool:
+def _is_plausible(name: str, property_name: str, value: Any, schema: FieldSchema) -> bool:
     """Return whether a text can be a value of this name: a link is no name, and vice versa."""
     if not isinstance(value, str) or schema.kind not in {"string", "any"}:
         return True
     if _is_link(name):
         return not _SPACE.search(value) and ("/" in value or "." in value)
-    return not (value.startswith(_LINKS) and stated in {"author", "creator", "publisher", "brand"})
+    return not (
+        value.startswith(_URL_SCHEMES)
+        and property_name in {"author", "creator", "publisher", "brand"}
+    )
 
 
 def _leaf_pointers(schema: FieldSchema, pointer: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The names under which a field of a schema may be found."""
+"""Derives the property names under which a page may declare a field of a schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice, product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.extract.vocabulary import KINDS, NEUTRAL, SYNONYMS
+from webdata_nb.service.extract.vocabulary import GENERIC_NAMES, SYNONYMS, TYPES_BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def normalize_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def normalize_short_name(name: str) -> str:
-    """Do the same for the name of a field or property, of which a page has few and short ones."""
+    """Normalize the name of a field or property, with a cache since a page repeats them."""
     return normalize_name(name)
 
 
@@ -63,25 +63,26 @@ def singular(word: str) -> str:
 
 
 def kind_of_name(name: str) -> str:
-    """Return the word of `KINDS` that a whole name is, in either number; empty for none."""
-    whole = normalize_name(name)
-    return next((each for each in (whole, singular(whole)) if each in KINDS), "")
+    """Return the word of `TYPES_BY_KIND` that a whole name is, in either number; empty for none."""
+    normalized = normalize_name(name)
+    return next((each for each in (normalized, singular(normalized)) if each in TYPES_BY_KIND), "")
 
 
 @lru_cache(maxsize=4096)
 def name_readings(name: str) -> tuple[NameReading, ...]:
     """Return the ways to read a field's name, best first."""
-    given = split_words(name)[:MAX_WORDS]
-    plain = given[1:] if len(given) > 1 and given[0] in _ARTICLES else given
-    found = _first(NameReading(chain) for chain in _chains(_counted(plain)))
-    if len(plain) > 1 and plain[0] in KINDS:
-        found |= _first(NameReading(chain, plain[0]) for chain in _chains(plain[1:]))
-    elif len(plain) > 1 and plain[0] in NEUTRAL:
-        found |= _first(NameReading(chain) for chain in _chains(plain[1:]))
-    elif len(plain) == 1 and plain[0] in KINDS:
-        found[NameReading(("name",), plain[0])] = None
-        found[NameReading(("headline",), plain[0])] = None
-    return tuple(found)
+    words = split_words(name)[:MAX_WORDS]
+    if len(words) > 1 and words[0] in _ARTICLES:
+        words = words[1:]
+    readings = _first(NameReading(chain) for chain in _chains(_reorder_count(words)))
+    if len(words) > 1 and words[0] in TYPES_BY_KIND:
+        readings |= _first(NameReading(chain, words[0]) for chain in _chains(words[1:]))
+    elif len(words) > 1 and words[0] in GENERIC_NAMES:
+        readings |= _first(NameReading(chain) for chain in _chains(words[1:]))
+    elif len(words) == 1 and words[0] in TYPES_BY_KIND:
+        readings[NameReading(("name",), words[0])] = None
+        readings[NameReading(("headline",), words[0])] = None
+    return tuple(readings)
 
 
 def name_readings_from(name: str, heads: AbstractSet[str]) -> list[NameReading]:
@@ -97,28 +98,28 @@ def name_readings_from(name: str, heads: AbstractSet[str]) -> list[NameReading]:
 @lru_cache(maxsize=4096)
 def _by_head(name: str) -> dict[str, list[tuple[int, NameReading]]]:
     """Return the ways to read a name, with their ranks, by the first property of each."""
-    found: dict[str, list[tuple[int, NameReading]]] = {}
+    by_head: dict[str, list[tuple[int, NameReading]]] = {}
     for rank, reading in enumerate(name_readings(name)):
-        found.setdefault(reading.chain[0], []).append((rank, reading))
-    return found
+        by_head.setdefault(reading.chain[0], []).append((rank, reading))
+    return by_head
 
 
-def _first(ways: Iterator[NameReading]) -> dict[NameReading, None]:
-    return dict.fromkeys(islice(ways, MAX_READINGS))
+def _first(readings: Iterator[NameReading]) -> dict[NameReading, None]:
+    return dict.fromkeys(islice(readings, MAX_READINGS))
 
 
-def _counted(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Read "number of reviews" as "review count"."""
+def _reorder_count(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Rewrite "number of reviews" as "review count"."""
     for start in _COUNTS:
-        rest = given[len(start) :]
-        if given[: len(start)] == start and len(rest) == 1 and rest[0].endswith("s"):
+        rest = words[len(start) :]
+        if words[: len(start)] == start and len(rest) == 1 and rest[0].endswith("s"):
             return (singular(rest[0]), "count")
-    return given
+    return words
 
 
-def _chains(given: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for parts in sorted(_splits(given), key=len):
-        options = [_names(each) for each in parts]
+def _chains(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for parts in sorted(_word_splits(words), key=len):
+        options = [_synonyms(each) for each in parts]
         ranked = ((_rank(chain, options), chain) for chain in product(*options))
         yield from (chain for _, chain in sorted(ranked, key=itemgetter(0)))
         if len(parts) > 1 and parts[-1] in {"name", "url", "link"}:
@@ -130,23 +131,23 @@ def _rank(chain: tuple[str, ...], options: list[tuple[str, ...]]) -> int:
     return sum(names.index(each) for each, names in zip(chain, options, strict=True))
 
 
-def _splits(given: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return every way to join neighbouring words into at most three names."""
-    found: list[tuple[str, ...]] = []
-    for mask in range(1 << max(len(given) - 1, 0)):
+    splits: list[tuple[str, ...]] = []
+    for mask in range(1 << max(len(words) - 1, 0)):
         if mask.bit_count() >= _MAX_CHAIN_LENGTH:
             continue
-        parts = [given[0]] if given else []
-        for at, word in enumerate(given[1:]):
+        parts = [words[0]] if words else []
+        for at, word in enumerate(words[1:]):
             if mask >> at & 1:
                 parts.append(word)
             else:
                 parts[-1] += word
-        found.append(tuple(parts))
-    return [each for each in found if each]
+        splits.append(tuple(parts))
+    return [parts for parts in splits if parts]
 
 
-def _names(part: str) -> tuple[str, ...]:
+def _synonyms(part: str) -> tuple[str, ...]:
     """Return a name with its other numbers and synonyms, without repeats."""
     one = singular(part)
     near = (part, *SYNONYMS.get(part, ()), one, *SYNONYMS.get(one, ()), f"{part}s")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from webdata_nb.service.extract.field_names import kind_of_name, name_readings, normalize_name
 from webdata_nb.service.extract.node_graph import DataNode
 from webdata_nb.service.extract.root_node import is_of_kind
-from webdata_nb.service.extract.vocabulary import COMMON, PAGES
+from webdata_nb.service.extract.vocabulary import COMMON_PROPERTIES, PAGE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def group_item_nodes(nodes: Sequence[DataNode]) -> list[list[DataNode]]:
     """
     groups: dict[tuple[DataNode | None, tuple[str, ...]], dict[DataNode, None]] = {}
     entries: set[DataNode] = set()
-    main = [node for node in nodes if node.main and not node.is_a(*PAGES)]
+    main = [node for node in nodes if node.main and not node.is_a(*PAGE_TYPES)]
     for node in main:
         elements = [each for each in node.values(_ELEMENTS) if isinstance(each, DataNode)]
         entries.update(elements, [node] if elements else [])
@@ -82,7 +82,7 @@ def count_matching_fields(
     if any(is_of_kind(node, kind) for kind in kinds for node in nodes[:1]):
         return len(filled)
     steps = {each.split("/")[1] for each in provenance.values() if "/" in each}
-    telling = {normalize_name(each) for each in steps - {"@id"}} - COMMON
+    telling = {normalize_name(each) for each in steps - {"@id"}} - COMMON_PROPERTIES
     return len(filled) if telling or all(map(_is_common, item.properties)) else 0
 
 
@@ -134,4 +134,4 @@ def _properties(name: str) -> frozenset[str]:
 def _is_common(name: str) -> bool:
     """Return whether a field is one that nearly every object has."""
     ways = (way for way in name_readings(name) if len(way.chain) == 1 and not way.kind)
-    return not kind_of_name(name) and any(way.chain[0] in COMMON for way in ways)
+    return not kind_of_name(name) and any(way.chain[0] in COMMON_PROPERTIES for way in ways)

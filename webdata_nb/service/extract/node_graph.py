@@ -13,7 +13,7 @@ from html import unescape
 from typing import Any, Final
 
 from webdata_nb.service.extract.field_names import normalize_name, singular
-from webdata_nb.service.extract.vocabulary import LEADS, THROUGH
+from webdata_nb.service.extract.vocabulary import MAIN_NODE_PROPERTIES, TRAVERSED_PROPERTIES
 
 MAX_NODES: Final = 20_000
 MAX_VALUES: Final = 200_000
@@ -43,8 +43,7 @@ class DataNode:
     number
         Its position among the nodes of its syntax and type, from 1.
     reached
-        What can be read from it by name; None until that is asked. It is kept here, so that it
-        ends with its node.
+        The cached result of `reach`; None before the first call.
     """
 
     origin: str
@@ -61,9 +60,9 @@ class DataNode:
 
     @property
     def address(self) -> str | None:
-        """Its identifier, if that is the URL of a page and not a mere name in the form of a URL."""
-        given = self.id or ""
-        return given if given.startswith(("http://", "https://")) and "#" not in given else None
+        """Its identifier, if it is the URL of a page rather than a URI with a fragment."""
+        uri = self.id or ""
+        return uri if uri.startswith(("http://", "https://")) and "#" not in uri else None
 
     @property
     def label(self) -> str:
@@ -80,9 +79,9 @@ class DataNode:
         return self.properties.get(name, ("", []))[1]
 
     def reach(self) -> dict[str, list[ReachableValues]]:
-        """Return what can be read from it by name, nearest first; its properties are complete."""
+        """Return the values of its properties and of nodes near it by name, nearest first."""
         if self.reached is None:
-            self.reached = _reach(self)
+            self.reached = _reachable_values(self)
         return self.reached
 
 
@@ -100,43 +99,47 @@ class NodeGraph:
     def __init__(self, structured: Mapping[str, Any]) -> None:
         self.nodes: list[DataNode] = []
         self._ids: dict[str, DataNode] = {}
-        self._waiting: deque[tuple[DataNode, Any]] = deque()
-        self._values = 0
+        self._queue: deque[tuple[DataNode, Any]] = deque()
+        self._value_count = 0
         for origin in ("json_ld", "microdata", "rdfa"):
             blocks = structured.get(origin)
-            for block in _flat(blocks if isinstance(blocks, list) else []):
-                self._block(block, origin)
-        while self._waiting:
-            self._describe(*self._waiting.popleft())
-        self._join()
+            for block in _flatten(blocks if isinstance(blocks, list) else []):
+                self._add_block(block, origin)
+        while self._queue:
+            self._read_properties(*self._queue.popleft())
+        self._merge_same_nodes()
 
-    def _block(self, block: Any, origin: str) -> None:
-        inside = block.get("@graph") if isinstance(block, dict) else None
-        if inside is not None:
-            for each in _flat([inside]):
-                self._start(each, origin, main=True)
-        if inside is None or "@type" in block:
-            self._start(block, origin, main=True)
+    def _add_block(self, block: Any, origin: str) -> None:
+        members = block.get("@graph") if isinstance(block, dict) else None
+        if members is not None:
+            for each in _flatten([members]):
+                self._add_node(each, origin, main=True)
+        if members is None or "@type" in block:
+            self._add_node(block, origin, main=True)
 
-    def _start(self, given: Any, origin: str, *, main: bool) -> DataNode | None:
-        if not isinstance(given, dict) or len(self.nodes) >= MAX_NODES:
+    def _add_node(self, data: Any, origin: str, *, main: bool) -> DataNode | None:
+        if not isinstance(data, dict) or len(self.nodes) >= MAX_NODES:
             return None
         key = {"json_ld": "@id", "microdata": "id", "rdfa": "resource"}[origin]
-        name = given.get(key, given.get("id") if origin == "json_ld" else None)
-        types = given.get("@type" if origin == "json_ld" else "type", given.get("type"))
-        node = DataNode(origin, _types(types), name if isinstance(name, str) else None, main)
+        node_id = data.get(key, data.get("id") if origin == "json_ld" else None)
+        types = data.get("@type" if origin == "json_ld" else "type", data.get("type"))
+        node = DataNode(origin, _types(types), node_id if isinstance(node_id, str) else None, main)
         self.nodes.append(node)
-        self._waiting.append((node, given))
+        self._queue.append((node, data))
         return node
 
-    def _describe(self, node: DataNode, given: dict[str, Any]) -> None:
-        inner = given if node.origin == "json_ld" else given.get("properties")
-        for written, value in inner.items() if isinstance(inner, dict) else ():
+    def _read_properties(self, node: DataNode, data: dict[str, Any]) -> None:
+        properties = data if node.origin == "json_ld" else data.get("properties")
+        for written, value in properties.items() if isinstance(properties, dict) else ():
             if not isinstance(written, str) or written.startswith("@"):
                 continue
             local = _local(written)
             name = normalize_name(local[:100])
-            values = list(self._read(value, node, name, main=node.main and name in LEADS))
+            values = list(
+                self._read_values(
+                    value, node, name, main=node.main and name in MAIN_NODE_PROPERTIES
+                )
+            )
             if not name or not values:
                 continue
             if name in node.properties:
@@ -144,13 +147,13 @@ class NodeGraph:
             else:
                 node.properties[name] = (local[:100], values)
 
-    def _read(self, value: Any, node: DataNode, name: str, *, main: bool) -> Iterator[Any]:
-        for each in _flat([value]):
-            self._values += 1
-            if self._values > MAX_VALUES:
+    def _read_values(self, value: Any, node: DataNode, name: str, *, main: bool) -> Iterator[Any]:
+        for each in _flatten([value]):
+            self._value_count += 1
+            if self._value_count > MAX_VALUES:
                 return
             if isinstance(each, dict):
-                inner = self._start(each, node.origin, main=main)
+                inner = self._add_node(each, node.origin, main=main)
                 if inner is not None:
                     if not inner.types and not main and len(each) > 1:
                         inner.types = (singular(name),)
@@ -161,55 +164,54 @@ class NodeGraph:
             elif each is not None:
                 yield each
 
-    def _join(self) -> None:
+    def _merge_same_nodes(self) -> None:
         """Merge the nodes with the same identifier, so that references resolve."""
-        kept = []
+        nodes = []
         for node in self.nodes:
             first = self._ids.setdefault(node.id, node) if node.id else node
             if first is node:
-                kept.append(node)
+                nodes.append(node)
                 continue
-            for name, given in node.properties.items():
-                first.properties.setdefault(name, given)
+            for name, values in node.properties.items():
+                first.properties.setdefault(name, values)
             first.types = first.types or node.types
             first.main = first.main or node.main
             node.types, node.properties = first.types, first.properties
-        self.nodes = sorted(kept, key=lambda each: not each.main)
+        self.nodes = sorted(nodes, key=lambda each: not each.main)
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
             key = (node.origin, node.types[:1])
             numbers[key] = node.number = numbers.get(key, 0) + 1
-        # A reference stands for its node, so it carries that node's number as well.
-        self._aliases(kept)
+        self._replace_references(nodes)
 
-    def _aliases(self, kept: list[DataNode]) -> None:
-        for node in kept:
+    def _replace_references(self, nodes: list[DataNode]) -> None:
+        for node in nodes:
             for _, values in node.properties.values():
                 for at, each in enumerate(values):
                     if isinstance(each, DataNode) and each.id is not None:
                         values[at] = self._ids.get(each.id, each)
 
 
-def _flat(values: list[Any]) -> Iterator[Any]:
+def _flatten(values: list[Any]) -> Iterator[Any]:
     """Yield the values of nested lists and of JSON-LD's value, list and set objects."""
-    waiting = list(reversed(values[:MAX_VALUES]))
-    while waiting:
-        each = waiting.pop()
+    stack = list(reversed(values[:MAX_VALUES]))
+    while stack:
+        each = stack.pop()
         if isinstance(each, dict):
             key = next((name for name in _TEXT_KEYS if name in each), None)
             if key is None:
                 yield each
             else:
-                waiting.append(each[key])
+                stack.append(each[key])
         elif isinstance(each, list):
-            waiting += reversed(each)
+            stack += reversed(each)
         else:
             yield each
 
 
-def _types(given: Any) -> tuple[str, ...]:
-    written = given if isinstance(given, list) else str(given or "").split()
-    return tuple(_local(each)[:100] for each in written[:10] if isinstance(each, str) and each)
+def _types(value: Any) -> tuple[str, ...]:
+    names = value if isinstance(value, list) else str(value or "").split()
+    return tuple(_local(each)[:100] for each in names[:10] if isinstance(each, str) and each)
 
 
 def _local(name: str) -> str:
@@ -217,36 +219,36 @@ def _local(name: str) -> str:
     return name.rstrip("/#").replace("#", "/").replace(":", "/").rpartition("/")[2]
 
 
-def _reach(node: DataNode) -> dict[str, list[ReachableValues]]:
-    found: dict[str, list[ReachableValues]] = {}
-    waiting: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
+def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:
+    reachable: dict[str, list[ReachableValues]] = {}
+    queue: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
         [(node, (), None)]
     )
     seen = {node}
     left = MAX_REACHABLE
-    while waiting and left > 0:
-        here, path, allowed = waiting.popleft()
-        for name, (written, values) in here.properties.items():
+    while queue and left > 0:
+        current, path, allowed = queue.popleft()
+        for name, (written, values) in current.properties.items():
             left -= 1
             if left <= 0:
                 break
             if allowed is not None and name not in allowed:
                 continue
-            found.setdefault(name, []).append(ReachableValues((*path, written), values))
-            if name in THROUGH and len(path) < _MAX_DISTANCE:
+            reachable.setdefault(name, []).append(ReachableValues((*path, written), values))
+            if name in TRAVERSED_PROPERTIES and len(path) < _MAX_DISTANCE:
                 for inner in [each for each in values if isinstance(each, DataNode)][
                     :_MAX_SIBLINGS
                 ]:
                     if inner not in seen:
                         seen.add(inner)
-                        waiting.append((inner, (*path, written), THROUGH[name]))
-    if node.address is not None and "url" not in found:
-        found["url"] = [ReachableValues(("@id",), [node.address])]
-    _add_labelled(node, found)
-    return found
+                        queue.append((inner, (*path, written), TRAVERSED_PROPERTIES[name]))
+    if node.address is not None and "url" not in reachable:
+        reachable["url"] = [ReachableValues(("@id",), [node.address])]
+    _add_additional_properties(node, reachable)
+    return reachable
 
 
-def _add_labelled(node: DataNode, found: dict[str, list[ReachableValues]]) -> None:
+def _add_additional_properties(node: DataNode, reachable: dict[str, list[ReachableValues]]) -> None:
     """Add the properties that a node declares as pairs of a name and a value."""
     for written, values in (node.properties.get("additionalproperty", ("", [])),):
         for each in values[:MAX_REACHABLE]:
@@ -254,4 +256,4 @@ def _add_labelled(node: DataNode, found: dict[str, list[ReachableValues]]) -> No
             if names and isinstance(names[0], str) and each.values("value"):
                 label = names[0][:100]
                 inner = ReachableValues((written, label), each.values("value"))
-                found.setdefault(normalize_name(label), []).append(inner)
+                reachable.setdefault(normalize_name(label), []).append(inner)

@@ -10,7 +10,14 @@ from webdata_nb.service.extract.field_names import (
     normalize_name,
     split_words,
 )
-from webdata_nb.service.extract.vocabulary import ASIDES, COMMON, IN_TYPE, KINDS, NEUTRAL, PAGES
+from webdata_nb.service.extract.vocabulary import (
+    COMMON_PROPERTIES,
+    GENERIC_NAMES,
+    PAGE_TYPES,
+    SECONDARY_TYPES,
+    SYNONYMS_BY_TYPE,
+    TYPES_BY_KIND,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +32,7 @@ MAX_TWINS: Final = 5
 
 def is_of_kind(node: DataNode, kind: str) -> bool:
     """Return whether a node is of the kind that a word names."""
-    return node.is_a(*KINDS[kind])
+    return node.is_a(*TYPES_BY_KIND[kind])
 
 
 def find_values(node: DataNode, chain: tuple[str, ...]) -> Iterator[ReachableValues]:
@@ -38,7 +45,7 @@ def find_values(node: DataNode, chain: tuple[str, ...]) -> Iterator[ReachableVal
 def findable_names(node: DataNode) -> AbstractSet[str]:
     """Return the names for which `find_values` may have values, starting from a node."""
     reach = node.reach()
-    by_type = [names for ending, names in IN_TYPE.items() if node.is_a(ending)]
+    by_type = [names for ending, names in SYNONYMS_BY_TYPE.items() if node.is_a(ending)]
     if not by_type:
         return reach.keys()
     near = (name for names in by_type for name, others in names.items() if reach.keys() & others)
@@ -46,7 +53,12 @@ def findable_names(node: DataNode) -> AbstractSet[str]:
 
 
 def _names(node: DataNode, name: str) -> tuple[str, ...]:
-    near = (names[name] for ending, names in IN_TYPE.items() if name in names if node.is_a(ending))
+    near = (
+        names[name]
+        for ending, names in SYNONYMS_BY_TYPE.items()
+        if name in names
+        if node.is_a(ending)
+    )
     return (*next(near, ()), name)
 
 
@@ -71,7 +83,7 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
 
 def _heads(name: str, schema: FieldSchema) -> dict[tuple[str, str], None]:
     """Return the first properties of a field's readings, with the kinds that have them."""
-    if schema.kind in {"object", "array"} and normalize_name(name) in NEUTRAL:
+    if schema.kind in {"object", "array"} and normalize_name(name) in GENERIC_NAMES:
         return {}
     return dict.fromkeys((reading.chain[0], reading.kind) for reading in name_readings(name))
 
@@ -84,12 +96,12 @@ def _score(
     None for a node that a schema cannot be about.
     """
     names = [_first_name(node, heads) for heads in fields]
-    common = sum(name in COMMON for name in names)
+    common = sum(name in COMMON_PROPERTIES for name in names)
     special = sum(name is not None for name in names) - common
-    aside = node.is_a(*ASIDES)
+    aside = node.is_a(*SECONDARY_TYPES)
     if not special and (not common or (aside and not sure)):
         return None
-    return special, 0 if aside else 1 if node.is_a(*PAGES) or not node.types else 2, common
+    return special, 0 if aside else 1 if node.is_a(*PAGE_TYPES) or not node.types else 2, common
 
 
 def _first_name(node: DataNode, heads: dict[tuple[str, str], None]) -> str | None:

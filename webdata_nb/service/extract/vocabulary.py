@@ -1,4 +1,4 @@
-"""What fields are called: in schema.org, in meta tags, and by people who write schemas.
+"""Synonyms of field names, and the types and properties of schema.org and meta tags.
 
 Names are lower case without separators, so ``datePublished``, ``date_published`` and
 ``Date published`` are one name.
@@ -200,7 +200,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Further names under which a field may stand, best first."""
 
-IN_TYPE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+SYNONYMS_BY_TYPE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "rating": {
         "value": ("ratingvalue",),
         "average": ("ratingvalue",),
@@ -227,7 +227,7 @@ IN_TYPE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 }
 """Names that mean something only inside a node whose type ends so."""
 
-KINDS: Final[dict[str, tuple[str, ...]]] = {
+TYPES_BY_KIND: Final[dict[str, tuple[str, ...]]] = {
     "product": ("product", "productgroup", "productmodel", "vehicle", "car"),
     "item": ("product", "productgroup", "listitem"),
     "article": ("article", "posting", "report"),
@@ -277,7 +277,7 @@ PAGE_KINDS: Final = _set(
 )
 """Kinds that a page as a whole may be of, so that its meta tags speak of them."""
 
-NEUTRAL: Final = _set(
+GENERIC_NAMES: Final = _set(
     "item items result results entry entries record records list listing listings data"
     " details detail info information main object attributes specs specifications"
     " specification general overview metadata meta pricing card cards"
@@ -298,7 +298,7 @@ _GEO: Final = frozenset({"latitude", "longitude"})
 _RATING: Final = _set("ratingvalue reviewcount ratingcount bestrating worstrating")
 _WHERE: Final = frozenset({"address", "geo"}) | _ADDRESS | _GEO
 
-THROUGH: Final[dict[str, frozenset[str]]] = {
+TRAVERSED_PROPERTIES: Final[dict[str, frozenset[str]]] = {
     "offers": _OFFER,
     "pricespecification": _set("price minprice maxprice pricecurrency"),
     "hasvariant": _set("offers color size material pattern") | _OFFER,
@@ -319,21 +319,21 @@ THROUGH: Final[dict[str, frozenset[str]]] = {
 }
 """Properties whose node belongs to the thing itself, with what may be read through them."""
 
-LEADS: Final = _set("mainentity itemlistelement item haspart blogpost")
+MAIN_NODE_PROPERTIES: Final = _set("mainentity itemlistelement item haspart blogpost")
 """Properties that lead from the node of a page to the things that it is about."""
 
-PAGES: Final = ("page", "website")
-ASIDES: Final = (
+PAGE_TYPES: Final = ("page", "website")
+SECONDARY_TYPES: Final = (
     *("website", "organization", "corporation", "breadcrumblist", "navigationelement", "action"),
     *("imageobject", "person", "wpheader", "wpfooter", "wpsidebar", "wpadblock", "listitem"),
     *("brand", "rating", "comment", "review", "counter", "contactpoint", "thing"),
 )
 """Endings of types that stand on most pages, whatever those are about."""
 
-COMMON: Final = _set("name url description image logo identifier headline title")
+COMMON_PROPERTIES: Final = _set("name url description image logo identifier headline title")
 """Properties that nearly every node has: they do not tell what it is."""
 
-OF_THE_PAGE: Final = COMMON | _set(
+PAGE_PROPERTIES: Final = COMMON_PROPERTIES | _set(
     "datepublished datemodified datecreated inlanguage author creator publisher keywords"
     " breadcrumb thumbnailurl abstract"
 )
@@ -372,12 +372,12 @@ _METAS: Final = {
     "videourl": "og:video og:video:url",
     "datecreated": "dc.date.created",
 }
-METAS: Final = {
+META_PROPERTIES: Final = {
     meta: (name, rank) for name, metas in _METAS.items() for rank, meta in enumerate(metas.split())
 }
 """Names of meta tags, with the property each stands for and how far down it comes."""
 
-METADATA: Final = {
+METADATA_PROPERTIES: Final = {
     "title": ("name", "headline", "title"),
     "description": ("description",),
     "author": ("author",),
