@@ -13,7 +13,7 @@ from webdata_nb.contract.cells import escape_formula, unescape_formula
 
 
 @given(st.text())
-def test_the_way_back_gives_every_text(text: str) -> None:
+def test_unescape_reverses_escape(text: str) -> None:
     assert unescape_formula(escape_formula(text)) == text
 
 
@@ -26,7 +26,7 @@ def test_no_cell_begins_with_an_operator(operator: str, unseen: str, rest: str) 
     assert escape_formula(unseen + operator + rest).startswith("'")
 
 
-def test_the_corpus_of_formula_cells() -> None:
+def test_formula_corpus_is_escaped() -> None:
     cells = json.loads((require("corpora") / "own" / "csv_formula_cells.json").read_text("utf-8"))
     for each in cells:
         cell = escape_formula(each["cell"])
@@ -36,5 +36,5 @@ def test_the_corpus_of_formula_cells() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "plain", "a=b", "1", "{}", "é", "DDE (1)"])
-def test_a_harmless_cell_stays_as_it_is(text: str) -> None:
+def test_harmless_cell_is_unchanged(text: str) -> None:
     assert escape_formula(text) == text

@@ -20,7 +20,7 @@ from webdata_nb.contract.signature import sign, verify_signature
 
 
 @pytest.mark.parametrize("job_id", ["", ".", ".."])
-def test_an_id_that_is_no_segment(job_id: str) -> None:
+def test_invalid_path_segment_is_rejected(job_id: str) -> None:
     with pytest.raises(ValueError, match="segment"):
         paths.fill(paths.JOB_CANCEL, job_id=job_id)
 
@@ -37,21 +37,21 @@ def test_an_id_that_is_no_segment(job_id: str) -> None:
         "http://\ud800.test/",
     ],
 )
-def test_urls_that_a_parser_would_silently_mend(url: str) -> None:
+def test_urls_that_parsers_repair_are_rejected(url: str) -> None:
     assert refused(CrawlRequest, url=url) == ["url"]
 
 
 @pytest.mark.parametrize("value", ["", " ", "10", "1e3"])
-def test_a_number_in_quotes_is_no_selector(value: str) -> None:
+def test_quoted_number_is_not_a_selector(value: str) -> None:
     assert refused(ScrapeOptions, wait_for=value) == ["wait_for"]
 
 
 @pytest.mark.parametrize("value", [0, True, 300_001, []])
-def test_the_path_of_a_wrong_wait_is_the_fields(value: Any) -> None:
+def test_error_of_wait_for_has_the_field_path(value: Any) -> None:
     assert refused(ScrapeOptions, wait_for=value) == ["wait_for"]
 
 
-def test_a_wait_is_a_number_or_a_selector() -> None:
+def test_wait_for_is_number_or_selector() -> None:
     assert taken(ScrapeOptions, wait_for=10.0).wait_for == 10
     assert taken(ScrapeOptions, wait_for="#ready > p").wait_for == "#ready > p"
 
@@ -63,24 +63,24 @@ def test_a_wait_is_a_number_or_a_selector() -> None:
         (CreativesRequest, {"start_urls": "https://ads.test/advertiser/AR2"}),
     ],
 )
-def test_our_own_names_of_fields_are_not_the_contracts(model: Any, body: dict[str, Any]) -> None:
+def test_python_field_names_are_not_accepted(model: Any, body: dict[str, Any]) -> None:
     refused(model, **body)
 
 
 @pytest.mark.parametrize(
     "value", ["2026-02-30..2026-03-01", "2026-13-01..2026-13-02", "2026-02-02..2026-02-01"]
 )
-def test_a_range_of_dates_that_do_not_exist_or_run_backwards(value: str) -> None:
+def test_invalid_date_range_is_rejected(value: str) -> None:
     assert refused(CreativesRequest, date_range=value) == ["date_range"]
 
 
-def test_a_header_value_beyond_latin_1_cannot_be_sent() -> None:
+def test_header_value_beyond_latin_1_is_rejected() -> None:
     assert refused(SearchRequest, headers={"X": "Ж"}) == ["headers"]
     taken(SearchRequest, headers={"X": "ä"})
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\ud800"])
-def test_text_that_no_database_holds(text: str) -> None:
+def test_text_with_surrogates_or_nul_is_rejected(text: str) -> None:
     with pytest.raises(ValidationError):
         taken(SearchRequest, query=text)
     with pytest.raises(ValidationError):

@@ -170,7 +170,7 @@ def test_patterns_are_bounded(field: str, value: Any, names: int) -> None:
 
 
 @pytest.mark.parametrize("field", ["include_paths", "exclude_paths"])
-def test_patterns_at_their_bounds_are_taken(field: str) -> None:
+def test_patterns_at_their_limits_are_accepted(field: str) -> None:
     patterns = [f"/{n:03}" + "*a" * 16 + "a" * 44 for n in range(limits.PATTERNS)]
     CrawlRequest.model_validate({"url": "http://a.test/", field: patterns})
 
@@ -201,6 +201,6 @@ def test_scrape_options_are_bounded(field: str, value: Any, names: int) -> None:
     assert str(names) in message(ScrapeOptions, {field: value})
 
 
-def test_a_schema_at_its_bounds_is_taken() -> None:
+def test_schema_at_its_limits_is_accepted() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": list(range(1000))}}}
     assert ScrapeOptions.model_validate({"extract": {"schema": schema}})

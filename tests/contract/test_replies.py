@@ -117,7 +117,7 @@ EXAMPLES: list[tuple[type[BaseModel], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("model", "body"), EXAMPLES)
-def test_a_reply_comes_out_as_it_went_in(model: type[BaseModel], body: dict[str, Any]) -> None:
+def test_reply_round_trips(model: type[BaseModel], body: dict[str, Any]) -> None:
     reply = model.model_validate(body)
     assert reply.model_dump(mode="json", exclude_unset=True) == body
     assert model.model_validate_json(reply.model_dump_json()) == model.model_validate(body)
@@ -131,7 +131,7 @@ def test_unknown_fields_are_kept(model: type[BaseModel], body: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("model", "body"), EXAMPLES)
-def test_a_reply_does_not_change(model: type[BaseModel], body: dict[str, Any]) -> None:
+def test_reply_is_frozen(model: type[BaseModel], body: dict[str, Any]) -> None:
     reply = model.model_validate(body)
     with pytest.raises(ValidationError):
         setattr(reply, next(iter(body)), None)
@@ -186,7 +186,7 @@ def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
         (events.Progress, {"type": "crawl"}),
     ],
 )
-def test_credits_are_taken_where_they_are_figures(
+def test_credits_accept_only_finite_numbers(
     model: type[events.Cost],
     named: dict[str, object],
     told: dict[str, object],

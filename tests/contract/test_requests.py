@@ -133,11 +133,11 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize("field", ["query"])
 @pytest.mark.parametrize("value", ["", " ", "\t\n", "x" * (limits.QUERY_LENGTH[1] + 1), 7, None])
-def test_a_query_has_words(field: str, value: Any) -> None:
+def test_blank_query_is_rejected(field: str, value: Any) -> None:
     assert refused(SearchRequest, **{field: value}) == [field]
 
 
-def test_a_query_may_be_as_long_as_allowed() -> None:
+def test_longest_query_is_accepted() -> None:
     query = "x" * limits.QUERY_LENGTH[1]
     assert taken(SearchRequest, query=query).query == query
 
@@ -173,7 +173,7 @@ def test_formats() -> None:
         (CreativesRequest, "advertiser_id", "AR17828074650563772417", "AR 1"),
     ],
 )
-def test_words_of_the_contract(model: type[BaseModel], field: str, good: str, wrong: str) -> None:
+def test_choices_of_the_contract(model: type[BaseModel], field: str, good: str, wrong: str) -> None:
     assert getattr(taken(model, **{field: good}), field) == good
     assert refused(model, **{field: wrong}) == [field]
 
@@ -207,7 +207,7 @@ def test_absolute_urls(url: str) -> None:
         None,
     ],
 )
-def test_anything_else_is_no_url(url: Any) -> None:
+def test_invalid_urls_are_rejected(url: Any) -> None:
     assert refused(CrawlRequest, url=url) == ["url"]
 
 
@@ -235,22 +235,22 @@ def test_patterns(field: str) -> None:
         [],
     ],
 )
-def test_headers_that_cannot_be_sent(headers: Any) -> None:
+def test_invalid_headers_are_rejected(headers: Any) -> None:
     assert refused(SearchRequest, headers=headers)[0].startswith("headers")
 
 
 @pytest.mark.parametrize(
     "cookies", [{"a": "b;c"}, {"a": "b c"}, {"a": "ü"}, {"a b": "c"}, {"a": '"b"'}, {"a": 1}]
 )
-def test_cookies_that_cannot_be_sent(cookies: Any) -> None:
+def test_invalid_cookies_are_rejected(cookies: Any) -> None:
     assert refused(SearchRequest, cookies=cookies)[0].startswith("cookies")
 
 
-def test_headers_and_cookies_that_can() -> None:
+def test_valid_headers_and_cookies_are_accepted() -> None:
     taken(SearchRequest, headers={"X-Trace": "a\tb"}, cookies={"session": "abc=="})
 
 
-def test_an_extract_asks_for_something() -> None:
+def test_extract_needs_schema_or_prompt() -> None:
     taken(SearchRequest, extract={"prompt": "the price"})
     schema = {"type": "object", "properties": {"price": {"type": "number"}}}
     request = taken(SearchRequest, extract={"schema": schema})
@@ -287,7 +287,7 @@ def test_capture_and_full_page_agree(capture: Any, full_page: Any, agree: bool) 
         ({"wait_for": "#app"}, False),
     ],
 )
-def test_what_needs_a_browser_and_no_browser(options: dict[str, Any], agree: bool) -> None:
+def test_browser_options_conflict_with_render_false(options: dict[str, Any], agree: bool) -> None:
     for render in (True, "auto", None):
         taken(CrawlRequest, scrape_options={**options, "render": render})
     if agree:
@@ -352,9 +352,7 @@ def test_an_error_does_not_show_the_value() -> None:
         (CreativesRequest, {"advertiser_id": "AR1", "cursor": "c", "date_range": "yesterday"}),
     ],
 )
-def test_what_is_given_comes_out_as_it_went_in(
-    model: type[BaseModel], body: dict[str, Any]
-) -> None:
+def test_request_round_trips(model: type[BaseModel], body: dict[str, Any]) -> None:
     request = model.model_validate(body)
     assert request.model_dump(mode="json", by_alias=True, exclude_unset=True) == body
     assert model.model_validate_json(request.model_dump_json(by_alias=True)) == request

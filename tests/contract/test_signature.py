@@ -65,7 +65,7 @@ def test_the_vectors_of_the_corpus() -> None:
         assert verify_signature(body, headers, vector["secret"])
 
 
-def test_wycheproofs_full_tags() -> None:
+def test_wycheproof_vectors() -> None:
     path = require("corpora") / "hmac/wycheproof_hmac_sha256.json"
     groups = [g for g in json.loads(path.read_bytes())["testGroups"] if g["tagSize"] == 256]
     cases: list[dict[str, Any]] = [case for group in groups for case in group["tests"]]
@@ -84,7 +84,7 @@ def test_both_header_families_in_any_case(name: str) -> None:
     assert verify_signature(BODY, {name: GOOD}, SECRET)
 
 
-def test_where_both_families_are_there_both_must_match() -> None:
+def test_both_header_families_must_match() -> None:
     both = {"X-Service-Signature": GOOD, "X-Webhook-Signature": GOOD}
     assert verify_signature(BODY, both, SECRET)
     for name in both:
@@ -148,7 +148,7 @@ TWO_HEADERS = "two signature headers"
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_what_must_not_verify(mutation: str) -> None:
+def test_invalid_signatures_do_not_verify(mutation: str) -> None:
     body, headers, secret = MUTATIONS[mutation](BODY, GOOD, SECRET)
     assert verify_signature(body, headers, secret) is False
 

@@ -43,7 +43,7 @@ def test_every_pair_of_state_and_trigger(state: JobStatus, trigger: Trigger) -> 
     assert after(state, trigger) == ALLOWED.get((state, trigger))
 
 
-def test_what_has_ended_stays_as_it_is() -> None:
+def test_terminal_states_have_no_transitions() -> None:
     assert {"completed", "failed", "cancelled"} == TERMINAL
     assert {each for each in JobStatus if each.terminal} == TERMINAL
     for state, trigger in itertools.product(TERMINAL, Trigger):

@@ -21,7 +21,7 @@ WRONG: tuple[object, ...] = ("text", 5, 1.5, True, [], [1], {}, {"a": 1}, None, 
 
 
 @pytest.mark.parametrize("model", [SearchRequest, CrawlRequest, CreativesRequest])
-def test_no_wrong_value_of_any_field_is_told_in_pythons_words(
+def test_error_messages_name_no_python_types(
     model: type[SearchRequest | CrawlRequest | CreativesRequest],
 ) -> None:
     told = set()
@@ -36,7 +36,7 @@ def test_no_wrong_value_of_any_field_is_told_in_pythons_words(
 
 
 @pytest.mark.parametrize("kind", sorted(get_args(ErrorType)))
-def test_every_kind_of_error_has_words(kind: str) -> None:
+def test_every_pydantic_error_type_has_a_message(kind: str) -> None:
     context: dict[str, object] = dict.fromkeys(
         ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "max_digits"), 1
     )
@@ -59,7 +59,7 @@ def test_every_kind_of_error_has_words(kind: str) -> None:
         assert "Input" not in message
 
 
-def test_numbers_of_one_are_singular() -> None:
+def test_message_uses_singular_for_one() -> None:
     problem = {"type": "string_too_short", "msg": "", "ctx": {"min_length": 1}}
     assert plain_message(problem) == "must have at least 1 character"
 

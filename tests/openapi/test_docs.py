@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 NOBODY = {"Authorization": ""}
 
 
-async def test_the_page_and_its_files_need_no_key_and_name_no_other_host(tmp_path: Path) -> None:
+async def test_docs_page_needs_no_key_and_no_other_host(tmp_path: Path) -> None:
     async with opened(tmp_path, "team") as api:
         page = await api.http.get(paths.DOCS, headers=NOBODY)
         assert page.status_code == 200
@@ -32,7 +32,7 @@ async def test_the_page_and_its_files_need_no_key_and_name_no_other_host(tmp_pat
         assert (await api.http.get(f"{paths.DOCS}/LICENSE", headers=NOBODY)).status_code == 401
 
 
-def test_a_browser_shows_every_operation_and_asks_no_other_host(tmp_path: Path) -> None:
+def test_browser_shows_every_operation_without_other_hosts(tmp_path: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
     program = find_program()
     if program is None:

@@ -70,7 +70,7 @@ def test_the_command_prints_the_document(tmp_path: Path) -> None:
     assert (said.returncode, json.loads(said.stdout)) == (0, json.loads(json.dumps(DOCUMENT)))
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(DOCUMENT)))
     assert named == named & set(schemas)
@@ -130,7 +130,7 @@ def test_every_operation_but_the_open_ones_needs_the_bearer() -> None:
         ("GET", "/v1/crawl/" + "x" * 4000, {}, 404),
     ],
 )
-async def test_every_refusal_has_the_documented_shape(
+async def test_every_error_reply_has_the_documented_shape(
     team: Api, method: str, path: str, sent: dict[str, Any], status: int
 ) -> None:
     headers = {"Content-Type": "application/json"} | sent.get("headers", {})
@@ -141,7 +141,7 @@ async def test_every_refusal_has_the_documented_shape(
     assert set(answer.json()) == {"detail"}
 
 
-async def test_a_mistake_of_ours_has_the_documented_shape(
+async def test_internal_error_has_the_documented_shape(
     team: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -176,7 +176,7 @@ def test_every_property_of_every_schema_has_a_description() -> None:
     assert [at for at, each in found.items() if not each.get("description")] == []
 
 
-def test_durations_and_sizes_say_their_unit() -> None:
+def test_durations_and_sizes_have_units() -> None:
     units = {
         "_ms": "illiseconds",
         "_s": "econds",
@@ -226,7 +226,7 @@ async def test_the_document_needs_no_key(team: Api) -> None:
 
 
 @pytest.mark.parametrize("path", [paths.HEALTH, paths.OPENAPI, paths.JOBS])
-async def test_head_is_answered_where_get_is(team: Api, path: str) -> None:
+async def test_head_is_answered_like_get(team: Api, path: str) -> None:
     assert (await team.http.head(path)).status_code == 200
 
 

@@ -12,7 +12,7 @@ from tests.openapi.fuzzing import chains, fuzz, fuzzed
 pytestmark = pytest.mark.slow
 
 
-def test_every_answer_is_one_that_the_document_describes(tmp_path: Path) -> None:
+def test_every_reply_conforms_to_the_document(tmp_path: Path) -> None:
     with fuzzed(tmp_path) as target:
         found = fuzz(target, tmp_path, examples=4, phases="examples,fuzzing,stateful")
     assert found.returncode == 0, found.stdout

@@ -30,12 +30,12 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(values, st.booleans())
-def test_what_json_says_is_read(value: Any, ascii_only: bool) -> None:
+def test_valid_json_is_parsed(value: Any, ascii_only: bool) -> None:
     assert parse_strict_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
 
 @given(st.binary(max_size=40) | st.text('{}[]",:\\ 1e.-untfa', max_size=40).map(str.encode))
-def test_anything_else_is_refused_and_nothing_else_is_raised(raw: bytes) -> None:
+def test_invalid_json_raises_only_invalid_json(raw: bytes) -> None:
     try:
         value = parse_strict_json(raw)
     except InvalidJson:
@@ -80,7 +80,7 @@ def test_brackets_in_strings_do_not_count() -> None:
         b"null",
     ],
 )
-async def test_a_request_with_any_of_it_is_422(api: Api, raw: bytes) -> None:
+async def test_request_with_invalid_json_is_422(api: Api, raw: bytes) -> None:
     response = await api.http.post(
         "/v1/crawl", content=raw, headers={"Content-Type": "application/json"}
     )

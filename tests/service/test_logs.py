@@ -50,7 +50,7 @@ def written(
 
 
 @pytest.mark.usefixtures("restored")
-def test_an_event_is_a_line_of_fields() -> None:
+def test_text_event_has_name_and_fields() -> None:
     line = written("text", "job_ended", account="a", key=None, rows=3, seconds=1.23456, ok=True)
     assert line.endswith(
         " INFO webdata_nb.service.events: job_ended account=a rows=3 seconds=1.235 ok=true\n"
@@ -58,7 +58,7 @@ def test_an_event_is_a_line_of_fields() -> None:
 
 
 @pytest.mark.usefixtures("restored")
-def test_an_event_is_an_object() -> None:
+def test_json_event_is_an_object() -> None:
     line = written("json", "job_ended", logging.WARNING, account="a", rows=3, reason='no "way"')
     told = json.loads(line)
     assert told.pop("time")
@@ -75,7 +75,7 @@ def test_an_event_is_an_object() -> None:
 
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_value_cannot_begin_another_line_or_field(log_format: logs.LogFormat) -> None:
+def test_value_cannot_forge_a_line_or_field(log_format: logs.LogFormat) -> None:
     line = written(
         log_format, "job_ended", reason='x\n2026 INFO forged: y="1 account=other\x1b[31m'
     )
@@ -110,16 +110,16 @@ def test_a_line_names_its_request_and_its_job() -> None:
         ("x" * 1000, "x" * 300),
     ],
 )
-def test_a_reason_tells_no_addresses(text: str | None, expected: str | None) -> None:
+def test_reason_hides_url_paths(text: str | None, expected: str | None) -> None:
     assert reason(text) == expected
 
 
 @given(st.text())
-def test_any_text_has_a_reason(text: str) -> None:
+def test_reason_accepts_any_text(text: str) -> None:
     assert len(reason(f"http://{text}") or "") <= 300
 
 
-def test_what_repeats_is_written_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_event_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     now = 0.0
     repeats = EventThrottle(lambda: now)
@@ -136,7 +136,7 @@ def test_what_repeats_is_written_once_a_minute(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_what_repeats_is_remembered_within_bounds() -> None:
+def test_event_throttle_memory_is_bounded() -> None:
     repeats = EventThrottle()
     for number in range(5000):
         repeats.event("page_retried", host=f"h{number}")

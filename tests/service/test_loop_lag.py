@@ -13,7 +13,7 @@ from webdata_nb.service.runtime.cooperative import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 
 
-async def test_a_blocked_loop_is_seen() -> None:
+async def test_blocked_loop_is_measured() -> None:
     metrics = Metrics()
     watching = asyncio.create_task(loop_lag.measure(metrics.observe_loop_lag, interval_s=0.01))
     await asyncio.sleep(0.05)
@@ -28,7 +28,7 @@ async def test_a_blocked_loop_is_seen() -> None:
     assert b"webdata_event_loop_lag_seconds_bucket" in generate_latest(metrics.registry)
 
 
-def test_the_longest_is_forgotten_after_two_spans() -> None:
+def test_rolling_maximum_forgets_after_two_windows() -> None:
     now = 0.0
     longest = RollingMaximum(60.0, clock=lambda: now)
     longest.add(3.0)

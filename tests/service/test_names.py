@@ -211,7 +211,7 @@ async def seen(home: Path, case: str, site: Site, host: str) -> str:
 
 @pytest.mark.parametrize("forbidden", FORBIDDEN)
 @pytest.mark.parametrize("case", CASES)
-async def test_a_forbidden_name_is_told_like_an_unknown_one(
+async def test_forbidden_name_gets_the_same_reply_as_unknown(
     tmp_path: Path, site: Site, case: str, forbidden: str
 ) -> None:
     unknown = "z" * (len(forbidden) - len(".test")) + ".test"

@@ -145,7 +145,7 @@ def site() -> Iterator[Site]:
         yield running
 
 
-async def test_what_a_job_was_given_is_seen_by_nobody(
+async def test_job_secrets_are_not_exposed(
     tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -195,7 +195,7 @@ async def test_what_a_job_was_given_is_seen_by_nobody(
     assert planted_secrets.traces(files(tmp_path / "data")) == []
 
 
-async def test_a_key_is_nowhere_but_with_its_owner(
+async def test_api_key_is_not_stored_or_logged(
     tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -257,7 +257,7 @@ def test_no_repr_of_settings_shows_a_secret(tmp_path: Path) -> None:
         {"{secret}": 1},
     ],
 )
-async def test_a_refusal_repeats_no_secret(
+async def test_error_reply_contains_no_secret(
     api: Api, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

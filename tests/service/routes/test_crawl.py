@@ -137,7 +137,7 @@ async def test_robots_are_obeyed_and_can_be_overridden(api: Api, site: Site) -> 
     assert [row["title"] for row in reply["data"]] == ["Home", "Private", "Open"]
 
 
-async def test_a_page_that_stood_in_line_is_dated_when_it_came(api: Api, site: Site) -> None:
+async def test_fetched_at_excludes_queue_time(api: Api, site: Site) -> None:
     three_pages(site)
     site.robots("User-agent: *\nCrawl-delay: 0.4")
     reply = await api.done("crawl", url=site.url, concurrency=5)
@@ -199,7 +199,7 @@ async def test_the_user_agent_is_sent_and_decides_the_rules(tmp_path: Path, site
         assert {hit.headers["User-Agent"] for hit in site.requests} == {"OtherBot/1"}
 
 
-async def test_a_sessions_user_agent_is_its_own(api: Api, site: Site) -> None:
+async def test_session_user_agent_is_used(api: Api, site: Site) -> None:
     three_pages(site)
     api.lifetime.renew("mine")
     api.lifetime.bind_settings("mine", SessionSettings(user_agent="MineBot/1"))
@@ -223,7 +223,7 @@ async def test_redirects_are_followed_within_scope_only(api: Api, site: Site) ->
     assert counts == {"fetched": 2, "scope": 1, "redirect": 1}
 
 
-async def test_best_first_says_how_much_each_page_weighed(api: Api, site: Site) -> None:
+async def test_best_first_reports_page_weights(api: Api, site: Site) -> None:
     rooms = [f"/room{n}" for n in range(10)]
     site.page("/", page("Home", *rooms, "/hall"))
     for path in rooms:
@@ -239,7 +239,7 @@ async def test_best_first_says_how_much_each_page_weighed(api: Api, site: Site) 
         assert not any("crawl_score" in row["metadata"] for row in rows)
 
 
-async def test_nofollow_is_obeyed_where_that_is_asked_for(api: Api, site: Site) -> None:
+async def test_nofollow_is_obeyed_on_request(api: Api, site: Site) -> None:
     site.page("/", '<title>Home</title><a href="/a">A</a> <a rel="nofollow" href="/ad">Ad</a>')
     site.page("/a", page("A", "/b"), headers={"X-Robots-Tag": "nofollow"})
     for path in ("/ad", "/b"):
@@ -295,7 +295,7 @@ async def test_retry_makes_a_new_job_with_the_saved_request(api: Api, site: Site
     )
 
 
-async def test_a_poll_costs_the_same_however_many_rows_there_are(api: Api, site: Site) -> None:
+async def test_poll_cost_is_independent_of_row_count(api: Api, site: Site) -> None:
     link_tree(site, depth=3, fanout=4)
     sizes = {}
     for count in (25, 60):
@@ -322,7 +322,7 @@ async def test_a_start_is_idempotent_under_its_key(api: Api, site: Site) -> None
     assert len((await api.get("/v1/jobs"))["jobs"]) == 1
 
 
-async def test_the_stream_tells_each_row_once_and_resumes(api: Api, site: Site) -> None:
+async def test_stream_sends_each_row_once_and_resumes(api: Api, site: Site) -> None:
     three_pages(site)
     job_id = await api.started("crawl", {"url": site.url})
     stream = _events((await api.http.get(f"/v1/crawl/{job_id}/events")).text)
@@ -347,7 +347,7 @@ def _events(text: str) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-async def test_unknown_jobs_and_jobs_of_the_other_kind_are_one_404(api: Api, site: Site) -> None:
+async def test_job_of_other_kind_is_unknown(api: Api, site: Site) -> None:
     three_pages(site)
     job_id = await api.started("crawl", {"url": site.url})
     paths = ["/v1/crawl/x", f"/v1/search/{job_id}", "/v1/crawl/x/events"]

@@ -171,7 +171,7 @@ async def break_off(accounts: AccountStore, most: tuple[Charge, ...]) -> None:
         raise EOFError
 
 
-async def test_a_call_is_charged_for_what_it_added(tmp_path: Path) -> None:
+async def test_call_is_charged_for_added_units(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         accounts = store.accounts
         await accounts.add("a", "Alice", Terms("team", 100, 1), now=time.time())
@@ -182,7 +182,7 @@ async def test_a_call_is_charged_for_what_it_added(tmp_path: Path) -> None:
         assert (usage.active, usage.account.balance.monthly_left) == (0, 93)
 
 
-async def test_a_service_that_starts_gives_back_what_dead_calls_held(tmp_path: Path) -> None:
+async def test_service_start_releases_reservations_of_dead_calls(tmp_path: Path) -> None:
     mine = await member(tmp_path, "alice", monthly=10)
     async with SqliteStore(tmp_path / "jobs.sqlite") as store:
         most, now = (Charge(CREATIVES, "creatives", 3),), time.time()

@@ -95,7 +95,7 @@ async def test_an_unknown_format_is_refused_by_name(api: Api, site: Site) -> Non
         assert problem["msg"] == wanted
 
 
-async def test_a_job_of_the_other_kind_is_as_unknown_as_any(api: Api, site: Site) -> None:
+async def test_export_of_job_of_other_kind_is_unknown(api: Api, site: Site) -> None:
     magazine(site)
     job_id = (await api.done("crawl", url=site.url))["job_id"]
     other = await api.http.get(f"/v1/search/{job_id}/export?format=json")

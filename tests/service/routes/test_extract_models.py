@@ -97,7 +97,7 @@ async def test_a_search_extracts_from_each_result(api: Api, site: Site, model: S
     assert {asked.model for asked in model.requests} == {"m2"}
 
 
-async def test_an_extraction_that_fails_is_the_items_and_is_not_charged(
+async def test_failed_extraction_is_reported_per_item_and_not_charged(
     api: Api, site: Site, model: StubModel
 ) -> None:
     await bind(api, model)
@@ -142,7 +142,7 @@ async def test_a_prompt_alone_fills_a_free_object(api: Api, site: Site, model: S
     assert reply["data"][0]["extract"] == {"mood": "calm"}
 
 
-async def test_without_a_model_the_item_says_that_it_was_read_without(api: Api, site: Site) -> None:
+async def test_item_reports_extraction_without_model(api: Api, site: Site) -> None:
     for provider, noted in ((None, True), ("structured", False)):
         extract = {"schema": SCHEMA, **({"provider": provider} if provider else {})}
         url = shop(site)
@@ -163,7 +163,7 @@ async def test_without_a_model_the_item_says_that_it_was_read_without(api: Api, 
         {"prompt": "p", "provider": "custom", "key": "k"},
     ],
 )
-async def test_what_nobody_could_carry_out_is_refused_before_anything_is_stored(
+async def test_impossible_extraction_is_rejected_before_the_job_is_stored(
     api: Api, extract: dict[str, Any]
 ) -> None:
     for path, body in (
@@ -175,7 +175,7 @@ async def test_what_nobody_could_carry_out_is_refused_before_anything_is_stored(
     assert (await api.get("/v1/jobs"))["jobs"] == []
 
 
-async def test_the_operators_model_serves_a_team_behind_its_wall(
+async def test_operator_model_is_reachable_in_team_mode(
     tmp_path: Path, site: Site, model: StubModel
 ) -> None:
     mine = await member(tmp_path, "alice", monthly=100)

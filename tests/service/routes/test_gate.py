@@ -27,7 +27,7 @@ async def test_without_the_token_everything_is_401(api: Api, header: str | None)
         assert response.headers["www-authenticate"] == "Bearer"
 
 
-async def test_health_is_open_and_empty_of_detail(api: Api) -> None:
+async def test_health_needs_no_key_and_shows_no_detail(api: Api) -> None:
     del api.http.headers["Authorization"]
     for path in ("/healthz", "/readyz"):
         assert await api.get(path) == {"status": "ok"}

@@ -12,9 +12,7 @@ from webdata_nb.contract import paths
 from webdata_nb.service.routes import health
 
 
-async def test_a_disk_that_takes_nothing_is_not_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_S", 0.0)
     async with opened(tmp_path / "data") as api:
         assert await api.get(paths.READY) == {"status": "ok"}

@@ -33,7 +33,7 @@ async def failed(api: Api, site: Site) -> str:
     return job_id
 
 
-async def test_a_crawls_cancel_and_retry_have_their_shapes(api: Api, site: Site) -> None:
+async def test_cancel_and_retry_replies_of_crawls(api: Api, site: Site) -> None:
     site.page("/", "text")
     job_id = await cancelled(api, "crawl", site)
     for _ in range(2):
@@ -51,7 +51,7 @@ async def test_a_crawls_cancel_and_retry_have_their_shapes(api: Api, site: Site)
     assert (await api.get(f"/v1/crawl/{job_id}"))["status"] == "cancelled"
 
 
-async def test_a_searchs_cancel_and_retry_have_their_shapes(api: Api, site: Site) -> None:
+async def test_cancel_and_retry_replies_of_searches(api: Api, site: Site) -> None:
     site.page("/", "text about walruses")
     await api.done("crawl", url=site.url, max_pages=1)
     with site.hold("/"):
@@ -103,7 +103,7 @@ async def test_a_running_job_refuses_to_be_retried(api: Api, site: Site) -> None
         await api.post(f"/v1/jobs/{job_id}/cancel")
 
 
-async def test_neither_takes_parameters(api: Api) -> None:
+async def test_cancel_and_retry_take_no_parameters(api: Api) -> None:
     for action in ("cancel", "retry"):
         reply = await api.post(f"/v1/jobs/x/{action}", {"force": True}, 422)
         assert reply["detail"][0]["loc"] == ["body", "force"]

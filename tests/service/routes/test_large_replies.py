@@ -85,7 +85,7 @@ async def test_small_replies_archives_and_streams_are_sent_as_they_are(
         assert head.headers["etag"] == (await http.get(path)).headers["etag"]
 
 
-async def test_an_unchanged_reply_is_not_sent_again(api: Api, site: Site) -> None:
+async def test_unchanged_reply_is_a_304(api: Api, site: Site) -> None:
     path = await crawl(api, site)
     reads = (
         path,
@@ -111,7 +111,7 @@ async def test_an_unchanged_reply_is_not_sent_again(api: Api, site: Site) -> Non
     assert len(set(tags)) == len(tags)
 
 
-async def test_a_list_that_changed_has_another_tag(api: Api, site: Site) -> None:
+async def test_changed_list_has_another_etag(api: Api, site: Site) -> None:
     magazine(site)
     for _ in range(15):
         await api.done("crawl", url=site.url, max_pages=1)
@@ -123,7 +123,7 @@ async def test_a_list_that_changed_has_another_tag(api: Api, site: Site) -> None
     assert (await api.http.get("/v1/jobs", headers=known)).status_code == 200
 
 
-async def test_a_job_that_has_not_ended_is_never_unchanged(api: Api, site: Site) -> None:
+async def test_running_job_is_never_a_304(api: Api, site: Site) -> None:
     site.page("/", article("Home", "Waits.", "/slow"))
     site.page("/slow", "never", delay=60)
     job_id = await api.started("crawl", {"url": site.url})
@@ -133,7 +133,7 @@ async def test_a_job_that_has_not_ended_is_never_unchanged(api: Api, site: Site)
     await api.post(f"/v1/jobs/{job_id}/cancel")
 
 
-async def test_refusals_are_never_unchanged(api: Api) -> None:
+async def test_error_replies_are_never_a_304(api: Api) -> None:
     for path, status in (("/v1/crawl/none", 404), ("/v1/jobs?limit=x", 422)):
         reply = await api.http.get(path, headers={"If-None-Match": "*"})
         assert reply.status_code == status
@@ -167,7 +167,7 @@ async def test_a_proxy_names_the_client_whose_replies_are_compressed(api: Api, s
 
 @pytest.mark.parametrize("size", [0, 1, MIN_BYTES - 1, MIN_BYTES, 70_000, 3_000_000])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_bytes_come_back_whatever_their_number(size: int, *, streamed: bool) -> None:
+async def test_compressed_replies_round_trip(size: int, *, streamed: bool) -> None:
     body = random.Random(size).randbytes(size)
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -207,11 +207,11 @@ async def test_bytes_come_back_whatever_their_number(size: int, *, streamed: boo
         ("x-gzip-like", False),
     ],
 )
-def test_what_a_client_accepts(header: str, *, accepted: bool) -> None:
+def test_accept_encoding(header: str, *, accepted: bool) -> None:
     assert accepts_gzip(header) == accepted
 
 
-async def test_a_reply_that_brings_its_tag_is_not_hashed(
+async def test_reply_with_etag_is_not_hashed(
     api: Api, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = await crawl(api, site)

@@ -41,7 +41,7 @@ async def test_every_url_once_page_by_page(api: Api, site: Site, links: list[str
     assert (await api.get(path, params={"outcome": "facet"}))["data"] == []
 
 
-async def test_one_url_in_any_spelling(api: Api, site: Site, links: list[str]) -> None:
+async def test_receipt_entry_by_url_variants(api: Api, site: Site, links: list[str]) -> None:
     reply = await api.done("crawl", url=site.url, max_pages=3)
     path = f"/v1/crawl/{reply['job_id']}/receipt"
     for spelling in (links[20], f"{links[20]}#x", links[20].replace("http", "HTTP")):
@@ -62,7 +62,7 @@ async def test_one_url_in_any_spelling(api: Api, site: Site, links: list[str]) -
         ({"url": "nowhere"}, "url"),
     ],
 )
-async def test_a_wrong_question_is_422(
+async def test_invalid_receipt_query_is_422(
     api: Api, site: Site, params: dict[str, str], name: str
 ) -> None:
     job_id = await api.started("crawl", {"url": site.url})

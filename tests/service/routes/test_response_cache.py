@@ -61,7 +61,7 @@ async def crawled(api: Api, site: Site) -> str:
     return f"/v1/crawl/{(await api.done('crawl', url=site.url))['job_id']}"
 
 
-async def test_a_reply_is_kept_from_the_second_question_on(tmp_path: Path, site: Site) -> None:
+async def test_reply_is_cached_from_the_second_request(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path) as api:
         path = await crawled(api, site)
         once = await read(api, f"{path}?per_page=50", times=1)
@@ -72,7 +72,7 @@ async def test_a_reply_is_kept_from_the_second_question_on(tmp_path: Path, site:
         assert (await api.get(f"{path}?include_data=false"))["data"] == []
 
 
-async def test_a_search_is_kept_too(tmp_path: Path, site: Site) -> None:
+async def test_search_reply_is_cached(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path) as api:
         await crawled(api, site)
         path = f"/v1/search/{(await api.done('search', query='northern lights'))['job_id']}"
@@ -81,7 +81,7 @@ async def test_a_search_is_kept_too(tmp_path: Path, site: Site) -> None:
         assert await read(api, path) == kept
 
 
-async def test_a_kept_reply_goes_with_its_rows_by_the_clock(tmp_path: Path, site: Site) -> None:
+async def test_cached_reply_expires_by_the_clock(tmp_path: Path, site: Site) -> None:
     clock = Clock()
     async with opened(tmp_path, clock=clock) as api:
         path = await crawled(api, site)
@@ -90,7 +90,7 @@ async def test_a_kept_reply_goes_with_its_rows_by_the_clock(tmp_path: Path, site
         assert (await api.get(path))["result_expired"] is True
 
 
-async def test_a_kept_reply_goes_when_another_process_clears_its_rows(
+async def test_cached_reply_is_dropped_when_another_process_deletes_rows(
     tmp_path: Path, site: Site
 ) -> None:
     async with opened(tmp_path) as api:
@@ -102,7 +102,7 @@ async def test_a_kept_reply_goes_when_another_process_clears_its_rows(
         assert (gone["data"], gone["result_expired"]) == ([], True)
 
 
-async def test_a_kept_reply_goes_with_its_job(tmp_path: Path, site: Site) -> None:
+async def test_cached_reply_is_dropped_with_its_job(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path) as api:
         path = await crawled(api, site)
         await read(api, path)
@@ -111,7 +111,7 @@ async def test_a_kept_reply_goes_with_its_job(tmp_path: Path, site: Site) -> Non
             assert await api.get(path, 404) == {"detail": "no such job"}
 
 
-async def test_a_kept_reply_is_for_its_owner_alone(tmp_path: Path, site: Site) -> None:
+async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) -> None:
     alice, bob = [await member(tmp_path, name) for name in ("alice", "bob")]
     async with opened(tmp_path, "team", networks=("127.0.0.0/8",)) as api:
         api.http.headers.update(alice)
@@ -129,7 +129,7 @@ def asked(path: str, account: str = "a") -> ResponseKey:
     return ResponseKey(account, "job", path, b"")
 
 
-def test_what_is_kept_of_a_job_holds_no_secret() -> None:
+def test_cached_job_has_no_secrets() -> None:
     cache = ResponseCache()
     cache.put(asked("/"), JOB, b"body", 1)
     kept = cache.get(asked("/"))
@@ -138,7 +138,7 @@ def test_what_is_kept_of_a_job_holds_no_secret() -> None:
     assert kept.job == replace(JOB, request={}, context={})
 
 
-def test_the_first_question_is_only_noted_and_the_largest_reply_never_kept() -> None:
+def test_first_request_and_large_replies_are_not_cached() -> None:
     cache = ResponseCache()
     assert [cache.should_cache(asked("/"), MAX_BODY_BYTES) for _ in range(3)] == [False, True, True]
     assert [cache.should_cache(asked("/", "b"), MAX_BODY_BYTES + 1) for _ in range(3)] == [
@@ -151,7 +151,7 @@ def test_the_first_question_is_only_noted_and_the_largest_reply_never_kept() -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 100)), max_size=60))
-def test_no_more_is_kept_than_there_is_room_for(questions: list[tuple[int, int]]) -> None:
+def test_cache_stays_within_its_byte_limit(questions: list[tuple[int, int]]) -> None:
     cache = ResponseCache(max_bytes=150)
     latest: dict[int, bytes] = {}
     for number, (name, size) in enumerate(questions):

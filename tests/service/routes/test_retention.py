@@ -94,9 +94,7 @@ async def test_the_stream_of_an_expired_job_is_its_end(
     assert events == ["event: progress", "event: done"]
 
 
-async def test_a_job_that_was_marked_is_gone_whatever_the_clock_says(
-    tmp_path: Path, site: Site
-) -> None:
+async def test_job_marked_as_expired_stays_expired(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path / "data") as api:
         _, search = await both(api, site)
     async with SqliteStore(tmp_path / "data" / "jobs.sqlite") as store:
@@ -107,7 +105,7 @@ async def test_a_job_that_was_marked_is_gone_whatever_the_clock_says(
         await api.get(f"/v1/search/{search['job_id']}/export", 410, params={"format": "json"})
 
 
-async def test_a_running_service_clears_what_is_old(tmp_path: Path, site: Site) -> None:
+async def test_service_deletes_expired_rows(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path / "data") as api:
         crawl, search = await both(api, site)
     async with opened(tmp_path / "data", clock=Clock(ahead=49 * HOUR)) as api, asyncio.timeout(60):
@@ -120,12 +118,12 @@ async def test_a_running_service_clears_what_is_old(tmp_path: Path, site: Site) 
 
 @pytest.mark.parametrize("mode", ["local", "team"])
 @pytest.mark.parametrize("hours", [0, -1, float("nan")])
-def test_hours_that_are_none_are_refused(mode: Any, hours: float) -> None:
+def test_invalid_retention_hours_are_rejected(mode: Any, hours: float) -> None:
     with pytest.raises(InvalidSetting, match="--crawl-retention-hours takes a number of hours"):
         Retention.checked(mode, search=None, crawl=hours, job=None)
 
 
-def test_what_suits_the_mode_fills_what_was_not_given(tmp_path: Path) -> None:
+def test_retention_defaults_depend_on_the_mode(tmp_path: Path) -> None:
     def checked(mode: Any, **given: Any) -> Retention:
         return ServiceSettings.checked(
             host=None,

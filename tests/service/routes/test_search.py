@@ -78,7 +78,7 @@ async def test_num_results_is_exact_and_copies_are_one_result(api: Api, site: Si
     assert (one["total_results"], both["total_results"]) == (1, 2)
 
 
-async def test_nothing_found_is_completed_with_the_chain_as_its_account(api: Api) -> None:
+async def test_search_without_results_completes_with_fallback_chain(api: Api) -> None:
     reply = await api.done("search", query="nothing at all", engine="engine_two")
     assert (reply["status"], reply["total_results"], reply["data"]) == ("completed", 0, [])
     assert (reply["engine_used"], reply["fallback_used"]) == (None, False)

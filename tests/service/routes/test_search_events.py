@@ -123,13 +123,13 @@ async def test_rows_of_a_cancelled_search_are_final_as_they_are(api: Api, site: 
 
 
 @pytest.mark.parametrize("wrong", ["x", "-1", "1.", "1.g", "1.00000000000000001", "1 2"])
-async def test_what_is_no_id_of_an_event_is_refused(api: Api, site: Site, wrong: str) -> None:
+async def test_invalid_event_id_is_rejected(api: Api, site: Site, wrong: str) -> None:
     await crawled(api, site, pages=1)
     job_id = await api.started("search", {"query": "northern lights"})
     await api.get(f"/v1/search/{job_id}/events", status=422, headers={"Last-Event-ID": wrong})
 
 
-def test_a_place_in_a_stream_is_written_and_read() -> None:
+def test_stream_position_round_trips() -> None:
     place = StreamPosition().announce(0).announce(1).finish(1)
     assert (place.id(), place.is_final(0), place.is_final(1)) == ("2.2", False, True)
     for each in (StreamPosition(), StreamPosition(7), place, StreamPosition(50, (1 << 50) - 1)):

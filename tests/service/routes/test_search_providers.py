@@ -97,7 +97,7 @@ async def test_the_first_is_limited_the_second_empty_the_third_answers(town: Tow
     assert (len(brave.requests), len(searxng.requests)) == (1, 2)
 
 
-async def test_when_everybody_is_in_error_the_job_fails_and_says_why(town: Town) -> None:
+async def test_job_fails_with_reasons_when_all_providers_fail(town: Town) -> None:
     for name in ("brave", "searxng"):
         town.stubs[name].other = lambda _asked: web.Response(status=500, text=KEY)
     providers = {"brave": town.access("brave"), "searxng": town.access("searxng")}
@@ -111,7 +111,7 @@ async def test_when_everybody_is_in_error_the_job_fails_and_says_why(town: Town)
     assert (reply["engine_used"], reply["provider_used"]) == (None, None)
 
 
-async def test_with_nobody_to_ask_the_job_fails(town: Town) -> None:
+async def test_job_fails_without_usable_providers(town: Town) -> None:
     await town.bind(every("serper"), {})
     reply = await town.search(formats=[])
     assert reply["status"] == "failed"
@@ -250,7 +250,7 @@ def _mirror(number: int) -> Any:
     return answers[number]
 
 
-async def test_the_list_of_engines_says_who_can_be_asked(town: Town) -> None:
+async def test_engine_list_shows_usable_providers(town: Town) -> None:
     await town.bind(
         {"engine_one": ["serper", "brave", "searxng", "local"]},
         {"brave": {"key": KEY}, "searxng": {"url": "ftp://nowhere"}},
@@ -273,7 +273,7 @@ async def test_the_list_of_engines_says_who_can_be_asked(town: Town) -> None:
     }
 
 
-async def test_the_list_of_engines_says_who_rests(town: Town) -> None:
+async def test_engine_list_shows_resting_providers(town: Town) -> None:
     town.stubs["searxng"].other = lambda _asked: web.Response(
         status=429, headers={"Retry-After": "99"}
     )
@@ -290,7 +290,7 @@ async def test_the_list_of_engines_says_who_rests(town: Town) -> None:
     assert answer["engines"][0]["resting_s"] == 0
 
 
-async def test_a_session_that_chooses_anew_is_served_so_at_once(town: Town) -> None:
+async def test_changed_session_settings_apply_at_once(town: Town) -> None:
     for name, count in (("searxng", 1), ("marginalia", 2)):
         town.stubs[name].served = pages(town.site, count)
     access = {
@@ -307,7 +307,7 @@ async def test_a_session_that_chooses_anew_is_served_so_at_once(town: Town) -> N
     assert (await town.search(formats=[]))["status"] == "failed"
 
 
-async def test_an_unknown_provider_is_told_where_the_list_is_asked_for(town: Town) -> None:
+async def test_unknown_provider_is_reported_by_the_engine_list(town: Town) -> None:
     await town.bind({"engine_one": ["nowhere"]}, {})
     answer = await town.api.get("/v1/engines", headers=LEASE, status=422)
     assert "nowhere" in answer["detail"][0]["msg"]

@@ -113,7 +113,7 @@ async def test_without_a_valid_key_every_operation_is_the_same_401(team: Team, w
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_anothers_job_is_byte_for_byte_an_unknown_one(team: Team) -> None:
+async def test_job_of_other_account_is_byte_for_byte_unknown(team: Team) -> None:
     for name in [name for name, each in OPERATIONS.items() if each[3]]:
         anothers = await team.ask(name, None, "Bearer wdk_bob")
         nobodys = UNKNOWN_FILE if name == "file" else UNKNOWN
@@ -125,7 +125,7 @@ async def test_anothers_job_is_byte_for_byte_an_unknown_one(team: Team) -> None:
         assert anothers.content == unknown.content, name
 
 
-async def test_the_owner_is_never_refused(team: Team) -> None:
+async def test_owner_has_access(team: Team) -> None:
     for name, (*_, kind) in OPERATIONS.items():
         answer = await team.ask(name, None, "Bearer wdk_alice")
         assert answer.status_code not in {401, 403}, name
@@ -133,7 +133,7 @@ async def test_the_owner_is_never_refused(team: Team) -> None:
             assert answer.status_code in {200, 400, 409, 501}, name
 
 
-async def test_no_listing_shows_anothers_jobs(team: Team) -> None:
+async def test_listings_show_only_own_jobs(team: Team) -> None:
     bob = {"Authorization": "Bearer wdk_bob"}
     assert (await team.api.get(paths.JOBS, headers=bob))["jobs"] == []
     usage = await team.api.get(paths.USAGE, headers=bob)
