@@ -1,4 +1,4 @@
-"""Replies kept in memory: the same bytes as long as they hold, and not a moment longer."""
+"""Tests of the response cache: cached replies are identical, and dropped when outdated."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ JOB = JobRecord(
 
 
 def alter(data_dir: Path, statement: str) -> None:
-    """Change the database as another process would."""
+    """Change the database from another connection."""
     with closing(sqlite3.connect(data_dir / "jobs.sqlite", isolation_level=None)) as other:
         assert other.execute(statement).rowcount > 0
 
 
 async def read(api: Api, path: str, times: int = 3, **sent: dict[str, str]) -> bytes:
-    """Ask several times; return the answer, which must be one and the same."""
-    answers = [await api.http.get(path, **sent) for _ in range(times)]  # type: ignore[arg-type]
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.content for answer in answers}) == 1
-    assert {answer.headers["content-type"] for answer in answers} == {"application/json"}
-    return answers[0].content
+    """Request a path several times; return the body, which must not change."""
+    replies = [await api.http.get(path, **sent) for _ in range(times)]  # type: ignore[arg-type]
+    assert {reply.status_code for reply in replies} == {200}
+    assert len({reply.content for reply in replies}) == 1
+    assert {reply.headers["content-type"] for reply in replies} == {"application/json"}
+    return replies[0].content
 
 
 async def crawled(api: Api, site: Site) -> str:
@@ -64,11 +64,11 @@ async def crawled(api: Api, site: Site) -> str:
 async def test_reply_is_cached_from_the_second_request(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path) as api:
         path = await crawled(api, site)
-        once = await read(api, f"{path}?per_page=50", times=1)
-        often = await read(api, path, times=2)
-        alter(tmp_path, "DELETE FROM entry")  # nothing does while a job's rows can be read
-        assert await read(api, path) == often
-        assert await read(api, f"{path}?per_page=50") != once
+        first = await read(api, f"{path}?per_page=50", times=1)
+        cached_body = await read(api, path, times=2)
+        alter(tmp_path, "DELETE FROM entry")  # the service never does this while rows are readable
+        assert await read(api, path) == cached_body
+        assert await read(api, f"{path}?per_page=50") != first
         assert (await api.get(f"{path}?include_data=false"))["data"] == []
 
 
@@ -76,9 +76,9 @@ async def test_search_reply_is_cached(tmp_path: Path, site: Site) -> None:
     async with opened(tmp_path) as api:
         await crawled(api, site)
         path = f"/v1/search/{(await api.done('search', query='northern lights'))['job_id']}"
-        kept = await read(api, path)
+        cached = await read(api, path)
         alter(tmp_path, "DELETE FROM entry")
-        assert await read(api, path) == kept
+        assert await read(api, path) == cached
 
 
 async def test_cached_reply_expires_by_the_clock(tmp_path: Path, site: Site) -> None:
@@ -125,42 +125,46 @@ async def test_cached_reply_is_only_for_its_owner(tmp_path: Path, site: Site) ->
         await api.get(path, 401)
 
 
-def asked(path: str, account: str = "a") -> ResponseKey:
+def key_for(path: str, account: str = "a") -> ResponseKey:
     return ResponseKey(account, "job", path, b"")
 
 
 def test_cached_job_has_no_secrets() -> None:
     cache = ResponseCache()
-    cache.put(asked("/"), JOB, b"body", 1)
-    kept = cache.get(asked("/"))
-    assert kept is not None
-    assert (kept.body, kept.data_version) == (b"body", 1)
-    assert kept.job == replace(JOB, request={}, context={})
+    cache.put(key_for("/"), JOB, b"body", 1)
+    cached = cache.get(key_for("/"))
+    assert cached is not None
+    assert (cached.body, cached.data_version) == (b"body", 1)
+    assert cached.job == replace(JOB, request={}, context={})
 
 
 def test_first_request_and_large_replies_are_not_cached() -> None:
     cache = ResponseCache()
-    assert [cache.should_cache(asked("/"), MAX_BODY_BYTES) for _ in range(3)] == [False, True, True]
-    assert [cache.should_cache(asked("/", "b"), MAX_BODY_BYTES + 1) for _ in range(3)] == [
+    assert [cache.should_cache(key_for("/"), MAX_BODY_BYTES) for _ in range(3)] == [
+        False,
+        True,
+        True,
+    ]
+    assert [cache.should_cache(key_for("/", "b"), MAX_BODY_BYTES + 1) for _ in range(3)] == [
         False
     ] * 3
-    assert not cache.should_cache(asked("/", "b"), 1)
-    cache.put(asked("/"), JOB, b"body", 1)
+    assert not cache.should_cache(key_for("/", "b"), 1)
+    cache.put(key_for("/"), JOB, b"body", 1)
     cache.clear()
-    assert cache.get(asked("/")) is None
+    assert cache.get(key_for("/")) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 100)), max_size=60))
-def test_cache_stays_within_its_byte_limit(questions: list[tuple[int, int]]) -> None:
+def test_cache_stays_within_its_byte_limit(requests: list[tuple[int, int]]) -> None:
     cache = ResponseCache(max_bytes=150)
     latest: dict[int, bytes] = {}
-    for number, (name, size) in enumerate(questions):
+    for number, (name, size) in enumerate(requests):
         latest[name] = bytes([number]) * size
-        cache.put(asked(str(name)), JOB, latest[name], number)
-        found = {each: cache.get(asked(str(each))) for each in latest}
-        kept = {each: got.body for each, got in found.items() if got is not None}
-        assert kept.items() <= latest.items()
-        assert name in kept
-        assert sum(map(len, kept.values())) <= 150
-    if sum(map(len, latest.values())) <= 150 and len(questions) == len(latest):
-        assert len(latest) == sum(cache.get(asked(str(n))) is not None for n in latest)
+        cache.put(key_for(str(name)), JOB, latest[name], number)
+        found = {each: cache.get(key_for(str(each))) for each in latest}
+        cached = {each: got.body for each, got in found.items() if got is not None}
+        assert cached.items() <= latest.items()
+        assert name in cached
+        assert sum(map(len, cached.values())) <= 150
+    if sum(map(len, latest.values())) <= 150 and len(requests) == len(latest):
+        assert len(latest) == sum(cache.get(key_for(str(n))) is not None for n in latest)
