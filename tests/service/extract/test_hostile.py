@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from webdata_nb.service.errors import ExtractError
-from webdata_nb.service.extract.field_filling import MAX_FIELDS_PER_PAGE
 from webdata_nb.service.extract.item_matching import MAX_ITEMS
 from webdata_nb.service.extract.node_graph import MAX_NODES, MAX_VALUES, DataNode, NodeGraph
 from webdata_nb.service.extract.structured import (
@@ -18,6 +17,7 @@ from webdata_nb.service.extract.structured import (
     extract_from_formats,
     extract_structured,
 )
+from webdata_nb.service.extract.value_lookup import MAX_FIELDS_PER_PAGE
 
 TEXT = {"type": "string"}
 ITEM = {"type": "object", "properties": {"name": TEXT, "price": {"type": "number"}}}

@@ -5,16 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.service.extract.declared import DataTable, DeclaredFields, DeclaredValues
-from webdata_nb.service.extract.field_names import (
-    kind_of_name,
-    name_readings,
-    name_readings_from,
-    normalize_short_name,
-)
+from webdata_nb.service.extract.field_names import kind_of_name, normalize_short_name
 from webdata_nb.service.extract.item_matching import (
     MAX_ITEMS,
     count_matching_fields,
@@ -24,28 +18,16 @@ from webdata_nb.service.extract.item_matching import (
     row_properties,
 )
 from webdata_nb.service.extract.node_graph import DataNode, NodeGraph
-from webdata_nb.service.extract.root_node import (
-    find_twin_nodes,
-    find_values,
-    findable_names,
-    is_of_kind,
-)
+from webdata_nb.service.extract.root_node import is_of_kind
 from webdata_nb.service.extract.validation import pointer_step, satisfies_constraints
-from webdata_nb.service.extract.vocabulary import GENERIC_NAMES, PAGE_PROPERTIES, PAGE_TYPES
+from webdata_nb.service.extract.value_lookup import MAX_SIBLINGS, LookupBudget, ValueLookup
+from webdata_nb.service.extract.vocabulary import GENERIC_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from webdata_nb.service.extract.coerce import ValueCoercion
     from webdata_nb.service.extract.schema import FieldSchema
 
-MAX_FIELDS_PER_PAGE: Final = 20_000
-"""Fields that are looked for on one page, including those of array items."""
-MAX_LOOKUPS_PER_PAGE: Final = 300_000
-"""Properties and values that are tried on one page, for all fields together."""
 _CHARACTERS_PER_LOOKUP: Final = 1000
-_MAX_SIBLINGS: Final = 100
-_MAX_PAGE_NODES: Final = 5
 _COMMA_SEPARATED: Final = frozenset({"keywords"})
 """Properties that schema.org defines as text with a comma-separated list."""
 _URL_SCHEMES: Final = ("http://", "https://")
@@ -86,19 +68,9 @@ class SchemaFiller:
         self._graph = graph
         self._declared = declared
         self._coercion = coercion
-        self._fields_left = MAX_FIELDS_PER_PAGE
-        self._lookups_left = MAX_LOOKUPS_PER_PAGE
-        self._twins = [] if root is None else find_twin_nodes(graph, root)
-        pages = (node for node in graph.nodes if node.main and node.is_a(*PAGE_TYPES))
-        self._pages = [node for node in islice(pages, _MAX_PAGE_NODES) if node is not root]
-        self._nodes_by_kind: dict[str, list[DataNode]] = {}
-        self._findable_names: dict[DataNode, AbstractSet[str]] = {}
-        self._main_nodes_by_kind: dict[str, list[DataNode]] = {}
+        self._budget = LookupBudget()
+        self._lookup = ValueLookup(graph, declared, root, self._budget)
         self._item_groups: list[list[DataNode]] | None = None
-
-    @property
-    def _exhausted(self) -> bool:
-        return self._fields_left <= 0 or self._lookups_left <= 0
 
     def object(
         self, schema: FieldSchema, node: DataNode | None, pointer: str, origin: str, *, page: bool
@@ -109,7 +81,7 @@ class SchemaFiller:
         missing: list[str] = []
         for name, inner in schema.properties.items():
             at = f"{pointer}/{pointer_step(name)}"
-            if self._exhausted:
+            if self._budget.exhausted:
                 part = FilledValue(missing=tuple(_leaf_pointers(inner, at)))
             else:
                 part = self._field(name, inner, node, at, origin, page=page)
@@ -128,10 +100,10 @@ class SchemaFiller:
         *,
         page: bool,
     ) -> FilledValue:
-        self._fields_left -= 1
+        self._budget.fields -= 1
         for alias in dict.fromkeys((name, schema.title) if schema.title else (name,)):
-            for source in self._sources(alias, schema, node, origin, page=page):
-                if self._exhausted:
+            for source in self._lookup.values(alias, schema, node, origin, page=page):
+                if self._budget.exhausted:
                     break
                 part = self._fill_from_source(alias, schema, source, pointer)
                 if part.value is not None:
@@ -140,80 +112,16 @@ class SchemaFiller:
             if part.value is not None:
                 return part
         missing = tuple(_leaf_pointers(schema, pointer))
-        self._fields_left -= len(missing) - 1
+        self._budget.fields -= len(missing) - 1
         return FilledValue(missing=missing)
-
-    def _sources(
-        self, name: str, schema: FieldSchema, node: DataNode | None, origin: str, *, page: bool
-    ) -> Iterator[DeclaredValues]:
-        may_be_node = schema.kind in {"object", "array"} and bool(kind_of_name(name))
-        if schema.kind in {"object", "array"} and normalize_short_name(name) in GENERIC_NAMES:
-            return
-        if node is not None:
-            yield from self._node_values(name, node, origin, may_be_node=may_be_node)
-        if not page:
-            return
-        if not may_be_node:
-            yield from self._other_node_values(name, node)
-        for twin in self._twins:
-            yield from self._node_values(name, twin, twin.label, may_be_node=may_be_node)
-        for other in self._pages:
-            found = self._node_values(name, other, other.label, may_be_node=may_be_node)
-            yield from (each for each in found if each.name in PAGE_PROPERTIES)
-        if schema.kind != "object" and not may_be_node:
-            yield from self._declared.page_values(name)
-            yield from self._declared.table_values(name)
-
-    def _node_values(
-        self, name: str, node: DataNode, origin: str, *, may_be_node: bool
-    ) -> Iterator[DeclaredValues]:
-        """Return a node's values for a field, whose name may also denote the node itself."""
-        for reading in name_readings_from(name, self._findable(node)):
-            if not reading.kind or (is_of_kind(node, reading.kind) and not may_be_node):
-                yield from self._follow(node, reading.chain, origin)
-
-    def _findable(self, node: DataNode) -> AbstractSet[str]:
-        if node not in self._findable_names:
-            self._findable_names[node] = findable_names(node)
-        return self._findable_names[node]
-
-    def _other_node_values(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
-        """Return values of the nodes whose kind the field's name contains, as in `website_name`."""
-        for reading in name_readings(name):
-            if reading.kind:
-                nodes = self._main_nodes_of_kind(reading.kind)[:2]
-                other = next((each for each in nodes if each is not root), None)
-                if other is not None and (root is None or not is_of_kind(root, reading.kind)):
-                    yield from self._follow(other, reading.chain, other.label)
-
-    def _follow(
-        self, node: DataNode, chain: tuple[str, ...], origin: str
-    ) -> Iterator[DeclaredValues]:
-        """Return the values at the end of a chain of properties, grouped by path."""
-        by_origin: dict[str, DeclaredValues] = {}
-        self._lookups_left -= 1
-        for found in find_values(node, chain):
-            at = "/".join((origin, *(pointer_step(step) for step in found.path if step)))
-            if len(chain) == 1:
-                _add_values(
-                    by_origin, at, normalize_short_name(found.path[-1] or chain[0]), found.values
-                )
-                continue
-            nodes = (each for each in found.values if isinstance(each, DataNode))
-            for inner in islice(nodes, _MAX_SIBLINGS):
-                if self._exhausted:
-                    break
-                for each in self._follow(inner, chain[1:], at):
-                    _add_values(by_origin, each.origin, each.name, each.values)
-        yield from by_origin.values()
 
     def _fill_from_source(
         self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
     ) -> FilledValue:
         if schema.kind == "array":
             return self._array(name, schema, source, pointer)
-        for each in _expand_values(source)[:_MAX_SIBLINGS]:
-            if self._exhausted:
+        for each in _expand_values(source)[:MAX_SIBLINGS]:
+            if self._budget.exhausted:
                 break
             part = self._convert(name, schema, each, source, pointer)
             if part.value is not None:
@@ -223,9 +131,9 @@ class SchemaFiller:
     def _convert(
         self, name: str, schema: FieldSchema, value: Any, source: DeclaredValues, pointer: str
     ) -> FilledValue:
-        self._lookups_left -= 1
+        self._budget.lookups -= 1
         if isinstance(value, str):
-            self._lookups_left -= len(value) // _CHARACTERS_PER_LOOKUP
+            self._budget.lookups -= len(value) // _CHARACTERS_PER_LOOKUP
         if schema.kind == "object":
             node = _to_node(value)
             if node is None:
@@ -254,7 +162,7 @@ class SchemaFiller:
         missing: list[str] = []
         scalars: set[Any] = set()
         for each in _expand_values(source, split=inner.kind in {"string", "any"})[:MAX_ITEMS]:
-            if self._exhausted:
+            if self._budget.exhausted:
                 break
             part = self._convert(name, inner, each, source, f"{pointer}/{len(values)}")
             seen = values if inner.kind == "object" else scalars
@@ -279,14 +187,14 @@ class SchemaFiller:
         page: bool,
     ) -> FilledValue:
         """Fill groups of fields, and lists of all nodes of a kind, which no property contains."""
-        if not page or self._exhausted:
+        if not page or self._budget.exhausted:
             return FilledValue()
         if schema.kind == "object":
             return self._nested_object(name, schema, node, pointer, origin)
         if schema.kind == "array" and schema.items is not None:
             if schema.items.kind == "object":
                 return self._list(name, schema, schema.items, pointer)
-            if nodes := self._nodes_named(name)[:MAX_ITEMS] if kind_of_name(name) else []:
+            if nodes := self._lookup.nodes_named(name)[:MAX_ITEMS] if kind_of_name(name) else []:
                 return self._array(name, schema, DeclaredValues(nodes[0].kind, "", nodes), pointer)
         return FilledValue()
 
@@ -298,7 +206,7 @@ class SchemaFiller:
             kind and node is not None and is_of_kind(node, kind)
         ):
             return self.object(schema, node, pointer, origin, page=True)
-        other = next(iter(self._main_nodes_of_kind(kind) if kind else ()), None)
+        other = next(iter(self._lookup.main_nodes_of_kind(kind) if kind else ()), None)
         if other is None:
             return FilledValue()
         return self.object(schema, other, pointer, other.label, page=False)
@@ -309,7 +217,7 @@ class SchemaFiller:
         """Fill a list of objects from all nodes of a kind, or from a table."""
         is_generic = normalize_short_name(name) in GENERIC_NAMES
         if not is_generic:
-            best = self._items(schema, inner, self._nodes_named(name), pointer)
+            best = self._items(schema, inner, self._lookup.nodes_named(name), pointer)
             kind = bool(kind_of_name(name))
             return (
                 best if best.value is not None else self._table(schema, inner, pointer, kind=kind)
@@ -318,7 +226,7 @@ class SchemaFiller:
         if self._item_groups is None:
             self._item_groups = group_item_nodes(self._graph.nodes)
         for nodes in self._item_groups:
-            if self._exhausted:
+            if self._budget.exhausted:
                 break
             part = self._items(schema, inner, nodes, pointer)
             if len(part.provenance) > len(best.provenance):
@@ -345,30 +253,12 @@ class SchemaFiller:
                     return part
         return FilledValue()
 
-    def _nodes_named(self, name: str) -> list[DataNode]:
-        kind = kind_of_name(name)
-        return (self._main_nodes_of_kind(kind) or self._nodes_of_kind(kind)) if kind else []
-
-    def _main_nodes_of_kind(self, kind: str) -> list[DataNode]:
-        if kind not in self._main_nodes_by_kind:
-            self._main_nodes_by_kind[kind] = [
-                each for each in self._nodes_of_kind(kind) if each.main
-            ]
-        return self._main_nodes_by_kind[kind]
-
-    def _nodes_of_kind(self, kind: str) -> list[DataNode]:
-        if kind not in self._nodes_by_kind:
-            self._nodes_by_kind[kind] = [
-                each for each in self._graph.nodes if is_of_kind(each, kind)
-            ]
-        return self._nodes_by_kind[kind]
-
     def _items(
         self, schema: FieldSchema, inner: FieldSchema, nodes: list[DataNode], pointer: str
     ) -> FilledValue:
         parts: list[FilledValue] = []
         for node in open_lists(nodes):
-            if self._exhausted:
+            if self._budget.exhausted:
                 break
             at, origin = f"{pointer}/{len(parts)}", node.label
             part = self.object(inner, node, at, origin, page=False)
@@ -381,7 +271,7 @@ class SchemaFiller:
     ) -> FilledValue:
         parts: list[FilledValue] = []
         for number, row in enumerate(table.rows[:MAX_ITEMS], 1):
-            if self._exhausted:
+            if self._budget.exhausted:
                 break
             node = DataNode("table", properties=row_properties(table, row))
             at, origin = f"{pointer}/{len(parts)}", f"{table.origin}/{number}"
@@ -399,15 +289,6 @@ def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:
     for part in parts:
         provenance |= part.provenance
     return FilledValue(values, provenance, tuple(at for part in parts for at in part.missing))
-
-
-def _add_values(
-    by_origin: dict[str, DeclaredValues], at: str, name: str, values: list[Any]
-) -> None:
-    if at in by_origin:
-        by_origin[at].values.extend(values[:MAX_ITEMS])
-    else:
-        by_origin[at] = DeclaredValues(at, name, list(values[:MAX_ITEMS]))
 
 
 def _expand_values(source: DeclaredValues, *, split: bool = False) -> list[Any]:
