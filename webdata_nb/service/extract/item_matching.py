@@ -29,19 +29,19 @@ _BREADCRUMB: Final = "breadcrumblist"
 
 def open_lists(values: Sequence[Any]) -> list[Any]:
     """Return at most `MAX_ITEMS` values, with the lists among them that are nodes opened."""
-    found: list[Any] = []
+    items: list[Any] = []
     for value in values[:MAX_ITEMS]:
         elements = value.values(_ELEMENTS) if isinstance(value, DataNode) else []
-        room = MAX_ITEMS - len(found)
-        found += [_listed(each) for each in (elements or [value])[:room]]
-    return found
+        room = MAX_ITEMS - len(items)
+        items += [_entry_object(each) for each in (elements or [value])[:room]]
+    return items
 
 
 def group_item_nodes(nodes: Sequence[DataNode]) -> list[list[DataNode]]:
-    """Return the main nodes that are not the page's own: those of each list, and of each type.
+    """Group the main nodes that do not describe the page itself: by list, else by type.
 
-    The entries of different lists are of one type and yet different things, so they count only
-    with their list; those of a breadcrumb are the way to the page, not a part of it.
+    Entries of different lists may have the same type, so each list is a group of its own. The
+    entries of a breadcrumb are not part of the page.
     """
     groups: dict[tuple[DataNode | None, tuple[str, ...]], dict[DataNode, None]] = {}
     entries: set[DataNode] = set()
@@ -78,45 +78,45 @@ def count_matching_fields(
     filled = {name for each in items for name, value in each.items() if value is not None}
     if not filled or 2 * len(filled) < len(item.properties):
         return 0
-    kinds = {way.kind for name in item.properties for way in name_readings(name)} - {""}
+    kinds = {reading.kind for name in item.properties for reading in name_readings(name)} - {""}
     if any(is_of_kind(node, kind) for kind in kinds for node in nodes[:1]):
         return len(filled)
     steps = {each.split("/")[1] for each in provenance.values() if "/" in each}
-    telling = {normalize_name(each) for each in steps - {"@id"}} - COMMON_PROPERTIES
-    return len(filled) if telling or all(map(_is_common, item.properties)) else 0
+    distinctive_names = {normalize_name(each) for each in steps - {"@id"}} - COMMON_PROPERTIES
+    return len(filled) if distinctive_names or all(map(_is_common, item.properties)) else 0
 
 
 def rank_tables(grids: Sequence[DataTable], item: FieldSchema) -> list[tuple[int, DataTable]]:
     """Return the tables with enough of an item's fields and their number, most fields first."""
-    matches = [(_matches(grid, item), grid) for grid in grids]
+    matches = [(_count_columns(grid, item), grid) for grid in grids]
     return sorted((each for each in matches if each[0]), key=lambda pair: -pair[0])
 
 
-def _matches(grid: DataTable, item: FieldSchema) -> int:
+def _count_columns(grid: DataTable, item: FieldSchema) -> int:
     """Count the fields that a table has columns for; 0 if they are too few."""
     if grid.pairs:
-        # Its columns have no names, so both are asked for in plain words or it is not meant.
-        asked = {normalize_name(name) for name in item.properties}
-        return sum(bool(asked & set(c)) for c in grid.columns) // len(grid.columns)
-    known = {name for column in grid.columns for name in column}
-    matched = [name for name in item.properties if _properties(name) & known]
+        # Without a header, the fields must have the usual names of a label and a value.
+        fields = {normalize_name(name) for name in item.properties}
+        return sum(bool(fields & set(column)) for column in grid.columns) // len(grid.columns)
+    column_names = {name for column in grid.columns for name in column}
+    matched = [name for name in item.properties if _properties(name) & column_names]
     if 2 * len(matched) < len(item.properties):
         return 0
-    telling = not all(map(_is_common, matched)) or all(map(_is_common, item.properties))
-    return len(matched) if telling else 0
+    is_distinctive = not all(map(_is_common, matched)) or all(map(_is_common, item.properties))
+    return len(matched) if is_distinctive else 0
 
 
 def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     """Return the cells of a row as the properties of a node, grouped by column name."""
-    found: dict[str, tuple[str, list[Any]]] = {}
+    properties: dict[str, tuple[str, list[Any]]] = {}
     for column, cell in zip(grid.columns, row, strict=False):
         for name in column if cell else ():
             if name:
-                found.setdefault(name, (column[0], []))[1].append(cell)
-    return found
+                properties.setdefault(name, (column[0], []))[1].append(cell)
+    return properties
 
 
-def _listed(value: Any) -> Any:
+def _entry_object(value: Any) -> Any:
     """Return the object of a list entry, unless the entry itself has a name."""
     if not isinstance(value, DataNode) or value.values("name"):
         return value
@@ -127,11 +127,13 @@ def _listed(value: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _properties(name: str) -> frozenset[str]:
     """Return the properties that a field may be read from directly."""
-    return frozenset(way.chain[0] for way in name_readings(name))
+    return frozenset(reading.chain[0] for reading in name_readings(name))
 
 
 @lru_cache(maxsize=4096)
 def _is_common(name: str) -> bool:
     """Return whether a field is one that nearly every object has."""
-    ways = (way for way in name_readings(name) if len(way.chain) == 1 and not way.kind)
-    return not kind_of_name(name) and any(way.chain[0] in COMMON_PROPERTIES for way in ways)
+    readings = (each for each in name_readings(name) if len(each.chain) == 1 and not each.kind)
+    return not kind_of_name(name) and any(
+        reading.chain[0] in COMMON_PROPERTIES for reading in readings
+    )

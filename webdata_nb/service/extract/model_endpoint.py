@@ -34,7 +34,7 @@ _FAILURES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "refused": ("unreachable", "the network policy does not allow the provider's address"),
     }
 )
-_LASTING: Final = frozenset({"auth", "quota"})
+_LASTING_ERRORS: Final = frozenset({"auth", "quota"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +206,14 @@ class ModelClient:
             raise ExtractError(*reason)
         opens_at = self._queue.opens_at(current_account())
         if opens_at - now > self._limits.max_pause_s:
-            raise ExtractError("rate_limited", "the provider asks for a longer rest than a page")
+            raise ExtractError(
+                "rate_limited", "the provider asks for a longer pause than a page may wait"
+            )
         await asyncio.sleep(max(0.0, opens_at - now))
 
     def _store_refusal(self, failure: ExtractError) -> None:
         """Store a failure that applies to every page, so that a crawl does not repeat it."""
-        if failure.kind in _LASTING:
+        if failure.kind in _LASTING_ERRORS:
             until = time.monotonic() + self._limits.refusal_pause_s
             _put(self._queue.refusals, self._model.name, (until, failure.kind, str(failure)))
 

@@ -1,4 +1,4 @@
-"""Finds the node of a page that a schema describes."""
+"""Selects the node of a page that a schema describes, and finds values from a node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_of_kind(node: DataNode, kind: str) -> bool:
 def find_values(node: DataNode, chain: tuple[str, ...]) -> Iterator[ReachableValues]:
     """Return the values of a chain's first property, starting from a node."""
     reach = node.reach()
-    for name in _names(node, chain[0]):
+    for name in _names_by_type(node, chain[0]):
         yield from reach.get(name, ())
 
 
@@ -48,26 +48,27 @@ def findable_names(node: DataNode) -> AbstractSet[str]:
     by_type = [names for ending, names in SYNONYMS_BY_TYPE.items() if node.is_a(ending)]
     if not by_type:
         return reach.keys()
-    near = (name for names in by_type for name, others in names.items() if reach.keys() & others)
-    return reach.keys() | set(near)
+    synonyms = (
+        name for names in by_type for name, others in names.items() if reach.keys() & others
+    )
+    return reach.keys() | set(synonyms)
 
 
-def _names(node: DataNode, name: str) -> tuple[str, ...]:
-    near = (
+def _names_by_type(node: DataNode, name: str) -> tuple[str, ...]:
+    synonyms = (
         names[name]
         for ending, names in SYNONYMS_BY_TYPE.items()
         if name in names
         if node.is_a(ending)
     )
-    return (*next(near, ()), name)
+    return (*next(synonyms, ()), name)
 
 
 def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | None:
-    """Choose the node that a schema describes: of the kind that it names, or with most fields.
+    """Select the node that a schema describes: of the kind in its title, else with most fields.
 
-    Among nodes alike the one that the page's title names wins, then the first. A node of a kind
-    that stands on every page, such as its publisher, counts only where it alone can tell what is
-    asked for.
+    Of equal nodes, the one that the page's title names wins, then the first. A node of a secondary
+    type, such as the publisher, is selected only if it has fields that are not common to all.
     """
     kinds = [kind for word in split_words(schema.title) if (kind := kind_of_name(word))]
     named = [node for node in graph.nodes if any(is_of_kind(node, kind) for kind in kinds)]
@@ -91,9 +92,9 @@ def _heads(name: str, schema: FieldSchema) -> dict[tuple[str, str], None]:
 def _score(
     node: DataNode, fields: list[dict[tuple[str, str], None]], *, sure: bool
 ) -> tuple[int, ...] | None:
-    """Count the fields that a node can fill: those that tell its kind first, then those all have.
+    """Count the fields that a node can fill: distinctive fields first, then common ones.
 
-    None for a node that a schema cannot be about.
+    None if the schema cannot describe the node.
     """
     names = [_first_name(node, heads) for heads in fields]
     common = sum(name in COMMON_PROPERTIES for name in names)
@@ -114,26 +115,30 @@ def _first_name(node: DataNode, heads: dict[tuple[str, str], None]) -> str | Non
 
 def _is_named(node: DataNode, title: str) -> int:
     names = (each for key in ("name", "headline") for each in node.values(key))
-    wanted = normalize_name(title)
+    normalized_title = normalize_name(title)
     return int(
-        any(isinstance(each, str) and normalize_name(each) in wanted for each in names if each)
+        any(
+            isinstance(each, str) and normalize_name(each) in normalized_title
+            for each in names
+            if each
+        )
     )
 
 
 def find_twin_nodes(graph: NodeGraph, root: DataNode) -> list[DataNode]:
-    """Return the other nodes that describe the same thing as `root`, in another block or syntax."""
-    alike = [
+    """Return the other nodes that describe the same object as `root`, in any block or syntax."""
+    same_type = [
         node
         for node in graph.nodes[:MAX_CANDIDATES]
         if node.main and node is not root and set(node.types) & set(root.types)
     ]
     names = [normalize_name(each) for each in root.values("name") if isinstance(each, str)]
-    same = [node for node in alike if _called(node) and _called(node) in names]
-    if same or any(node.origin == root.origin for node in alike):
-        return same[:MAX_TWINS]
-    origins = [node.origin for node in alike]
-    return [node for node in alike if origins.count(node.origin) == 1]
+    same_name = [node for node in same_type if (name := _first_node_name(node)) and name in names]
+    if same_name or any(node.origin == root.origin for node in same_type):
+        return same_name[:MAX_TWINS]
+    origins = [node.origin for node in same_type]
+    return [node for node in same_type if origins.count(node.origin) == 1]
 
 
-def _called(node: DataNode) -> str:
+def _first_node_name(node: DataNode) -> str:
     return next((normalize_name(each) for each in node.values("name") if isinstance(each, str)), "")
