@@ -11,49 +11,49 @@ from webdata_nb.contract.replies.base import Reply, Rows, RowsOf, SuccessReply
 
 
 class StoredFile(Reply):
-    """A downloaded file (ours): its bytes are under `CREATIVES_FILE`, by their hash."""
+    """A downloaded file (ours), available at `CREATIVES_FILE` by its hash."""
 
-    url: str = Field(description="Where the file was loaded from.")
+    url: str = Field(description="URL of the file.")
     sha256: str | None = Field(
         default=None,
-        description="SHA-256 of its bytes in hexadecimal, under which it is stored; null where "
-        "it was not.",
+        description="SHA-256 of its bytes in hexadecimal, which identifies the file; null "
+        "if it is not stored.",
     )
     mime: str | None = Field(default=None, description="Media type of the file.")
     bytes: int | None = Field(default=None, description="Size of the file, in bytes.")
     width: int | None = Field(default=None, description="Width of the picture, in pixels.")
     height: int | None = Field(default=None, description="Height of the picture, in pixels.")
-    error: str | None = Field(default=None, description="Why it was not stored; null if it was.")
+    error: str | None = Field(default=None, description="Why it is not stored; null if it is.")
 
 
 class Creative(Reply):
-    """One advertising creative; all but the first four fields are ours, present where known.
+    """One advertising creative; all but the first four fields are extensions, present if known.
 
-    Those from `regions` on come with details, `assets` and `preview` with the downloads, `text`
-    with OCR. A creative that could not be read, or not be enriched, says so in `error`.
+    The fields from `regions` come with details, `assets` and `preview` with downloads, `text` with
+    OCR. `error` is why a creative could not be read or enriched.
     """
 
     position: int = Field(description="Position in the advertiser's list, from 1.")
     advertiser_id: str = Field(description="The advertiser's id at the source.")
     creative_id: str = Field(description="The creative's id at the source.")
-    preview_url: str | None = Field(default=None, description="Address of the source's preview.")
+    preview_url: str | None = Field(default=None, description="URL of the source's preview.")
     advertiser_name: str | None = Field(default=None, description="Name of the advertiser.")
     format: str | None = Field(default=None, description="`text`, `image` or `video`.")
     first_shown: datetime | None = Field(default=None, description="When it was first shown (UTC).")
     last_shown: datetime | None = Field(default=None, description="When it was last shown (UTC).")
     days_shown: int | None = Field(default=None, description="Days on which it was shown.")
     political: bool | None = Field(
-        default=None, description="Whether the source calls it political."
+        default=None, description="Whether the source marks it as political."
     )
     error: str | None = Field(
-        default=None, description="What could not be read or added; null if nothing."
+        default=None, description="What could not be read or added; null without an error."
     )
     regions: list[str] | None = Field(default=None, description="Where it was shown.")
     impressions_min: int | None = Field(default=None, description="Impressions at least.")
     impressions_max: int | None = Field(default=None, description="Impressions at most.")
-    landing_domain: str | None = Field(default=None, description="Domain that it leads to.")
+    landing_domain: str | None = Field(default=None, description="Domain of its landing page.")
     asset_urls: list[str] | None = Field(
-        default=None, description="Addresses of its pictures and videos."
+        default=None, description="URLs of its pictures and videos."
     )
     assets: list[StoredFile] | None = Field(
         default=None, description="Its stored pictures and videos."
@@ -63,16 +63,16 @@ class Creative(Reply):
     )
     text: str | None = Field(default=None, description="Text read from its pictures.")
     text_confidence: float | None = Field(
-        default=None, description="How sure the reading is, from 0 to 1."
+        default=None, description="Confidence of the OCR, from 0 to 1."
     )
     headline: str | None = Field(default=None, description="Headline of the ad.")
     description: str | None = Field(default=None, description="Text of the ad.")
 
 
 class CreativesReply(SuccessReply):
-    """A page of creatives; `cursor` is there when another page exists.
+    """A page of creatives; `cursor` if another page exists.
 
-    `provider` and `date_range` are ours: the source that answered, and the days it was asked for.
+    `provider` and `date_range` are extensions: the source, and the requested days.
     """
 
     source: str = Field(
@@ -80,24 +80,24 @@ class CreativesReply(SuccessReply):
     )
     operation: str = Field(default="creatives", description="Always `creatives`.")
     advertiser_id: str = Field(description="The advertiser's id at the source.")
-    region: str | None = Field(default=None, description="Region that was asked for.")
+    region: str | None = Field(default=None, description="Requested region.")
     total_results: int = Field(default=0, description="Creatives of this page.")
-    time_taken: float | None = Field(default=None, description="Seconds that the call took.")
+    time_taken: float | None = Field(default=None, description="Duration of the call in seconds.")
     creatives: Annotated[Rows, RowsOf(Creative)] = Field(
         default_factory=list, description="The creatives, in the source's order."
     )
     cursor: str | None = Field(
         default=None, description="Where the next page begins; absent on the last page."
     )
-    provider: str | None = Field(default=None, description="Source that answered (ours).")
+    provider: str | None = Field(default=None, description="Source of the creatives (ours).")
     date_range: str | None = Field(
         default=None,
-        description="Days that the source was asked for, as `YYYY-MM-DD..YYYY-MM-DD` (ours).",
+        description="Requested days, as `YYYY-MM-DD..YYYY-MM-DD` (ours).",
     )
 
 
 class AdvertiserMatch(Reply):
-    """One advertiser that a name or domain may mean (ours); `rank` from 1, best first."""
+    """One advertiser that matches a name or domain (ours); `rank` from 1, best first."""
 
     rank: int = Field(description="Rank of the match, from 1.")
     advertiser_id: str = Field(description="The advertiser's id at the source.")
@@ -113,8 +113,8 @@ class AdvertiserMatch(Reply):
 class AdvertisersReply(SuccessReply):
     """GET .../advertisers (ours)."""
 
-    query: str = Field(description="What was asked for.")
-    provider: str | None = Field(default=None, description="Source that answered.")
+    query: str = Field(description="Requested name or domain.")
+    provider: str | None = Field(default=None, description="Source of the advertisers.")
     advertisers: list[AdvertiserMatch] = Field(
         default_factory=list, description="The advertisers, best match first."
     )

@@ -11,51 +11,47 @@ from webdata_nb.contract.states import JobKind, JobStatus
 
 
 class StartReply(Reply):
-    """Answer to a start; the job is durable once this is sent."""
+    """Reply to a start; the job is stored before it is sent."""
 
     success: bool = Field(
         description="Whether the request was accepted; always true in a reply with status 200."
     )
     job_id: str = Field(description="Id of the job, a UUID.")
     status: str = Field(description="Always `started`; the job itself is `pending`.")
-    message: str = Field(default="", description="A sentence for people.")
+    message: str = Field(default="", description="A readable message.")
 
 
 class CancelReply(Reply):
-    """Both shapes of a cancel: a search adds `message`, a crawl `status`."""
+    """Reply to a cancel: a search has `message`, a crawl `status`."""
 
     success: bool = Field(
         description="Whether the request was accepted; always true in a reply with status 200."
     )
     job_id: str = Field(description="Id of the job, a UUID.")
-    message: str | None = Field(
-        default=None, description="A sentence for people; of searches alone."
-    )
-    status: str | None = Field(default=None, description="Always `cancelled`; of crawls alone.")
+    message: str | None = Field(default=None, description="A readable message; only of searches.")
+    status: str | None = Field(default=None, description="Always `cancelled`; only of crawls.")
 
 
 class RetryReply(Reply):
-    """Both shapes of a retry: a search has `new_job_id`, a crawl `job_id`."""
+    """Reply to a retry: a search has `new_job_id`, a crawl `job_id`."""
 
     success: bool = Field(
         description="Whether the request was accepted; always true in a reply with status 200."
     )
     job_id: str | None = Field(
-        default=None, description="Id of the new job, a UUID; of crawls alone."
+        default=None, description="Id of the new job, a UUID; only of crawls."
     )
     new_job_id: str | None = Field(
-        default=None, description="Id of the new job, a UUID; of searches alone."
+        default=None, description="Id of the new job, a UUID; only of searches."
     )
     original_job_id: str | None = Field(default=None, description="Id of the job that was retried.")
-    message: str | None = Field(
-        default=None, description="A sentence for people; of searches alone."
-    )
-    status: str | None = Field(default=None, description="Always `pending`; of crawls alone.")
-    type: str | None = Field(default=None, description="Always `search`; of searches alone.")
+    message: str | None = Field(default=None, description="A readable message; only of searches.")
+    status: str | None = Field(default=None, description="Always `pending`; only of crawls.")
+    type: str | None = Field(default=None, description="Always `search`; only of searches.")
 
     @property
     def started(self) -> str:
-        """The id of the job that the retry made."""
+        """The id of the new job."""
         return self.new_job_id or self.job_id or ""
 
 
@@ -66,18 +62,18 @@ class JobSummary(Reply):
     type: JobKind = Field(description="Whether it is a search or a crawl.")
     status: JobStatus = Field(description="State of the job.")
     subject: str = Field(default="", description="Query of a search, or start URL of a crawl.")
-    created_at: datetime = Field(description="When it was started (UTC).")
+    created_at: datetime = Field(description="When it was created (UTC).")
     started_at: datetime | None = Field(
-        default=None, description="When it began to run (UTC); null before."
+        default=None, description="When it started to run (UTC); null before."
     )
     finished_at: datetime | None = Field(
         default=None, description="When it ended (UTC); null before."
     )
     total: int = Field(
         default=0,
-        description="Rows that it has or, while it runs, will have as far as it can tell.",
+        description="Rows of the job; an estimate while it runs.",
     )
-    completed: int = Field(default=0, description="Rows that it has.")
+    completed: int = Field(default=0, description="Rows so far.")
     error: str | None = Field(default=None, description="Why it failed; null if it did not.")
 
 

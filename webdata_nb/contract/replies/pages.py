@@ -10,14 +10,12 @@ from webdata_nb.contract.replies.base import Reply
 
 
 class PageFields(Reply):
-    """What a scraped page carries, each only when its format was requested."""
+    """The content of a scraped page, each field only if its format was requested."""
 
     markdown: str | None = Field(default=None, description="The page as Markdown.")
     html: str | None = Field(default=None, description="The page's cleaned HTML.")
-    raw_html: str | None = Field(default=None, description="The page's HTML as it arrived.")
-    links: list[str] | None = Field(
-        default=None, description="URLs that the page links to, absolute."
-    )
+    raw_html: str | None = Field(default=None, description="The page's HTML as received.")
+    links: list[str] | None = Field(default=None, description="Absolute URLs of the page's links.")
     images: list[dict[str, Any]] | None = Field(
         default=None, description="The page's pictures: `url`, `alt`, `width`, `height`, `caption`."
     )
@@ -29,9 +27,7 @@ class PageFields(Reply):
         description="`json_ld`, `microdata`, `opengraph`, `rdfa` and `meta` of the page.",
     )
     screenshot: str | None = Field(default=None, description="A PNG of the page, in Base64.")
-    extract: Any = Field(
-        default=None, description="What was extracted, as the request's `extract` asked for."
-    )
+    extract: Any = Field(default=None, description="Result of the requested extraction.")
     metadata: dict[str, Any] | None = Field(
-        default=None, description="Title, description, language and further data about the page."
+        default=None, description="Title, description, language and further metadata."
     )

@@ -15,21 +15,19 @@ from webdata_nb.contract.states import JobStatus
 
 
 class Attempt(Reply):
-    """One entry of `fallback_chain`: a provider asked, in execution order.
+    """One entry of `fallback_chain`: a request to a provider.
 
-    `detail` is ours: why the provider could not answer, in words.
+    `detail` is an extension: why the request failed.
     """
 
     provider: str = Field(description="Name of the provider.")
     status: str = Field(
-        description="What came of it: `ok`, `empty`, or why it could not answer: "
+        description="Outcome: `ok`, `empty`, or the error: "
         "`rate_limited`, `blocked`, `auth`, `timeout` or `error`."
     )
-    results_count: int = Field(default=0, description="Results that it gave.")
-    elapsed_ms: float = Field(default=0, description="Milliseconds that it took.")
-    detail: str | None = Field(
-        default=None, description="Why it could not answer, in words (ours)."
-    )
+    results_count: int = Field(default=0, description="Number of results.")
+    elapsed_ms: float = Field(default=0, description="Duration in milliseconds.")
+    detail: str | None = Field(default=None, description="Why the request failed (ours).")
 
 
 class SearchItem(PageFields):
@@ -39,50 +37,50 @@ class SearchItem(PageFields):
     rank: int = Field(description="Rank of the result, from 1.")
     url: str = Field(description="Address of the result.")
     title: str = Field(default="", description="Title of the result.")
-    snippet: str = Field(default="", description="Text that the provider shows of the result.")
+    snippet: str = Field(default="", description="Excerpt from the provider.")
     success: bool = Field(
         default=True,
-        description="Whether nothing failed: true for a result that was not to be scraped.",
+        description="Whether nothing failed; true for results that are not scraped.",
     )
     scraped: bool = Field(default=False, description="Whether the page was loaded.")
     error: str | None = Field(
-        default=None, description="Why the page could not be scraped; null if it could."
+        default=None, description="Why the page could not be scraped; null if it was."
     )
 
 
 class SearchStatus(SuccessReply, Cost):
     """GET /v1/search/{job_id}; `time_taken` is seconds.
 
-    `providers_usable` and `providers_unusable` (with what each one lacks) are ours, and so is what
-    it costs.
+    `providers_usable`, `providers_unusable` and the cost are extensions.
     """
 
     job_id: str = Field(description="Id of the job, a UUID.")
     status: JobStatus = Field(description="State of the job.")
-    query: str = Field(default="", description="What was searched for.")
+    query: str = Field(default="", description="Query of the search.")
     engine_requested: str | None = Field(default=None, description="Engine that the request named.")
     engine_used: str | None = Field(
-        default=None, description="Engine whose provider answered; null until one has."
+        default=None, description="Engine whose provider replied; null before."
     )
     provider_used: str | None = Field(
-        default=None, description="Provider that answered; null until one has."
+        default=None, description="Provider that replied; null before."
     )
     fallback_used: bool | None = Field(
-        default=None, description="Whether another provider than the first one answered."
+        default=None, description="Whether a provider other than the first one replied."
     )
     fallback_chain: list[Attempt] = Field(
-        default_factory=list, description="The providers that were asked, in order."
+        default_factory=list, description="Requests to providers, in order."
     )
     providers_usable: list[str] = Field(
-        default_factory=list, description="Providers of the engine that could be asked (ours)."
+        default_factory=list, description="Usable providers of the engine (ours)."
     )
     providers_unusable: dict[str, str] = Field(
         default_factory=dict,
-        description="Providers of the engine that could not, with what each lacks (ours).",
+        description="Unusable providers of the engine, and what each lacks (ours).",
     )
     total_results: int = Field(default=0, description="Results of the job so far.")
     completed_results: int = Field(
-        default=0, description="Results that are final: scraped, failed, or not to be scraped."
+        default=0,
+        description="Results that are final: scraped, failed, or without a page to scrape.",
     )
     time_taken: float | None = Field(
         default=None, description="Processing time so far, in seconds; null before the job runs."
@@ -95,20 +93,19 @@ class SearchStatus(SuccessReply, Cost):
         default=None, description="True once the rows are past their retention; absent before."
     )
     retention_hours: float | None = Field(
-        default=None, description="Hours for which the rows were kept, where they have expired."
+        default=None, description="Retention of the rows in hours, once they have expired."
     )
     expired_at: datetime | None = Field(
-        default=None, description="When the rows expired (UTC), where they have."
+        default=None, description="When the rows expired (UTC); absent before."
     )
 
 
 class SearchStart(StartReply):
-    """Answer to the start of a search; `result`, asked for with `?wait=` (ours), once it ended."""
+    """Reply to the start of a search; with `?wait=` (ours) it has the `result`."""
 
     result: SearchStatus | None = Field(
         default=None,
-        description="The search as a status reply tells it, where `wait` was given and it ended "
-        "in time; absent otherwise (ours).",
+        description="The status of the search if it ended within `wait`; else absent (ours).",
     )
 
 
@@ -117,18 +114,19 @@ class ExportedResult(Reply):
 
     url: str = Field(description="Address of the result.")
     title: str = Field(default="", description="Title of the result.")
-    snippet: str = Field(default="", description="Text that the provider shows of the result.")
+    snippet: str = Field(default="", description="Excerpt from the provider.")
     success: bool = Field(default=True, description="Whether nothing failed.")
 
 
 class SearchExport(Reply):
     """A search's JSON export."""
 
-    query: str = Field(description="What was searched for.")
+    query: str = Field(description="Query of the search.")
     results: list[ExportedResult] = Field(description="The results, by rank.")
     partial: bool = Field(
-        default=False, description="Whether these are the results so far, or of a job that failed."
+        default=False,
+        description="Whether the job has not completed, so that results may be missing.",
     )
     status: JobStatus | None = Field(
-        default=None, description="The job's status, where the export is partial."
+        default=None, description="The job's status if the export is partial."
     )

@@ -11,17 +11,17 @@ from webdata_nb.contract.replies.base import Reply, SuccessReply
 
 
 class Weight(Reply):
-    """Credits that one operation costs."""
+    """The price of one operation."""
 
-    platform: str = Field(description="What the operation belongs to.")
+    platform: str = Field(description="Platform of the operation.")
     operation: str = Field(description="Name of the operation.")
     weight: float = Field(description="Credits that one unit costs.")
 
 
 class UsedCredits(Reply):
-    """What was charged for one operation in the present billing period."""
+    """Charges for one operation in the current billing period."""
 
-    platform: str = Field(description="What the operation belongs to.")
+    platform: str = Field(description="Platform of the operation.")
     operation: str = Field(description="Name of the operation.")
     units: int = Field(description="Units charged since the period began, such as pages.")
     credits: float = Field(description="Credits charged for them.")
@@ -30,9 +30,9 @@ class UsedCredits(Reply):
 class UsageReply(SuccessReply):
     """GET /v1/usage (ours): credits and active work of the caller's account.
 
-    `monthly` is what each billing period grants, `monthly_left` and `topup` what can still be
-    reserved, `reserved` what jobs under way hold, `used` what was charged since `period_start`.
-    `monthly`, `monthly_left` and `limit` are null where there is no limit.
+    `monthly` is the grant of each billing period, `monthly_left` and `topup` can still be reserved,
+    `reserved` is held by active jobs, `used` was charged since `period_start`. `monthly`,
+    `monthly_left` and `limit` are null without a limit.
     """
 
     plan: str = Field(description="Name of the account's plan.")
@@ -46,48 +46,50 @@ class UsageReply(SuccessReply):
     )
     topup: float = Field(
         default=0,
-        description="Bought credits that can still be reserved; they do not end with the period.",
+        description="Bought credits that can still be reserved, beyond the end of the period.",
     )
-    reserved: float = Field(default=0, description="Credits that jobs and calls under way hold.")
+    reserved: float = Field(default=0, description="Credits reserved by active jobs and calls.")
     used: float = Field(default=0, description="Credits charged since `period_start`.")
     period_start: datetime = Field(description="When the billing period began (UTC).")
     period_end: datetime = Field(description="When it ends (UTC).")
-    active: int = Field(default=0, description="Jobs and calls under way.")
+    active: int = Field(default=0, description="Active jobs and calls.")
     limit: int | None = Field(
         default=None,
-        description="Jobs and calls that may be under way at once; null without a limit.",
+        description="Most active jobs and calls at once; null without a limit.",
     )
     operations: list[UsedCredits] = Field(
-        default_factory=list, description="What was charged in the period, by operation."
+        default_factory=list, description="Charges of the period, by operation."
     )
 
 
 class EngineEntry(Reply):
-    """One provider in an engine's list (ours): `position` from 1, `why` it cannot be asked now.
+    """One provider of an engine (ours): `position` from 1, `why` it is unusable now.
 
-    `resting_s` is for how many seconds more it is left alone after a failure.
+    `resting_s` is the remaining pause after a failure, in seconds.
     """
 
     engine: str = Field(description="Name of the engine.")
-    position: int = Field(description="When the provider is asked, from 1.")
+    position: int = Field(description="Position in the fallback order, from 1.")
     provider: str = Field(description="Name of the provider.")
-    usable: bool = Field(description="Whether it can be asked now.")
-    why: str | None = Field(default=None, description="Why it cannot be asked now; null if it can.")
+    usable: bool = Field(description="Whether it is usable now.")
+    why: str | None = Field(
+        default=None, description="Why it is unusable now; null if it is usable."
+    )
     resting_s: float = Field(
-        default=0.0, description="Seconds for which it is left alone after a failure."
+        default=0.0, description="Remaining seconds of the pause after a failure."
     )
 
 
 class EngineList(SuccessReply):
-    """GET /v1/engines (ours): whom each engine asks, in order. It holds no address and no key."""
+    """GET /v1/engines (ours): the providers of each engine, without addresses and keys."""
 
     engines: list[EngineEntry] = Field(
-        description="The providers of each engine, in the order in which they are asked."
+        description="The providers of each engine, in fallback order."
     )
 
 
 class Health(Reply):
-    """GET /healthz and /readyz (ours): a word, and where the service is not ready, why."""
+    """GET /healthz and /readyz (ours): a status, and why the service is not ready."""
 
     status: Literal["ok", "unavailable"] = Field(
         description="`ok`, or `unavailable` with status 503."
