@@ -26,16 +26,16 @@ def settings(**access: dict[str, Any]) -> dict[str, ModelAccess]:
     return {name: ModelAccess.model_validate(each) for name, each in access.items()}
 
 
-def chosen(access: dict[str, ModelAccess], **wanted: str) -> str | None:
+def selected_model(access: dict[str, ModelAccess], **options: str) -> str | None:
     model = select_model(
-        access, Extract.model_validate({"prompt": "p", **wanted}), loc=("extract",)
+        access, Extract.model_validate({"prompt": "p", **options}), loc=("extract",)
     )
     return None if model is None else f"{model.provider}/{model.name}"
 
 
-def refusal(access: dict[str, ModelAccess], **wanted: str) -> tuple[str, str]:
+def refusal(access: dict[str, ModelAccess], **options: str) -> tuple[str, str]:
     with pytest.raises(BadInput) as caught:
-        chosen(access, **wanted)
+        selected_model(access, **options)
     assert KEY not in str(caught.value)
     return str(caught.value.loc[-1]), str(caught.value)
 
@@ -44,19 +44,19 @@ TWO = settings(openai={"key": KEY, "model": "a"}, ollama={"url": "http://o/", "m
 
 
 def test_the_first_usable_provider_with_a_model_is_the_default() -> None:
-    assert chosen({}) is None
-    assert chosen(settings(openai={"key": KEY})) is None
-    assert chosen(settings(openai={"model": "m"})) is None
-    assert chosen(TWO) == "openai/a"
-    assert chosen(settings(zeta={"url": "http://z", "model": "z"})) == "zeta/z"
+    assert selected_model({}) is None
+    assert selected_model(settings(openai={"key": KEY})) is None
+    assert selected_model(settings(openai={"model": "m"})) is None
+    assert selected_model(TWO) == "openai/a"
+    assert selected_model(settings(zeta={"url": "http://z", "model": "z"})) == "zeta/z"
 
 
 def test_a_request_may_name_provider_and_model() -> None:
-    assert chosen(TWO, provider="structured") is None
-    assert chosen(TWO, provider="ollama") == "ollama/b"
-    assert chosen(TWO, provider="ollama", model="c") == "ollama/c"
-    assert chosen(TWO, model="b") == "ollama/b"
-    assert chosen(settings(openai={"key": KEY}), model="c") == "openai/c"
+    assert selected_model(TWO, provider="structured") is None
+    assert selected_model(TWO, provider="ollama") == "ollama/b"
+    assert selected_model(TWO, provider="ollama", model="c") == "ollama/c"
+    assert selected_model(TWO, model="b") == "ollama/b"
+    assert selected_model(settings(openai={"key": KEY}), model="c") == "openai/c"
 
 
 def test_what_cannot_be_meant_is_refused_and_says_what_lacks() -> None:
@@ -101,7 +101,7 @@ def test_a_sessions_models_go_before_the_operators() -> None:
 
 
 def test_the_environment_of_a_service() -> None:
-    told = providers(
+    parsed_settings = providers(
         {
             "WEBDATA_LLM_VLLM_URL": "http://v/v1",
             "WEBDATA_LLM_VLLM_MODEL": "m",
@@ -110,11 +110,11 @@ def test_the_environment_of_a_service() -> None:
             "WEBDATA_LLM_OPENAI_KEY": KEY,
         }
     )
-    assert told.llm == {
+    assert parsed_settings.llm == {
         "vllm": ModelAccess(url="http://v/v1", model="m", context=16000, timeout=30),
         "openai": ModelAccess(key=KEY),
     }
-    assert KEY not in repr(told)
+    assert KEY not in repr(parsed_settings)
     for name, text in (("CONTEXT", "many"), ("TIMEOUT", "-1"), ("CONTEXT", "3")):
         with pytest.raises(InvalidSetting, match=name.lower() if text != "many" else name):
             providers({f"WEBDATA_LLM_VLLM_{name}": text})
@@ -126,16 +126,16 @@ def test_an_operator_says_which_models_may_be_named() -> None:
         vllm={"url": "http://v/v1", "model": "own", "models": ["tiny"]},
         groq={"key": KEY},
     )
-    assert chosen(access) == "openai/small"
-    assert chosen(access, provider="openai", model="large") == "openai/large"
-    assert chosen(access, provider="vllm") == "vllm/own"
-    assert chosen(access, provider="vllm", model="tiny") == "vllm/tiny"
-    assert chosen(access, provider="vllm", model="own") == "vllm/own"
-    assert chosen(access, model="tiny") == "vllm/tiny"
-    assert chosen(access, provider="groq", model="any") == "groq/any"
+    assert selected_model(access) == "openai/small"
+    assert selected_model(access, provider="openai", model="large") == "openai/large"
+    assert selected_model(access, provider="vllm") == "vllm/own"
+    assert selected_model(access, provider="vllm", model="tiny") == "vllm/tiny"
+    assert selected_model(access, provider="vllm", model="own") == "vllm/own"
+    assert selected_model(access, model="tiny") == "vllm/tiny"
+    assert selected_model(access, provider="groq", model="any") == "groq/any"
     for provider, allowed in (("openai", "small, large"), ("vllm", "own, tiny")):
-        told = refusal(access, provider=provider, model="other")
-        assert told == ("model", f"must be one of {allowed}")
+        error = refusal(access, provider=provider, model="other")
+        assert error == ("model", f"must be one of {allowed}")
     read = providers({"WEBDATA_LLM_OPENAI_KEY": KEY, "WEBDATA_LLM_OPENAI_MODELS": "a/b:c, d,"})
     assert read.llm["openai"].models == ("a/b:c", "d")
     assert provider_status(read.llm) == (True, "openai: a/b:c")
@@ -208,28 +208,28 @@ OBJECTS = st.dictionaries(st.sampled_from(["p", "q", "r"]), VALUES, max_size=3)
 
 @given(OBJECTS)
 def test_one_answer_stays_as_it_is(one: dict[str, Any]) -> None:
-    told = merge_answers([one], None)
-    assert (told.value, told.conflicts) == (one, {})
+    merged = merge_answers([one], None)
+    assert (merged.value, merged.conflicts) == (one, {})
 
 
 @given(OBJECTS)
 def test_the_same_answer_twice_is_that_answer(one: dict[str, Any]) -> None:
-    told = merge_answers([one, one], None)
-    assert (told.value, told.conflicts) == (one, {})
+    merged = merge_answers([one, one], None)
+    assert (merged.value, merged.conflicts) == (one, {})
 
 
 @given(st.lists(OBJECTS, max_size=4))
 def test_nothing_that_a_piece_said_is_lost_or_made_up(answers: list[dict[str, Any]]) -> None:
-    told = merge_answers(answers, None)
-    assert set(told.value) == {name for each in answers for name in each}
-    for name, value in told.value.items():
+    merged = merge_answers(answers, None)
+    assert set(merged.value) == {name for each in answers for name in each}
+    for name, value in merged.value.items():
         said = [each[name] for each in answers if each.get(name) is not None]
         if not said:
             assert value is None
         elif not all(isinstance(each, dict | list) for each in said):
             assert value == said[0]
             others = [each for each in said if each != said[0]]
-            assert bool(others) == (f"/{name}" in told.conflicts)
+            assert bool(others) == (f"/{name}" in merged.conflicts)
 
 
 @given(VALUES, VALUES)

@@ -95,12 +95,12 @@ async def launch(
     """
     from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
 
-    chosen = program or find_program() or Path(playwright.chromium.executable_path)
-    if not chosen.is_file():
+    executable = program or find_program() or Path(playwright.chromium.executable_path)
+    if not executable.is_file():
         raise browser_missing()
     try:
         return await playwright.chromium.launch(
-            executable_path=chosen,
+            executable_path=executable,
             args=[*_LAUNCH_ARGUMENTS, *_trust_option(fingerprint)],
             # Each context has its credential; requests outside of a context get 407.
             proxy={"server": proxy_url},
@@ -115,7 +115,7 @@ async def launch(
             handle_sighup=False,
         )
     except Error as error:
-        message = f"{chosen.name} could not be started ({_first_line(error)}); {INSTALL}"
+        message = f"{executable.name} could not be started ({_first_line(error)}); {INSTALL}"
         raise ScrapeError("browser_missing", message) from error
 
 

@@ -79,9 +79,9 @@ def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -
 
 
 def _unknown(name: str, presets: Mapping[str, Any]) -> str:
-    by_lower = {known.lower(): known for known in presets}
+    by_lower = {preset.lower(): preset for preset in presets}
     close = get_close_matches(name.lower(), by_lower, n=_SUGGESTIONS, cutoff=0.4)
-    said = f"no device preset is called {name[:80]!r}"
+    message = f"no device preset is called {name[:80]!r}"
     if not close:
-        return f"{said}; one is {_PHONES[-1]!r}"
-    return f"{said}; the closest names are {', '.join(repr(by_lower[match]) for match in close)}"
+        return f"{message}; one is {_PHONES[-1]!r}"
+    return f"{message}; the closest names are {', '.join(repr(by_lower[match]) for match in close)}"

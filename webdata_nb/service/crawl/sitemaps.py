@@ -91,7 +91,7 @@ class SitemapReader:
 
     async def _read_all(self, queue: deque[str], optional: set[str], site: str) -> SitemapSeeds:
         total = PageDeadline(TOTAL_TIMEOUT_S)
-        known, pages = set(queue), dict[str, None]()
+        seen, pages = set(queue), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
         while queue:
@@ -104,8 +104,8 @@ class SitemapReader:
             if listing.problem and not (url in optional and listing.problem in _NOT_FOUND):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
-            nested = [each for each in listing.sitemaps if each not in known]
-            known.update(nested)
+            nested = [each for each in listing.sitemaps if each not in seen]
+            seen.update(nested)
             queue.extend(nested)
         return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(problems))
 

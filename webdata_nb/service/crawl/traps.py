@@ -96,9 +96,9 @@ class TrapDetector:
         if "jsessionid" in url or "(" in url or "?" in url:
             bare = without_session(url)
             if bare != url:
-                known = bare if is_known(bare) else self._urls_by_session.setdefault(bare, url)
-                if known != url:
-                    return f"session id: the page is {known}"
+                first_url = bare if is_known(bare) else self._urls_by_session.setdefault(bare, url)
+                if first_url != url:
+                    return f"session id: the page is {first_url}"
         if url.count("/") >= _MAX_SEGMENT_REPEATS + 2 and (trap := _trap_in_path(url)) is not None:
             return trap
         if url.count("&") >= MAX_PARAMETERS:
