@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _MAX_HOSTS: Final = 4096
 # Accounts per host whose server errors are counted.
 _MAX_ACCOUNTS: Final = 256
+# So many accounts must meet server errors before the host is unavailable for all accounts.
+_ACCOUNTS_OF_OUTAGE: Final = 2
 
 
 class Throttle(Protocol):
@@ -125,8 +127,9 @@ class _HostQueue:
     history: HostHistory = field(default_factory=HostHistory)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     length: int = 0
-    # Server errors in a row, for each account that met them since the last success of any.
+    # Server errors in a row, for each account that met them since its own last success.
     circuits: dict[str, Circuit] = field(default_factory=dict)
+    # Up to two accounts that met server errors since the last success of any account.
     failed_accounts: set[str] = field(default_factory=set)
 
 
@@ -224,9 +227,9 @@ class HostThrottle:
         if len(queue.circuits) >= _MAX_ACCOUNTS:
             del queue.circuits[next(iter(queue.circuits))]
         queue.circuits[account] = own.after_failure(self._policy.breaker, now)
-        queue.failed_accounts.add(account)
-        if len(queue.failed_accounts) > 1:
-            queue.failed_accounts = set(list(queue.failed_accounts)[:2])
+        if len(queue.failed_accounts) < _ACCOUNTS_OF_OUTAGE:
+            queue.failed_accounts.add(account)
+        if len(queue.failed_accounts) == _ACCOUNTS_OF_OUTAGE:
             queue.history = queue.history.after_failure(now, self._policy)
 
     async def report_success(self, host: str) -> None:
