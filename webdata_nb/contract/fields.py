@@ -340,7 +340,6 @@ def _list_schema(most: int, **item: Any) -> WithJsonSchema:
 _NAME: Final = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 
-Integral = BeforeValidator(_integral)
 Flag = StrictBool
 Text = StrictStr
 HttpUrl = Annotated[

@@ -463,6 +463,3 @@ class CreativesRequest(Strict):
         if self.advertiser_id is not None:
             return self.advertiser_id
         return _advertiser_in_url(self.url or "")
-
-
-StartRequest = SearchRequest | CrawlRequest
