@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.leftovers import MARK, Baseline, baseline, leftovers
 from tests.requirements import in_ci
+from webdata_nb import session as connections
 
 pytest_plugins = ["tests.site.fixtures"]
 
@@ -118,6 +119,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         )
     if (before := config.stash.get(_BASELINE, None)) is not None:
         shutil.rmtree(before.scratch, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def default_session() -> Iterator[None]:
+    """Restore the default session, which `connect()` replaces for the whole process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections._DEFAULT, "connection", None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,7 +28,6 @@ def running_service() -> Iterator[WireService]:
 @pytest.fixture
 def service(running_service: WireService, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireService]:
     running_service.reset()
-    monkeypatch.setattr(session._DEFAULT, "connection", None)
     monkeypatch.setenv("WEBDATA_BASE_URL", running_service.url)
     monkeypatch.setenv("WEBDATA_API_KEY", KEY)
     yield running_service
@@ -115,7 +114,6 @@ def test_wrong_setting_fails(
 def test_local_service_is_started_and_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(session._DEFAULT, "connection", None)
     monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     monkeypatch.setenv("WEBDATA_BRAVE_KEY", CANARY)
     monkeypatch.setenv("WEBDATA_ENGINE_TWO", "brave,searxng,local")

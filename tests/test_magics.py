@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from tests.wire_service import KEY, WireService
-from webdata_nb import connect, session
+from webdata_nb import connect
 from webdata_nb.errors import InvalidArgument
 
 
@@ -30,7 +30,6 @@ def service() -> Iterator[WireService]:
 def shell(service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.setattr(session._DEFAULT, "connection", None)
     service.reset()
     connect(base_url=service.url, api_key=KEY)
     new: Any = InteractiveShell

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.wire_service import KEY, WireService
-from webdata_nb import session
 from webdata_nb.api import Session, connect
 
 
@@ -26,9 +25,8 @@ def service(running: WireService) -> WireService:
 
 @pytest.fixture(autouse=True)
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test a cache of its own, and the default session back at its end."""
+    """Give each test a cache of its own."""
     monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session._DEFAULT, "connection", None)
     return tmp_path / "cache"
 
 
