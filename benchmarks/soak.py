@@ -3,12 +3,15 @@
 Crawls with every strategy, searches that fetch their results, rendered pages, cancelled crawls,
 disconnecting readers, and missing or hostile pages run in parallel, drawn at random. Meanwhile page
 workers and browsers are killed. The service itself is killed in the first tenth of the time, and
-half-way its disk is full for a while (on a small file system of its own, which needs root).
+half-way its disk is full for a while (on a file system of its own, which needs root). The service
+keeps results for three minutes, so that expired ones are deleted under load.
 
 The load pauses after the first tenth and at the end. At both times, the benchmark counts memory
-(proportional set size, PSS), open files and temporary files of the service and its children. A run
-passes if every job ended with the expected status and all of its rows, memory grew by a tenth at
-most, and no open or temporary files were left.
+(proportional set size, PSS), open files and temporary files of the service and its children, and
+the size of its data. A run passes if every job ended with the expected status and all of its rows,
+requests were refused only while the disk was full, memory grew by a tenth at most, and no open or
+temporary files were left. The data may grow by half after results have begun to expire, which the
+first tenth of a run of two hours includes.
 
 Run it from the checkout, with the `test` extra; the default is two hours::
 
@@ -33,7 +36,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
 import psutil
@@ -44,12 +47,12 @@ from tests.service.search.stubs import Result, stubs
 from tests.site.document import document
 from tests.site.graphs import link_tree, redirect_loop
 from tests.site.server import Site
-from tests.wire.waiting import processes_on
 from webdata_nb import local
 from webdata_nb.client.client import Client
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.errors import ServiceError
+from webdata_nb.service.work.retention import SWEEP_INTERVAL_S
 from webdata_nb.session import Connection
 from webdata_nb.settings import Provider, Settings
 
@@ -57,11 +60,16 @@ GROWTH: Final = 1.1
 # Tolerance for short-lived files, such as a keep-alive connection of the probe.
 SPARE_FILES: Final = 10
 SIDE_BY_SIDE: Final = 4
-DISK_MB: Final = 384
+DISK_MB: Final = 1500
 FULL_S: Final = 5.0
+RETENTION_S: Final = 180.0
+DATA_GROWTH: Final = 1.5
 # Every job of the load takes seconds; a machine under load may take longer.
 JOB_S: Final = 300.0
 _SETTLE_S: Final = 3.0
+_STOP_S: Final = 60.0
+# How long the service may take to accept jobs again once the disk has room.
+_RECOVERY_S: Final = 5.0
 _SCRIPTED: Final = (
     "<title>App</title><script>document.write('<main><p>Written.</p></main>')</script>"
 )
@@ -75,17 +83,23 @@ class Usage:
     memory_mb: float
     files: int
     temporary: tuple[str, ...]
+    data_mb: float
 
 
 @dataclass(slots=True)
 class Report:
     """Results of a run: jobs by kind, kills by process, errors, and resources at two times.
 
-    `readiness` is what `/readyz` answered while the disk was full; None where it never was.
+    `refused` counts the jobs that were refused because the disk was full. `readiness` is what
+    `/readyz` answered then; None where it never was full. `expiry_began` tells whether results had
+    begun to expire at the first measurement.
     """
 
     jobs: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     killed: Counter[str] = field(default_factory=Counter)
+    disk_full_until: float = 0.0
+    expiry_began: bool = False
     readiness: str | None = None
     wrong: list[str] = field(default_factory=list)
     first: Usage | None = None
@@ -104,6 +118,10 @@ class Report:
             )
         if self.last.files > self.first.files + SPARE_FILES:
             found.append(f"open files grew from {self.first.files} to {self.last.files}")
+        if self.expiry_began and self.last.data_mb > DATA_GROWTH * self.first.data_mb:
+            found.append(
+                f"data grew from {self.first.data_mb:.0f} MB to {self.last.data_mb:.0f} MB"
+            )
         # A replacement browser uses folders with other names.
         if len(self.last.temporary) > len(self.first.temporary):
             found.append(f"temporary files were left: {self.last.temporary}")
@@ -172,13 +190,15 @@ class Load:
             await self._checked(self._chance.choice(self._actions))
 
     async def _checked(self, action: Callable[[], Awaitable[None]]) -> None:
-        name = action.__name__.removeprefix("_")
+        name, began = action.__name__.removeprefix("_"), time.monotonic()
         try:
             async with asyncio.timeout(JOB_S):
                 await action()
         except ServiceError as error:
-            # The start and its retry were refused because the disk was full.
-            if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            was_full = began < self._report.disk_full_until
+            if error.status == HTTPStatus.SERVICE_UNAVAILABLE and was_full:
+                self._report.refused[name] += 1
+            else:
                 self._report.wrong.append(f"{name}: {error}")
         except TimeoutError:
             self._report.wrong.append(f"{name}: not ended within {JOB_S:g} s")
@@ -248,31 +268,52 @@ class Load:
 
 
 class Service:
-    """The service under load, observed from outside."""
+    """The service under load: started, killed and observed from outside."""
 
     def __init__(self, settings: Settings, scratch: Path, report: Report) -> None:
         self._settings, self._scratch, self._report = settings, scratch, report
+        self._lock = local.resolve_data_directory(settings).start_lock()
+        self._child: subprocess.Popen[bytes] | None = None
 
-    def process(self) -> psutil.Process | None:
+    def __enter__(self) -> Self:
+        self._lock.acquire()  # so that no client starts a service, which would keep results
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.terminate()
+            self._child.wait(_STOP_S)
+        self._lock.release()
+
+    def _start(self) -> None:
+        hours = str(RETENTION_S / 3600)
+        options = [f"--{kind}retention-hours={hours}" for kind in ("", "crawl-", "job-")]
+        command = [sys.executable, "-m", "webdata_nb", "serve", "--mode", "local", "--data-dir"]
+        with (self._scratch.parent / "service.log").open("ab") as output:
+            self._child = subprocess.Popen(
+                [*command, str(self._settings.data_dir), *options], stdout=output, stderr=output
+            )
+
+    def process(self) -> psutil.Process:
         """Return the service's own process."""
-        for process in processes_on(self._settings.data_dir):
-            with contextlib.suppress(psutil.Error):
-                if "serve" in process.cmdline():
-                    return process
-        return None
+        assert self._child is not None
+        code = self._child.poll()
+        assert code is None, f"the service ended with {code}"
+        return psutil.Process(self._child.pid)
 
-    def kill(self) -> None:
-        """Kill the service itself."""
-        if (process := self.process()) is not None:
-            process.kill()
-            self._report.killed["service"] += 1
+    def restart(self) -> None:
+        """Kill the service itself and start it again."""
+        assert self._child is not None
+        self._child.kill()
+        self._child.wait()
+        self._report.killed["service"] += 1
+        self._start()
 
     def kill_child(self, chance: random.Random) -> None:
         """Kill a page worker or a process of the browser."""
-        if (process := self.process()) is None:
-            return
-        with contextlib.suppress(psutil.Error):
-            children = [each for each in process.children() if each.is_running()]
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            children = self.process().children()
             if children:
                 victim = chance.choice(children)
                 kind = (
@@ -286,16 +327,16 @@ class Service:
     async def usage(self) -> Usage:
         """Wait until the service is idle, and return its resources."""
         await asyncio.sleep(_SETTLE_S)
-        process = self.process()
-        assert process is not None, "the service is gone"
-        spool = self._settings.data_dir / "spool"
+        process, data_dir = self.process(), self._settings.data_dir
+        spool = data_dir / "spool"
         left = [
             path.name
             for folder in (self._scratch, spool)
             if folder.is_dir()
             for path in folder.iterdir()
         ]
-        return Usage(memory_mb(process.pid), process.num_fds(), tuple(sorted(left)))
+        data_mb = sum(path.stat().st_size for path in data_dir.glob("*.sqlite*")) / 1e6
+        return Usage(memory_mb(process.pid), process.num_fds(), tuple(sorted(left)), data_mb)
 
 
 @contextlib.contextmanager
@@ -334,14 +375,16 @@ async def soak(seconds: float, seed: int) -> Report:
         await asyncio.to_thread(scratch.mkdir)
         os.environ["TMPDIR"] = str(scratch)
         settings = _settings(home, site)
-        service, connection = Service(settings, scratch, report), Connection()
-        try:
-            async with connection.client(settings) as client:
-                load = Load(client, Web.made(site), chance, report)
-                await _phases(load, service, disk, seconds=seconds, chance=chance, report=report)
-        finally:
-            await connection.aclose()
-            await local.stop(settings)
+        connection = Connection()
+        with Service(settings, scratch, report) as service:
+            try:
+                async with connection.client(settings) as client:
+                    load = Load(client, Web.made(site), chance, report)
+                    await _phases(
+                        load, service, disk, seconds=seconds, chance=chance, report=report
+                    )
+            finally:
+                await connection.aclose()
     return report
 
 
@@ -360,10 +403,11 @@ async def _phases(
     async with asyncio.TaskGroup() as group:
         group.create_task(load.until(began + seconds / 10))
         await asyncio.sleep(seconds / 20)
-        service.kill()
+        service.restart()
     # The first phase must last long enough to run everything once.
     await load.each()
     report.first = await service.usage()
+    report.expiry_began = time.monotonic() - began > RETENTION_S + SWEEP_INTERVAL_S
     end = began + seconds
     async with asyncio.TaskGroup() as group:
         group.create_task(load.until(end))
@@ -383,6 +427,7 @@ async def _killing(service: Service, end: float, chance: random.Random) -> None:
 async def _disk_full_once(disk: Path, at: float, base_url: str, report: Report) -> None:
     await asyncio.sleep(max(0.0, at - time.monotonic()))
     with full_disk(disk):
+        report.disk_full_until = time.monotonic() + FULL_S + _RECOVERY_S
         await asyncio.sleep(FULL_S)
         async with httpx.AsyncClient(base_url=base_url, trust_env=False) as http:
             report.readiness = (await http.get(paths.READY)).text
@@ -408,7 +453,7 @@ def main() -> int:
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     report = asyncio.run(soak(given.minutes * 60, given.seed))
-    print(f"jobs ended: {dict(report.jobs)}")
+    print(f"jobs ended: {dict(report.jobs)}; refused by the full disk: {dict(report.refused)}")
     print(
         f"killed: {dict(report.killed)}; ready with a full disk: {report.readiness or 'not tried'}"
     )
@@ -416,7 +461,7 @@ def main() -> int:
         if usage is not None:
             print(
                 f"{name}: {usage.memory_mb:.0f} MB, {usage.files} open files,"
-                f" {len(usage.temporary)} temporary files"
+                f" {len(usage.temporary)} temporary files, {usage.data_mb:.0f} MB of data"
             )
     problems = report.problems()
     print(*(problems or ["every job ended, nothing accumulated"]), sep="\n")

@@ -188,12 +188,14 @@ class InlineWriter:
 
     def _write_simple_emphasis(self, node: Element, sign: str) -> bool:
         """Write emphasis of one text or code, if the characters beside it are known."""
-        children, after = node.children, node.next_sibling
-        if len(children) != 1 or self._is_delimited():
+        if len(node) != 1 or self._is_delimited():
             return False
-        text = _text_or_code(children[0])
+        text = self._simple_text(node)
+        if not text:
+            return False
+        after = node.next_sibling
         if not (text[:1].isalnum() and text[-1:].isalnum() and type(after) is not Element):
-            if not text or text[0].isspace() or text[-1].isspace() or type(after) is not Text:
+            if text[0].isspace() or text[-1].isspace() or type(after) is not Text:
                 return False
             before = self._pieces[-1][-1:] if self._pieces else ""
             if not (flanks(text[0], before) and flanks(text[-1], after.data[:1])):
@@ -205,6 +207,22 @@ class InlineWriter:
         else:
             self._pieces.append(text)
         return True
+
+    def _simple_text(self, node: Element) -> str | None:
+        """Write an element whose only content is one text or one code span; None for others.
+
+        Elements in between that write nothing themselves, such as `span`, make no difference.
+        """
+        child = node.children[0]
+        while type(child) is Element and len(child) == 1 and child.tag not in self.handlers:
+            child = child.children[0]
+        if type(child) is Text:
+            return escape(child.data)
+        if type(child) is Element and child.tag in CODE:
+            text = child.text if len(child) == 1 else ""
+            code = squeeze(text)
+            return code_span(code) if code and len(code) == len(text) else None
+        return None
 
     def _close_emphasis(self) -> None:
         sign = self._emphasis.pop()
@@ -265,9 +283,8 @@ class InlineWriter:
         href = link.attr("href")
         if href is None:
             return None
-        children = link.children
-        if len(children) == 1 and type(children[0]) is Text:
-            self._write_link(link, href, escape(children[0].data))
+        if len(link) == 1 and (text := self._simple_text(link)) is not None:
+            self._write_link(link, href, text)
             return skip
         self._begin_link(link, href)
         return InlineWriter._close_link
@@ -383,14 +400,3 @@ def _following(node: Element, around: Element, following: Node | None) -> Node |
             return after
         up = up.parent
     return following
-
-
-def _text_or_code(node: Node) -> str:
-    """Write a text, or code that holds text alone; '' for others."""
-    if type(node) is Text:
-        return escape(node.data)
-    if type(node) is Element and node.tag in CODE and len(node) == 1:
-        text = node.text
-        code = squeeze(text)
-        return code_span(code) if code and len(code) == len(text) else ""
-    return ""

@@ -101,7 +101,15 @@ class MarkdownWriter(InlineWriter):
 
     def _end_paragraph(self) -> None:
         """Write the text since the last block as a paragraph; emphasis goes on in the next."""
-        text = self._take_emphasised() if self._emphasis else self._take_line()
+        pieces = self._pieces
+        if self._emphasis:
+            text = self._take_emphasised()
+        elif self._delimiters:
+            text = self._take_line()
+        else:
+            text = pieces[0] if len(pieces) == 1 else "".join(pieces)
+            pieces.clear()
+            self._joined_code = (-1, "")
         if BREAK in text:
             lines = [line for each in text.split(BREAK) if (line := squeeze(each))]
             text = "  \n".join(map(escape_block_sign, lines))
