@@ -71,7 +71,7 @@ def test_wrong_key_fails_and_does_not_hide_other_findings(
     monkeypatch.setenv("WEBDATA_API_KEY", CANARY)
     result = findings(capsys, 1)
     assert result["service"][0] == "failed"
-    assert {"cache", "version", "search"} <= set(result)
+    assert {"cache", "version", "polars"} <= set(result)
 
 
 def test_engine_without_usable_provider_fails(

@@ -15,6 +15,7 @@ HEAVY: Final = frozenset(
     {
         "IPython",
         "aiohttp",
+        "ddgs",
         "fastapi",
         "httpx",
         "ipywidgets",
@@ -70,6 +71,12 @@ def test_a_public_function_brings_its_table_and_no_service() -> None:
     loaded = loaded_by("from webdata_nb import crawl_df")
     assert "pandas" in loaded
     assert loaded & (SCREEN | {"aiohttp", "starlette", "turbohtml", "uvicorn"}) == set()
+
+
+@pytest.mark.slow
+def test_the_service_loads_no_library_of_search_pages() -> None:
+    """It takes a tenth of a second, so the first search that asks such a page loads it."""
+    assert loaded_by("import webdata_nb.service.app") & {"ddgs", "lxml", "primp"} == set()
 
 
 @pytest.mark.slow

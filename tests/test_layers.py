@@ -42,7 +42,7 @@ NETWORK: Final = frozenset(
 )
 # Parts of a declared one: of ipywidgets (used in a kernel, where it runs already), of pydantic.
 # Extras whose libraries the package imports, when they are there and asked for.
-USED_EXTRAS: Final = ("browser", "plot", "polars", "remote", "search")
+USED_EXTRAS: Final = ("browser", "plot", "polars", "remote")
 COME_ALONG: Final = frozenset({"IPython", "pydantic_core"})
 # Who touches the environment: the settings, and those who hand it on to a process of ours.
 ENVIRONMENT: Final = frozenset(

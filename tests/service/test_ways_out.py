@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -302,14 +303,18 @@ def moved(url: str) -> web.Response:
     return web.Response(status=302, headers={"Location": url})
 
 
-PROVIDERS = ("searxng", "serper", "brave", "tavily", "exa", "mojeek", "marginalia", "mediawiki")
+PROVIDERS = (
+    *("searxng", "serper", "brave", "tavily", "exa", "mojeek", "marginalia"),
+    *("ddgs.startpage", "ddgs.duckduckgo", "ddgs.brave", "ddgs.yahoo", "ddgs.mojeek"),
+    "mediawiki",
+)
 
 
 @pytest.mark.parametrize("mode", REFUSED)
 async def test_no_search_provider_is_at_a_metadata_address(tmp_path: Path, mode: Mode) -> None:
     """Its address comes from settings alone, and so may be inside, but not there."""
     async with inside() as inner:
-        hosts = [*list(METADATA_HOSTS.values())[: len(PROVIDERS) - 1], "inside.test"]
+        hosts = [*islice(cycle(METADATA_HOSTS.values()), len(PROVIDERS) - 1), "inside.test"]
         access = {
             name: {"url": f"{inner.url(host)}?q={{language}}", "key": "k"}
             for name, host in zip(PROVIDERS, hosts, strict=True)

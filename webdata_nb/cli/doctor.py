@@ -28,7 +28,6 @@ FindingState = Literal["ok", "missing", "failed"]
 _STATE_LABELS: Final = {"ok": "ok  ", "missing": "-   ", "failed": "FAIL"}
 # The module of each extra, and what the extra is for.
 _EXTRAS: Final = {
-    "search": ("ddgs", "public search pages as providers"),
     "postgres": ("psycopg", "jobs in PostgreSQL"),
     "dask": ("distributed", "jobs on a cluster"),
     "polars": ("polars", "frames of polars"),

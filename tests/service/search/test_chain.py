@@ -7,8 +7,19 @@ from dataclasses import dataclass, field
 import pytest
 
 from webdata_nb.service.search.breaker import ProviderBreakers
-from webdata_nb.service.search.catalog import APIS
-from webdata_nb.service.search.chain import INDEXES, ChainLink, provider_chain, search_providers
+from webdata_nb.service.search.catalog import (
+    APIS,
+    DEFAULT_ENGINES,
+    SearchSettings,
+    usable_providers,
+)
+from webdata_nb.service.search.chain import (
+    INDEXES,
+    LOCAL,
+    ChainLink,
+    provider_chain,
+    search_providers,
+)
 from webdata_nb.service.search.providers.base import (
     AttemptStatus,
     ProviderProblem,
@@ -63,6 +74,15 @@ def test_chain_starts_with_requested_engine_without_repeats() -> None:
         ChainLink("engine_one", "a"),
         ChainLink("engine_three", "d"),
     ]
+
+
+@pytest.mark.parametrize("engine", DEFAULT_ENGINES)
+def test_engine_asks_several_general_indexes_without_a_key(engine: str) -> None:
+    entries = SearchSettings({}, {}).entries()
+    usable = usable_providers(entries)[engine]
+    general, rest = usable[: usable.index("mediawiki")], usable[usable.index("mediawiki") :]
+    assert rest == ["mediawiki", LOCAL]
+    assert len({INDEXES.get(provider, provider) for provider in general}) >= 3
 
 
 @pytest.mark.parametrize("status", ["rate_limited", "blocked"])

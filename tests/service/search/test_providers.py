@@ -17,12 +17,14 @@ from tests.service.search.stubs import KEY, Stub, StubRequest, results, stubs, w
 from tests.site.server import Site
 from webdata_nb.contract.local import Access
 from webdata_nb.contract.results import result_key
+from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.search import catalog
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog, SearchSettings
 from webdata_nb.service.search.chain import ChainLink, SearchOutcome, search_providers
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.search.providers.base import ResultPage, SearchProvider, SearchQuery
+from webdata_nb.service.search.providers.ddgs import DdgsProvider
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.web import fetch
 from webdata_nb.service.web.addresses import is_local_host
@@ -486,6 +488,52 @@ async def test_ddgs_captcha_is_blocked(bench: Bench) -> None:
     page = '<div class="anomaly-modal__title">Select all squares</div>'
     bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
     assert await bench.status() == ("blocked", "it asks for a captcha")
+
+
+UNREADABLE = {
+    "a comment alone": "<!-- nothing -->",
+    "a declared encoding": '<?xml version="1.0" encoding="utf-16"?><html><p>x</p></html>',
+}
+
+
+@pytest.mark.parametrize("stub", SCRAPED, indirect=True)
+@pytest.mark.parametrize("page", UNREADABLE.values(), ids=UNREADABLE)
+async def test_ddgs_page_that_the_library_cannot_read_is_an_error(bench: Bench, page: str) -> None:
+    bench.stub.other = lambda _asked: web.Response(text=page, content_type="text/html")
+    status, detail = await bench.status()
+    assert (status, detail.partition(" (")[0]) == ("error", "its page cannot be read")
+
+
+@pytest.mark.parametrize("stub", ["ddgs.mojeek"], indirect=True)
+async def test_ddgs_serves_accounts_in_turn(bench: Bench) -> None:
+    """The library's threads send on behalf of the account that searches."""
+    bench.stub.served = results(1)
+    release, replies = asyncio.Event(), bench.stub.answer
+    loop = asyncio.get_running_loop()
+
+    async def gated(_request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(release.wait(), loop))
+        page = replies(bench.stub.requests[-1], bench.stub.served)
+        return web.Response(text=page, content_type="text/html")
+
+    bench.stub.handler = gated
+    assert isinstance(bench.provider, DdgsProvider)
+    waiting = bench.provider._http._queue.slots._waiting
+
+    async def search_as(account: str, text: str) -> None:
+        with on_behalf_of(account):
+            await bench.search(replace(QUERY, text=text, num_results=1, account_id=account))
+
+    searches = []
+    async with asyncio.timeout(60):
+        for number, account in enumerate(("busy", "busy", "busy", "late")):
+            searches.append(asyncio.create_task(search_as(account, f"{account} {number}")))
+            while sum(map(len, waiting.values())) < number or not bench.stub.requests:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        release.set()
+        await asyncio.gather(*searches)
+    asked = [request.parameters["q"] for request in bench.stub.requests]
+    assert asked == ["busy 0", "busy 1", "late 3", "busy 2"]
 
 
 async def test_team_reaches_private_instance_but_not_metadata_address(site: Site) -> None:

@@ -12,11 +12,10 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.search.chain import LOCAL, ChainLink
-from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.api import SearchApi
 from webdata_nb.service.search.providers.base import SearchProvider
 from webdata_nb.service.search.providers.brave import Brave
-from webdata_nb.service.search.providers.ddgs import DdgsApi, DdgsProvider
+from webdata_nb.service.search.providers.ddgs import BACKENDS, DdgsApi, DdgsProvider
 from webdata_nb.service.search.providers.exa import Exa
 from webdata_nb.service.search.providers.http_provider import HttpProvider, ProviderQueues
 from webdata_nb.service.search.providers.marginalia import Marginalia
@@ -37,11 +36,12 @@ _SEARCH_APIS: Final[tuple[SearchApi, ...]] = (
     Mojeek(),
     Marginalia(),
     Mediawiki(),
-    *(DdgsApi(backend) for backend in ddgs.BACKENDS),
+    *(DdgsApi(backend) for backend in BACKENDS),
 )
 APIS: Final = {api.name: api for api in _SEARCH_APIS}
-# Each engine prefers one index: Google's, those of Brave and Bing, or independent ones. An
-# encyclopaedia is never first, and the account's own pages are last.
+# Each engine prefers one index: Google's, those of Brave and Bing, or independent ones. Several
+# general providers of each engine need no key. An encyclopaedia and the account's own pages follow
+# them.
 DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
     "engine_one": (
         "searxng",
@@ -52,6 +52,7 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
         "ddgs.startpage",
         "ddgs.duckduckgo",
         "ddgs.brave",
+        "ddgs.mojeek",
         "marginalia",
         "mediawiki",
         LOCAL,
@@ -62,6 +63,7 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
         "ddgs.duckduckgo",
         "ddgs.yahoo",
         "mojeek",
+        "ddgs.mojeek",
         "mediawiki",
         LOCAL,
     ),
@@ -69,8 +71,9 @@ DEFAULT_ENGINES: Final[dict[str, tuple[str, ...]]] = {
         "mojeek",
         "ddgs.mojeek",
         "marginalia",
-        "mediawiki",
+        "ddgs.brave",
         "ddgs.duckduckgo",
+        "mediawiki",
         LOCAL,
     ),
 }
@@ -104,13 +107,9 @@ class SearchSettings:
 
     def entries(self) -> list[ProviderEntry]:
         """Return every entry of every engine. Raises `JobFailure` for an unknown name."""
-        has_ddgs = ddgs.is_installed()
         return [
             ProviderEntry(
-                engine,
-                position,
-                provider,
-                missing_setting(provider, self.access_to(provider), has_ddgs=has_ddgs),
+                engine, position, provider, missing_setting(provider, self.access_to(provider))
             )
             for engine in ENGINES
             for position, provider in enumerate(
@@ -146,7 +145,7 @@ def merge_settings(operator: SessionSettings, session: Mapping[str, Any]) -> Sea
     return SearchSettings(engines, {**operator.providers, **session_settings.providers})
 
 
-def missing_setting(provider: str, access: Access, *, has_ddgs: bool) -> str:
+def missing_setting(provider: str, access: Access) -> str:
     """Return what a provider lacks, empty where it is usable."""
     if provider == LOCAL:
         return ""
@@ -154,8 +153,6 @@ def missing_setting(provider: str, access: Access, *, has_ddgs: bool) -> str:
         known = ", ".join((*APIS, LOCAL))
         raise JobFailure(f"unknown search provider {provider!r}; known: {known}")
     api, variable = APIS[provider], provider.upper().replace(".", "_")
-    if isinstance(api, DdgsApi) and not has_ddgs:
-        return 'not installed: pip install "webdata_nb[search]"'
     if api.needs_key and not access.key:
         return f"no key: set WEBDATA_{variable}_KEY"
     if not (api.url or access.url or isinstance(api, DdgsApi)):

@@ -33,7 +33,6 @@ from webdata_nb.service.search.catalog import (
     merge_settings,
 )
 from webdata_nb.service.search.chain import ChainLink
-from webdata_nb.service.search.providers import ddgs
 from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.interface import JobContext
@@ -178,7 +177,7 @@ class JobEngines:
     spool: SpoolDirectory
     breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
     extractor_factory: ExtractorFactory = field(default_factory=ExtractorFactory)
-    _search_tools: dict[tuple[EgressRoute, bytes, bool], search.SearchResources] = field(
+    _search_tools: dict[tuple[EgressRoute, bytes], search.SearchResources] = field(
         default_factory=dict, repr=False
     )
 
@@ -218,7 +217,7 @@ class JobEngines:
         self, session: Mapping[str, Any], route: EgressRoute, extractor: Extractor | None
     ) -> search.SearchResources:
         settings = orjson.dumps([session.get("engines"), session.get("providers")])
-        key = route, settings, ddgs.is_installed()
+        key = route, settings
         if (tools := self._search_tools.get(key)) is None:
             tools = self._search_tools[key] = self._open_search_tools(session, route)
             while len(self._search_tools) > _MAX_OPEN_SESSIONS:

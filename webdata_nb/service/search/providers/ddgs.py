@@ -1,4 +1,4 @@
-"""Searches public search pages with the engines of the `ddgs` library (extra `search`).
+"""Searches public search pages with the engines of the `ddgs` library.
 
 The library's engines build the requests and parse the pages; each engine is one provider. Requests
 are sent by the service's own fetcher, through an adapter in place of the library's HTTP client, so
@@ -9,9 +9,8 @@ results and unquotes their URLs, is not used.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import logging
 from collections.abc import Callable, Mapping
-from functools import cache
 from http import HTTPStatus
 from http.cookies import SimpleCookie
 from types import SimpleNamespace
@@ -41,6 +40,8 @@ from webdata_nb.service.search.providers.http_provider import (
 )
 from webdata_nb.service.web.fetch import Fetcher
 
+log = logging.getLogger(__name__)
+
 # The engines of the library that are enabled, and the index that each one shows.
 BACKENDS: Final = {
     "startpage": "google",
@@ -53,12 +54,6 @@ BACKENDS: Final = {
 _RATE_LIMIT: Final = RateLimitPolicy(max_concurrent=1, interval_s=1.0)
 _MAX_PAGES: Final = 10
 _CAPTCHA_SIGNS: Final = (b"captcha", b"anomaly-modal", b"unusual traffic", b"are you a robot")
-
-
-@cache
-def is_installed() -> bool:
-    """Tell whether the extra `search` is installed."""
-    return importlib.util.find_spec("ddgs") is not None
 
 
 class DdgsApi(SearchApiDefaults):
@@ -112,8 +107,14 @@ class DdgsProvider:
         try:
             async with asyncio.timeout(4 * REQUEST_TIMEOUT_S):
                 return await asyncio.to_thread(_search, self._api.backend, client, query, number)
+        except ProviderProblem:
+            raise
         except TimeoutError:
             raise ProviderProblem("timeout", "no answer in time") from None
+        except Exception as error:  # whatever the library meets on a page that it does not expect
+            log.warning("%s: its page cannot be read", self.name, exc_info=True)
+            message = f"its page cannot be read ({type(error).__name__})"
+            raise ProviderProblem("error", message) from None
         finally:
             client.close()
 
@@ -180,7 +181,7 @@ class _ClientAdapter:
 
 def _search(backend: str, client: _ClientAdapter, query: SearchQuery, number: int) -> ResultPage:
     """Fetch and parse one page, on a thread because the library blocks."""
-    from ddgs.engines import ENGINES  # noqa: PLC0415 - an extra, and slow to import
+    from ddgs.engines import ENGINES  # noqa: PLC0415 - slow to import
 
     kind = ENGINES["text"][backend]
     engine: Any = object.__new__(kind)  # its constructor would open an HTTP client
