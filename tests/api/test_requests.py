@@ -31,15 +31,15 @@ def test_a_search_gives_its_rows_in_rank_order(service: WireService) -> None:
     assert list(df.columns) == [
         "rank",
         "url",
-        "title",
-        "snippet",
-        "id",
-        "error",
         "success",
         "scraped",
-        "markdown",
-        "metadata",
+        "error",
+        "id",
         "extra",
+        "metadata",
+        "title",
+        "snippet",
+        "markdown",
     ]
     receipt = receipt_of(df)
     assert (receipt["kind"], receipt["status"], receipt["cache"]) == (
@@ -171,7 +171,7 @@ def test_the_request_decides_the_columns_and_not_the_rows(service: WireService) 
     assert "markdown" not in linked
     assert linked["links"].tolist() == [row["links"] for row in service.crawl.rows]
     found = search_df("q", formats=[])
-    assert list(found.columns)[-2:] == ["scraped", "extra"]
+    assert list(found.columns)[-3:] == ["extra", "title", "snippet"]
 
 
 @pytest.mark.usefixtures("connected")

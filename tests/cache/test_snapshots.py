@@ -54,6 +54,14 @@ def test_snapshot_round_trip(tmp_path: Path) -> None:
     assert fresh.attrs == cached.attrs
 
 
+def test_files_with_another_order_of_columns_are_read_in_ours(tmp_path: Path) -> None:
+    earlier = TABLE.select(sorted(TABLE.column_names, reverse=True))
+    snapshots.put(tmp_path, ASKED, earlier, TOLD, now=NOW)
+    found = newest(tmp_path)
+    assert found is not None
+    assert found.table.equals(TABLE)
+
+
 def test_file_layout(tmp_path: Path) -> None:
     path = put(tmp_path).path
     assert path.parent == tmp_path / "v1" / "crawl" / ASKED.digest

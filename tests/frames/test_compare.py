@@ -34,7 +34,7 @@ def test_added_removed_and_changed_with_their_values() -> None:
         ["removed", "/b"],
         ["added", "/c"],
     ]
-    assert found["columns"].tolist() == [["title", "links"], [], []]
+    assert found["columns"].tolist() == [["links", "title"], [], []]
     assert found["before"].tolist()[0] == {"title": "A", "links": ["/x"]}
     assert found["after"].tolist()[0] == {"title": None, "links": ["/x", "/y"]}
     assert found["before"].tolist()[1]["status_code"] == 200

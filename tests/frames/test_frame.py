@@ -84,13 +84,26 @@ def test_dtypes_are_those_of_the_design_whatever_the_rows(table: TableName, coun
     ("wanted", "scraped"),
     [
         ({}, []),
-        ({"formats": ["markdown"], "metadata": True}, ["markdown", "metadata"]),
-        ({"formats": ["links", "html"], "extract": True}, ["html", "links", "extract"]),
+        ({"formats": ["markdown"], "metadata": True}, ["metadata", "markdown"]),
+        ({"formats": ["links", "html"], "extract": True}, ["extract", "links", "html"]),
     ],
 )
 def test_the_request_decides_the_columns(wanted: dict[str, Any], scraped: list[str]) -> None:
     shown = schemas.shown("search", **wanted)
-    assert list(shown) == [*EXPECTED["search"], *scraped, "extra"]
+    assert set(shown) == {*EXPECTED["search"], "extra", *scraped}
+    assert [name for name in shown if name in scraped] == scraped
+
+
+def test_printed_frames_begin_and_end_with_useful_columns() -> None:
+    for table, wanted, ends in (
+        ("search", {}, ("rank", "snippet")),
+        ("search", {"formats": ["markdown"], "metadata": True}, ("rank", "markdown")),
+        ("crawl", {"formats": ["links"], "metadata": True}, ("url", "title")),
+        ("crawl", {"formats": ["raw_html", "markdown"], "metadata": True}, ("url", "markdown")),
+    ):
+        shown = schemas.shown(table, **wanted)  # type: ignore[arg-type]
+        assert (shown[0], shown[-1]) == ends
+        assert shown.index("extra") < shown.index("title")
 
 
 def test_lists_and_json_are_python_objects_and_images_are_bytes() -> None:

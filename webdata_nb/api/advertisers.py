@@ -56,11 +56,11 @@ async def aadvertisers_df(
         ================== ======= =====================================================
         rank               Int32   from 1, best first
         advertiser_id      str     what `creatives_df` takes
-        name               str     as the source has it
         region             str     where the advertiser is based, by the source
-        domain             str     where its ads lead, as far as known
         ads_min, ads_max   Int64   how many ads there are, where the source tells
         extra              object  fields unknown to this version
+        domain             str     where its ads lead, as far as known
+        name               str     as the source has it
         ================== ======= =====================================================
 
     Raises

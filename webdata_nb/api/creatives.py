@@ -65,21 +65,21 @@ async def _acreatives_df(
         ================================== =================== ================================
         position                           Int32               place in the listing, from 1
         advertiser_id, creative_id         str                 the source's ids
-        preview_url                        str                 address of the preview
-        advertiser_name, format            str                 text, image or video
+        format                             str                 text, image or video
         first_shown, last_shown            datetime64[us, UTC] when
         days_shown                         Int32               days
         political                          boolean             declared as such
         error                              str                 what could not be read or done
+        extra                              object              fields unknown to this version
+        preview_url, advertiser_name       str                 preview's address, advertiser
         regions, asset_urls                object              lists (1)
         impressions_min, impressions_max   Int64               where the source tells (1)
+        assets                             object              list of downloaded files (3)
+        preview                            object              the downloaded preview (4)
+        text_confidence                    float64             0 to 1 (2)
         landing_domain                     str                 (1)
         headline, description              str                 (1), (2)
         text                               str                 lines of the picture (2)
-        text_confidence                    float64             0 to 1 (2)
-        assets                             object              list of downloaded files (3)
-        preview                            object              the downloaded preview (4)
-        extra                              object              fields unknown to this version
         ================================== =================== ================================
 
         (1) with `skip_details=False` or `should_download_assets`, (2) with `ocr`, (3) with

@@ -73,16 +73,15 @@ def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
     path = _path(root, service, identity, job_id)
     try:
         fields = orjson.loads(path.read_bytes())
-        job_ref = JobRef(columns=tuple(fields.pop("shown")), **fields)
-        known_columns = set(schemas.SCHEMAS[job_ref.op].names)
+        columns = fields.pop("shown")
+        ordered = schemas.in_order(fields["op"], columns)
+        job_ref = JobRef(columns=ordered, **fields)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         log.warning("ignored a damaged job reference, %s: %s", path, error)
         return None
-    return (
-        job_ref if job_ref.job_id == job_id and known_columns.issuperset(job_ref.columns) else None
-    )
+    return job_ref if job_ref.job_id == job_id and len(ordered) == len(columns) else None
 
 
 def _to_json(job_ref: JobRef) -> dict[str, Any]:

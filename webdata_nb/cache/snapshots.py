@@ -180,7 +180,7 @@ def _read(
     try:
         document = parquet.ParquetDocument(_verified_bytes(path))
         _check_document(document, key)
-        table = document.read(columns)
+        table = document.read(schemas.SCHEMAS[key.op].names if columns is None else columns)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
@@ -199,7 +199,7 @@ def _verified_bytes(path: Path) -> bytes:
 def _check_document(document: parquet.ParquetDocument, key: CacheKey) -> None:
     if document.own.get("digest") != key.digest:
         raise ValueError("it belongs to another request")
-    if not document.schema.equals(schemas.SCHEMAS[key.op], check_metadata=True):
+    if not schemas.same_fields(key.op, document.schema):
         raise ValueError("its schema is of another version")
 
 

@@ -58,7 +58,7 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Tabl
     schema = schemas.SCHEMAS[table]
     rows = [_with_metadata_fields(row) for row in rows] if table == "crawl" else rows
     present: set[str] = set().union(*rows)
-    *known, _ = schema  # the last field is `extra`
+    known = [field for field in schema if field.name != schemas.EXTRA]
     extra = _unknown(rows, present, frozenset(field.name for field in known))
     columns: list[Column] = []
     objects: dict[str, Values] = {}
@@ -75,7 +75,8 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Tabl
             objects[field.name] = values
         columns.append(column)
     extra_texts = [dumps(extra[row]) if row in extra else None for row in range(len(rows))]
-    columns.append(pa.array(extra_texts, schemas.TEXT, memory_pool=memory))
+    place = schema.names.index(schemas.EXTRA)
+    columns.insert(place, pa.array(extra_texts, schemas.TEXT, memory_pool=memory))
     return TableBatch(pa.table(columns, schema=schema), objects)
 
 

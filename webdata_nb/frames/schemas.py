@@ -18,6 +18,8 @@ TableName = Literal[
 VERSION: Final = 1
 JSON: Final = b"json"
 PNG: Final = b"png"
+# The column of fields that have no column of their own.
+EXTRA: Final = "extra"
 _KIND: Final = b"webdata.type"
 
 TEXT: Final = pa.string()
@@ -34,67 +36,83 @@ def _json(*names: str) -> list[pa.Field[Any]]:
     return [pa.field(name, TEXT, metadata={_KIND: JSON}) for name in names]
 
 
-_FORMATS: Final = [
-    *_plain(TEXT, "markdown", "html", "raw_html"),
+_EXTRA: Final = _json(EXTRA)
+# Printed frames are cut in the middle, so the columns are ordered from short values to long texts.
+_SCRAPED: Final = [
+    *_json("metadata", "extract", "structured_data", "headings", "images"),
     *_plain(TEXTS, "links"),
-    *_json("images", "headings", "structured_data"),
     pa.field("screenshot", pa.binary(), metadata={_KIND: PNG}),
 ]
-_SCRAPED: Final = [*_FORMATS, *_json("extract", "metadata")]
-_EXTRA: Final = _json("extra")
+_PAGE_TEXTS: Final = _plain(TEXT, "raw_html", "html", "markdown")
 
+# The columns that a frame has whatever the request, and those that depend on it.
 _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     "search": [
         *_plain(pa.int32(), "rank"),
-        *_plain(TEXT, "url", "title", "snippet", "id", "error"),
+        *_plain(TEXT, "url"),
         *_plain(pa.bool_(), "success", "scraped"),
+        *_plain(TEXT, "error", "id"),
+        *_EXTRA,
+        *_plain(TEXT, "title", "snippet"),
     ],
     "crawl": [
-        *_plain(TEXT, "url", "title", "status", "error"),
+        *_plain(TEXT, "url", "status", "error"),
         *_plain(pa.int16(), "status_code", "depth"),
         *_plain(pa.float64(), "time_taken"),
         *_plain(pa.bool_(), "success"),
         *_plain(TEXT, "content_hash"),
         *_plain(WHEN, "fetched_at"),
         *_json("quality"),
+        *_EXTRA,
+        *_plain(TEXT, "title"),
     ],
     "creatives": [
         *_plain(pa.int32(), "position"),
-        *_plain(TEXT, "advertiser_id", "creative_id", "preview_url", "advertiser_name", "format"),
+        *_plain(TEXT, "advertiser_id", "creative_id", "format"),
         *_plain(WHEN, "first_shown", "last_shown"),
         *_plain(pa.int32(), "days_shown"),
         *_plain(pa.bool_(), "political"),
         *_plain(TEXT, "error"),
+        *_EXTRA,
+        *_plain(TEXT, "preview_url", "advertiser_name"),
     ],
     "advertisers": [
         *_plain(pa.int32(), "rank"),
-        *_plain(TEXT, "advertiser_id", "name", "region", "domain"),
+        *_plain(TEXT, "advertiser_id", "region"),
         *_plain(pa.int64(), "ads_min", "ads_max"),
+        *_EXTRA,
+        *_plain(TEXT, "domain", "name"),
     ],
     "engines": [
         *_plain(TEXT, "engine"),
         *_plain(pa.int32(), "position"),
         *_plain(TEXT, "provider"),
         *_plain(pa.bool_(), "usable"),
-        *_plain(TEXT, "why"),
         *_plain(pa.float64(), "resting_s"),
+        *_EXTRA,
+        *_plain(TEXT, "why"),
     ],
     "jobs": [
-        *_plain(TEXT, "job_id", "type", "status", "subject"),
+        *_plain(TEXT, "job_id", "type", "status"),
         *_plain(WHEN, "created_at", "started_at", "finished_at"),
         *_plain(pa.int32(), "total", "completed"),
         *_plain(TEXT, "error"),
+        *_EXTRA,
+        *_plain(TEXT, "subject"),
     ],
     "weights": [
-        *_plain(TEXT, "platform", "operation"),
+        *_plain(TEXT, "platform"),
+        *_EXTRA,
+        *_plain(TEXT, "operation"),
         *_plain(pa.float64(), "weight"),
     ],
     "usage": [
         *_plain(TEXT, "plan"),
-        *_plain(pa.float64(), "monthly", "monthly_left", "topup", "reserved", "used"),
+        *_json("operations"),
+        *_EXTRA,
         *_plain(WHEN, "period_start", "period_end"),
         *_plain(pa.int32(), "active", "limit"),
-        *_json("operations"),
+        *_plain(pa.float64(), "monthly", "monthly_left", "topup", "reserved", "used"),
     ],
 }
 _SCRAPING: Final = frozenset({"search", "crawl"})
@@ -104,13 +122,13 @@ _ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
     for kinds, fields in (
         ("details", _plain(TEXTS, "regions")),
         ("details", _plain(pa.int64(), "impressions_min", "impressions_max")),
-        ("details", _plain(TEXT, "landing_domain")),
         ("details", _plain(TEXTS, "asset_urls")),
-        ("details ocr", _plain(TEXT, "headline", "description")),
-        ("ocr", _plain(TEXT, "text")),
-        ("ocr", _plain(pa.float64(), "text_confidence")),
         ("assets", _json("assets")),
         ("previews", _json("preview")),
+        ("ocr", _plain(pa.float64(), "text_confidence")),
+        ("details", _plain(TEXT, "landing_domain")),
+        ("details ocr", _plain(TEXT, "headline", "description")),
+        ("ocr", _plain(TEXT, "text")),
     )
     for field in fields
 ]
@@ -121,26 +139,27 @@ SEARCH_COLUMNS: Final = """\
 column            dtype     meaning
 ================= ========= ==================================================
 rank              Int32     position among the organic results, from 1
-url, title        str       the result
-snippet           str       the engine's extract
-id                str       the service's id of this result
-error             str       why the page could not be scraped
+url               str       the result
 success, scraped  boolean   whether the row is whole; whether a page was read
-markdown, html    str       if asked for, as is `raw_html`
-links             object    list of str, if asked for
-images, headings  object    lists of dicts, if asked for
-structured_data   object    dict, if asked for
-screenshot        object    PNG bytes, if asked for
-extract           object    if asked for
-metadata          object    dict about the page, unless `formats` is `[]`
+error             str       why the page could not be scraped
+id                str       the service's id of this result
 extra             object    dict of fields that this version does not know
+metadata          object    dict about the page, unless `formats` is `[]`
+extract           object    if asked for
+structured_data   object    dict, if asked for
+headings, images  object    lists of dicts, if asked for
+links             object    list of str, if asked for
+screenshot        object    PNG bytes, if asked for
+title             str       of the result
+snippet           str       the engine's extract
+html, markdown    str       if asked for, as is `raw_html`
 ================= ========= ==================================================
 """
 CRAWL_COLUMNS: Final = """\
 ================= ====================== ===================================
 column            dtype                  meaning
 ================= ====================== ===================================
-url, title        str                    the page
+url               str                    the page
 status            str                    completed or failed
 error             str                    why it failed
 status_code       Int16                  of the HTTP answer
@@ -150,27 +169,44 @@ success           boolean                whether the page was read
 content_hash      str                    equal for equal content
 fetched_at        datetime64[us, UTC]    when
 quality           object                 dict, how good the text is
-markdown, html    str                    if asked for, as is `raw_html`
-links             object                 list of str, if asked for
-images, headings  object                 lists of dicts, if asked for
-structured_data   object                 dict, if asked for
-screenshot        object                 PNG bytes, if asked for
-extract           object                 if asked for
-metadata          object                 dict about the page
 extra             object                 dict of fields unknown to this version
+metadata          object                 dict about the page
+extract           object                 if asked for
+structured_data   object                 dict, if asked for
+headings, images  object                 lists of dicts, if asked for
+links             object                 list of str, if asked for
+screenshot        object                 PNG bytes, if asked for
+title             str                    of the page
+html, markdown    str                    if asked for, as is `raw_html`
 ================= ====================== ===================================
 """
 
 
-def _optional_fields(table: TableName) -> list[pa.Field[Any]]:
+def _fields(table: TableName) -> list[pa.Field[Any]]:
+    base = _BASE[table]
     if table == "creatives":
-        return [field for _, field in _ENRICHED]
-    return _SCRAPED if table in _SCRAPING else []
+        return [*base, *(field for _, field in _ENRICHED)]
+    if table not in _SCRAPING:
+        return base
+    texts = base.index(_EXTRA[0]) + 1
+    return [*base[:texts], *_SCRAPED, *base[texts:], *_PAGE_TEXTS]
 
 
-SCHEMAS: Final[dict[TableName, pa.Schema]] = {
-    name: pa.schema([*base, *_optional_fields(name), *_EXTRA]) for name, base in _BASE.items()
-}
+SCHEMAS: Final[dict[TableName, pa.Schema]] = {name: pa.schema(_fields(name)) for name in _BASE}
+
+
+def in_order(table: TableName, names: Collection[str]) -> tuple[str, ...]:
+    """Return the columns among `names` in the order of the table."""
+    return tuple(name for name in SCHEMAS[table].names if name in names)
+
+
+def same_fields(table: TableName, schema: pa.Schema) -> bool:
+    """Return whether a file has the columns of the table, in whatever order."""
+    names = SCHEMAS[table].names
+    if sorted(schema.names) != sorted(names):
+        return False
+    ordered = pa.schema([schema.field(name) for name in names])
+    return ordered.equals(SCHEMAS[table], check_metadata=True)
 
 
 def schema_id(table: TableName) -> str:
@@ -193,12 +229,11 @@ def shown(
 ) -> tuple[str, ...]:
     """Return the columns of a frame. They depend on the request and never on the data."""
     wanted = {*formats, *(["extract"] if extract else ()), *(["metadata"] if metadata else ())}
-    scraped = [field.name for field in _SCRAPED if field.name in wanted]
-    base = [field.name for field in _BASE[table]]
-    return (*base, *(scraped if table in _SCRAPING else ()), "extra")
+    base = (field.name for field in _BASE[table])
+    return in_order(table, {*base, *(wanted if table in _SCRAPING else ())})
 
 
 def shown_creatives(enrichment: Collection[str]) -> tuple[str, ...]:
     """Return the columns of creatives for a set of `details`, `assets`, `previews` and `ocr`."""
     added = [field.name for kinds, field in _ENRICHED if not kinds.isdisjoint(enrichment)]
-    return (*(field.name for field in _BASE["creatives"]), *added, "extra")
+    return (*(field.name for field in _BASE["creatives"]), *added)

@@ -59,11 +59,11 @@ async def ajobs_df(
         job_id                                  str                    as receipts name it
         type                                    str                    search or crawl
         status                                  str                    of the job
-        subject                                 str                    the query or start URL
         created_at, started_at, finished_at     datetime64[us, UTC]    when
         total, completed                        Int32                  rows
         error                                   str                    why it failed
         extra                                   object                 fields unknown here
+        subject                                 str                    the query or start URL
         ======================================= ====================== ========================
 
     Raises
@@ -146,9 +146,9 @@ async def aengines_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
         position      Int32     place in the engine's list, from 1
         provider      str       its name in settings
         usable        boolean   whether it has all that it needs
-        why           str       what it lacks, or why it is paused
         resting_s     float64   seconds of the pause after a failure
         extra         object    fields unknown to this version
+        why           str       what it lacks, or why it is paused
         ============= ========= =====================================================
 
     Raises
@@ -189,14 +189,14 @@ async def ausage_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
         column                    dtype               meaning
         ========================= =================== ========================================
         plan                      str                 the plan's name
+        operations                object              list of what was charged, by operation
+        extra                     object              fields unknown to this version
+        period_start, period_end  datetime64[us, UTC] the billing period
+        active, limit             Int32               jobs and calls under way, and their cap
         monthly                   float64             credits that each period grants
         monthly_left, topup       float64             credits left of the period, of top-ups
         reserved                  float64             credits held for what is under way
         used                      float64             credits charged in this period
-        period_start, period_end  datetime64[us, UTC] the billing period
-        active, limit             Int32               jobs and calls under way, and their cap
-        operations                object              list of what was charged, by operation
-        extra                     object              fields unknown to this version
         ========================= =================== ========================================
 
         `monthly`, `monthly_left` and `limit` are missing where there is no limit.

@@ -12,7 +12,7 @@ from webdata_nb.cache.result import CallResult
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import NotRecorded
-from webdata_nb.frames import rows
+from webdata_nb.frames import rows, schemas
 from webdata_nb.recording import cassette
 
 if TYPE_CHECKING:
@@ -101,5 +101,6 @@ async def find_job(folder: Path, job_id: str, service: str) -> JobRef:
         attrs = await asyncio.to_thread(cassette.attrs, folder, _job_key(kind, job_id))
         if attrs is not None:
             digest = JobRef.for_foreign_job(job_id, kind, service).digest
-            return JobRef(job_id, kind, str(attrs["subject"]), digest, tuple(attrs["columns"]))
+            columns = schemas.in_order(kind, attrs["columns"])
+            return JobRef(job_id, kind, str(attrs["subject"]), digest, columns)
     raise NotRecorded(f"job {job_id} is not in the recording {folder}: record the notebook again")
