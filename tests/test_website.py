@@ -1,0 +1,90 @@
+"""The documentation site builds without warnings, and its references are complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import webdata_nb
+from tests.requirements import require_module
+from webdata_nb.service.routes.application import openapi
+from website import http_reference, python_reference
+
+CHECKOUT: Final = Path(__file__).resolve().parent.parent
+
+
+def test_python_reference_documents_every_public_name_once() -> None:
+    names = [name for topic in python_reference.TOPICS.values() for name in topic.names]
+    assert len(names) == len(set(names))
+    assert {*names, *python_reference.async_names(), "__version__"} == set(webdata_nb.__all__)
+
+
+def test_http_reference_documents_every_operation_and_object() -> None:
+    document, page = openapi(), http_reference.page()
+    operations = [
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    ]
+    assert len(operations) > 20
+    assert [each for each in operations if f"\n`{' '.join(each)}`\n" not in page] == []
+    objects = [name for name, s in document["components"]["schemas"].items() if "properties" in s]
+    assert [name for name in objects if f"### {name} " not in page] == []
+    assert len(re.findall(r"^curl ", page, re.MULTILINE)) == len(operations)
+
+
+def test_http_reference_is_deterministic() -> None:
+    code = "from website import http_reference; print(http_reference.page(), end='')"
+    pages = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=CHECKOUT,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_curl_commands_are_valid() -> None:
+    blocks = re.findall(r"```sh\n(curl .*?)\n```", http_reference.page(), re.DOTALL)
+    bodies = 0
+    for command in blocks:
+        words = shlex.split(command.replace("\\\n", " "))
+        addresses = [word for word in words if word.startswith("$WEBDATA_BASE_URL/")]
+        assert len(addresses) == 1, command
+        assert not re.search(r"[{}]", addresses[0]), command
+        if "-d" in words:
+            assert isinstance(json.loads(words[words.index("-d") + 1]), dict)
+            bodies += 1
+    assert bodies >= 4
+
+
+@pytest.mark.slow
+def test_site_builds_in_strict_mode(tmp_path: Path) -> None:
+    require_module("material")
+    build = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=CHECKOUT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert build.returncode == 0, build.stderr
+    pages = {
+        str(page.relative_to(tmp_path)): page.read_text("utf-8")
+        for page in tmp_path.rglob("*.html")
+    }
+    assert {"index.html", "tutorial.html", "reference/http.html", "changelog.html"} <= pages.keys()
+    assert 'id="webdata_nb.crawl_df"' in pages["reference/crawl.html"]
+    loaded = r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(https?:)?//'
+    assert [name for name, text in pages.items() if re.search(loaded, text)] == []

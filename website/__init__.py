@@ -1,0 +1,1 @@
+"""Builds the documentation site: generated pages, and docstrings in Markdown."""
