@@ -13,8 +13,6 @@ from webdata_nb.requests.flags import add_flags, passed_options
 
 GROUPS = (
     options.SingleSearchInputOptions,
-    options.ResultPageOptions,
-    options.CommandPageOptions,
     options.CrawlOptions,
     options.CreativesOptions,
     options.CommandOptions,
@@ -49,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
         ("--extract {}", {"extract": {}}),
         ("--out x.parquet", {"out": Path("x.parquet")}),
         ("--wait-for 500", {"wait_for": 500}),
+        ("--render", {"render": True}),
         ("--wait-for #main", {"wait_for": "#main"}),
         ("--include-tag main --page-timeout 9", {"include_tags": ["main"], "page_timeout": 9}),
     ],
@@ -72,5 +71,5 @@ def test_selected_options_with_other_flags() -> None:
 def test_every_flag_has_help(parser: argparse.ArgumentParser) -> None:
     text = " ".join(parser.format_help().split())
     assert "pages at most, 1 to 1000 (default 100)" in text
-    assert "CSS selector of elements to leave out; repeatable" in text
+    assert "CSS selectors of elements to leave out; repeatable" in text
     assert all(action.help for action in parser._actions)

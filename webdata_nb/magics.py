@@ -189,7 +189,6 @@ def _crawl(args: argparse.Namespace) -> pd.DataFrame:
     urls: list[str] = args.subject
     df: pd.DataFrame = crawl_df(
         urls[0] if len(urls) == 1 else urls,
-        scrape_options={"formats": args.formats} if args.formats else None,
         **options,
     )
     return df

@@ -141,7 +141,7 @@ def test_headers_and_cookies_change_cache_key_and_are_not_stored(
 ) -> None:
     private: dict[str, Any] = {"headers": {"X-Key": SECRET}, "cookies": {"session": SECRET}}
     df = search_df("q", **private)
-    crawl_df("https://user:" + SECRET + "@site.test/", scrape_options=private)
+    crawl_df("https://user:" + SECRET + "@site.test/", **private)
     search_df("q", headers={"X-Key": SECRET + "2"}, cookies={"session": SECRET})
     assert len(service.posted(paths.SEARCH)) == 2
     assert service.posted(paths.SEARCH)[0]["headers"] == {"X-Key": SECRET}

@@ -14,6 +14,7 @@ from webdata_nb import local, settings
 from webdata_nb.api import Session, connect, crawl_df, search_df
 from webdata_nb.bridge import synced
 from webdata_nb.errors import InvalidArgument, InvalidRequest
+from webdata_nb.requests.options import ScrapeOptionsDict
 from webdata_nb.settings import LanguageModel
 
 stop = synced(local.stop)
@@ -46,7 +47,7 @@ def test_frames_receipts_and_the_cache(
     model = StubModel(site, "/llm/v1")
     site.page("/b", page("Bat", 2, "/"))
     url = site.page("/", page("Ant", 1, "/b"))
-    options = {"extract": WANTED}
+    options: ScrapeOptionsDict = {"extract": WANTED}
     without = crawl_df(url, scrape_options=options)
     assert receipt_of(without)["extraction"]["providers"] == {"structured": 2}
 

@@ -217,8 +217,7 @@ def test_frame_round_trip_through_any_url(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("connected")
 def test_frames_reach_polars_duckdb_and_arrow() -> None:
-    options_of_pages = {"formats": ["markdown", "links"]}
-    df = crawl_df(SITE, scrape_options=options_of_pages, dtype_backend="pyarrow")
+    df = crawl_df(SITE, formats=["markdown", "links"], dtype_backend="pyarrow")
     table = rows_ = pa.Table.from_pandas(df, preserve_index=False)
     # The very buffers: nothing was copied on the way.
     held: Any = df["markdown"].array

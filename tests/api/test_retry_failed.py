@@ -187,8 +187,8 @@ def test_estimate_of_call(service: WireService) -> None:
         {"platform": "partner_ads_transparency", "operation": "ocr", "weight": 2},
     ]
     assert estimate(crawl_df, SITE, max_pages=10).credits == 20
-    options = {"formats": ["screenshot"], "extract": {"prompt": "x"}}
-    dear = estimate(crawl_df, SITE, max_pages=10, scrape_options=options)
+    options: Any = {"formats": ["screenshot"], "extract": {"prompt": "x"}}
+    dear = estimate(crawl_df, SITE, max_pages=10, **options)
     assert dear.parts == {"crawl/page": 20, "crawl/render": 30, "crawl/extract": 40}
     assert estimate(scrape_df, [SITE, SITE + "b"]).credits == 4
     assert estimate(search_df, ["a", "b", "a"], formats=[]).credits == 2

@@ -16,6 +16,7 @@ from tests.wire_service import KEY, WireService
 from webdata_nb import api, session
 from webdata_nb.api import Job, Session, connect, why
 from webdata_nb.requests import options
+from webdata_nb.requests.request_defaults import request_defaults
 from webdata_nb.requests.signatures import option_list
 
 TWINS = [
@@ -94,15 +95,25 @@ def test_signature_has_types_and_defaults_of_option_group(
     for option in option_list(group):
         parameter = parameters[option.name]
         assert parameter.annotation == option.annotation
-        assert parameter.default == options.DEFAULTS.get(option.name)
+        defaults = {**request_defaults(group), **options.DEFAULTS}
+        assert parameter.default == defaults.get(option.name)
         assert option.description
 
 
 def test_signatures_keep_argument_order_and_defaults() -> None:
     assert str(inspect.signature(api.scrape_df)) == (
         "(urls: 'str | Sequence[str]', *, "
-        "scrape_options: 'Mapping[str, Any] | None' = None, "
-        "respect_robots_txt: 'bool | None' = None, session: 'Connection | None' = None, "
+        "formats: 'Sequence[Format] | None' = ('markdown',), "
+        "format_options: 'FormatOptionsDict | None' = None, "
+        "only_main_content: 'bool | None' = True, mobile: 'bool | None' = None, "
+        "mobile_device: 'str | None' = None, headers: 'Mapping[str, str] | None' = None, "
+        "cookies: 'Mapping[str, str] | None' = None, "
+        "extract: 'type[Any] | Mapping[str, Any] | None' = None, "
+        "wait_for: 'int | str | None' = None, include_tags: 'Sequence[str] | None' = (), "
+        "exclude_tags: 'Sequence[str] | None' = (), "
+        "render: \"bool | Literal['auto'] | None\" = None, page_timeout: 'int | None' = 30000, "
+        "scrape_options: 'ScrapeOptionsDict | None' = None, "
+        "respect_robots_txt: 'bool | None' = True, session: 'Connection | None' = None, "
         "progress: 'bool | str | None' = None, cache: 'bool' = True, "
         "ttl: 'float | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "
         "stale_if_error: 'bool | float' = False, timeout: 'float | None' = None, "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_type
 
 import pandas as pd
+from pydantic import BaseModel
 
 from webdata_nb import (
     acrawl_df,
@@ -28,6 +29,7 @@ from webdata_nb import (
     job,
     jobs_df,
     options,
+    scrape_df,
     search_df,
     search_job,
     usage_df,
@@ -37,6 +39,12 @@ from webdata_nb import (
 from webdata_nb.api import FrameStream, Job, Session, Why
 from webdata_nb.bridge import synced
 from webdata_nb.contract.events import Event, Progress
+
+
+class Offer(BaseModel):
+    """An offer of a page."""
+
+    price: float
 
 
 async def acount(word: str, *, times: int = 1) -> list[int]:
@@ -134,6 +142,21 @@ def wrong_calls_are_refused() -> None:
     crawl_df("http://site.test", on_cancel="ignore")  # type: ignore[call-overload]
     crawl_df("http://site.test", on_incomplete="pass")  # type: ignore[call-overload]
     crawl_df("http://site.test", dtype_backend="polars")  # type: ignore[call-overload]
+
+
+def page_options_are_arguments_and_a_dict() -> None:
+    crawl_df("http://site.test", formats=["links"], only_main_content=False, render="auto")
+    crawl_df("http://site.test", extract={"name": str, "price": float}, include_tags=["main"])
+    crawl_df("http://site.test", extract=Offer, page_timeout=5000)
+    scrape_df(["http://site.test"], formats=["markdown"], extract=Offer, wait_for="#main")
+    search_df("q", extract=Offer, format_options={"markdown": {"mode": "full"}})
+    crawl_job("http://site.test", formats=["links"], scrape_options={"timeout": 5000})
+    crawl_df("http://site.test", scrape_options={"formats": ["links"], "render": True})
+    crawl_df("http://site.test", formats=["json"])  # type: ignore[list-item]
+    crawl_df("http://site.test", render="always")  # type: ignore[call-overload]
+    crawl_df("http://site.test", scrape_options={"format": ["links"]})  # type: ignore[call-overload]
+    scrape_df("http://site.test", scrape_options={"timeout": "5"})  # type: ignore[arg-type]
+    scrape_df("http://site.test", only_main_content="yes")  # type: ignore[arg-type]
 
 
 def a_session_has_the_same_functions() -> None:

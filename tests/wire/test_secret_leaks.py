@@ -139,9 +139,7 @@ def test_a_notebook_and_its_local_service(
     }
     extract: Any = {"schema": SCHEMA}
     with connect() as session, record(home / "tape"):
-        pages = crawl_df(
-            "http://shop.test/", scrape_options={**visit, "extract": extract}, max_pages=2
-        )
+        pages = crawl_df("http://shop.test/", extract=extract, max_pages=2, **visit)
         found = search_df("ants", extract=extract, **visit)
         ads = creatives_df(MetaStub.advertiser, max_rows=2)
         begun = search_job("again", **visit, **hook)

@@ -31,8 +31,8 @@ async def _acrawl_df(
 ) -> pd.DataFrame | FrameStream:
     """Crawl a site from a start page and return its pages, one row each.
 
-    `acrawl_df` is the same for async code. Arguments that are None are not sent, so the service's
-    defaults apply; the defaults named here are those of the local service.
+    `acrawl_df` is the same for async code. An omitted argument is not sent, so the service's
+    default applies; the signature shows the defaults of the local service.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ async def _acrawl_df(
     pandas.DataFrame or FrameStream
         The frame; with `stream`, a stream of such frames for `for` and `async for`. After the
         loop, its `receipt` is that of the whole call.
-        In the order of the crawl. The columns depend on `scrape_options`, never on what was
-        found. A page that could not be read is a row with `success` False and its `error`. The
+        In the order of the crawl. The columns depend on `formats` and `extract`, never on what
+        was found. A page that could not be read is a row with `success` False and its `error`. The
         receipt is `df.attrs["webdata"]`: its `line` says in one line what happened, its
         `receipt` counts every URL that was seen.
 

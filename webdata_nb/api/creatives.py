@@ -31,8 +31,8 @@ async def _acreatives_df(
 
     `acreatives_df` is the same for async code. Every page is read, unless `max_rows` ends the
     listing sooner. An interrupted call continues at its cursor if it is repeated within a day (not
-    with `refresh`, and not without the cache). No creative is listed twice. Arguments that are None
-    are not sent, so the service's defaults apply; the defaults named here are those of the local
+    with `refresh`, and not without the cache). No creative is listed twice. An omitted argument is
+    not sent, so the service's default applies; the signature shows the defaults of the local
     service.
 
     Parameters

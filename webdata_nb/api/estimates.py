@@ -22,7 +22,8 @@ from webdata_nb.requests.inputs import (
     page_inputs,
     search_inputs,
 )
-from webdata_nb.requests.options import CallArguments
+from webdata_nb.requests.options import DEFAULTS, CallArguments
+from webdata_nb.session import Connection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,8 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     Parameters
     ----------
     function
-        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, or an async twin.
+        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of these
+        methods of a session.
     *args, **kwargs
         The arguments of the call.
 
@@ -78,7 +80,8 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     Parameters
     ----------
     function
-        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, or an async twin.
+        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of these
+        methods of a session.
     *args, **kwargs
         The arguments of the call; lists give the history of every combination.
 
@@ -114,13 +117,21 @@ def _inputs(
     inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
     if inputs is None:
         raise InvalidArgument(f"the function must be one of {', '.join(_INPUTS)}")
+    signature = inspect.signature(function)
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise InvalidArgument(str(error)) from None
-    bound.apply_defaults()
-    first, *options = bound.arguments.items()
-    return inputs(first[1], dict(options)), CallOptions.check(_call_arguments(dict(options)))
+    (_, subject), *passed = bound.arguments.items()
+    options: dict[str, Any] = {name: DEFAULTS.get(name) for name in signature.parameters}
+    options |= {**_session_of(function), **dict(passed)}
+    return inputs(subject, options), CallOptions.check(_call_arguments(options))
+
+
+def _session_of(function: Callable[..., object]) -> dict[str, object]:
+    """Return the session of a method of `Session`."""
+    owner = getattr(function, "__self__", None)
+    return {"session": owner} if isinstance(owner, Connection) else {"session": None}
 
 
 def _call_arguments(options: dict[str, Any]) -> CallArguments:

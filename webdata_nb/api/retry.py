@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb.api.scrape import scrape_pages
 from webdata_nb.bridge import blocking
@@ -15,7 +15,11 @@ from webdata_nb.frames import frame, merge_retried, receipt
 from webdata_nb.requests.call_options import CallOptions, FanOutOptions
 from webdata_nb.requests.inputs import Input, page_inputs, request_values
 from webdata_nb.requests.job_spec import JobSpec
-from webdata_nb.requests.options import ResultPageOptions, SinglePageOptions
+from webdata_nb.requests.options import (
+    ResultPageOptions,
+    ScrapeOptionsDict,
+    SinglePageOptions,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -160,10 +164,14 @@ class _Retry:
         """Return the options with which the pages were requested."""
         if self._kind == "search":
             pages = request_values(self._request, ResultPageOptions)
-            return {"scrape_options": {**pages, **self._secrets}}
-        options = {**self._request.get("scrape_options", {}), **self._secrets}
-        respect_robots_txt = self._request.get("respect_robots_txt")
-        return {"scrape_options": options, "respect_robots_txt": respect_robots_txt}
+            return {"scrape_options": self._with_secrets(pages)}
+        return {
+            "scrape_options": self._with_secrets(self._request.get("scrape_options", {})),
+            "respect_robots_txt": self._request.get("respect_robots_txt"),
+        }
+
+    def _with_secrets(self, pages: Mapping[str, Any]) -> ScrapeOptionsDict:
+        return cast("ScrapeOptionsDict", {**pages, **self._secrets})
 
     def _input(self, place: int) -> Input:
         labels = {name: merge_retried.texts_at(self._df, name, [place])[0] for name in self._labels}

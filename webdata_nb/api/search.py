@@ -31,8 +31,8 @@ async def _asearch_df(
 ) -> pd.DataFrame | FrameStream:
     """Search the web and return the ranked results, one row each.
 
-    `asearch_df` is the same for async code. Arguments that are None are not sent, so the
-    service's defaults apply; the defaults named here are those of the contract.
+    `asearch_df` is the same for async code. An omitted argument is not sent, so the
+    service's default applies; the signature shows the defaults of the contract.
 
     Parameters
     ----------

@@ -14,11 +14,12 @@ from webdata_nb.cli.data_dir import resolve_settings
 from webdata_nb.requests.flags import add_flags, passed_options
 from webdata_nb.requests.options import (
     CommandOptions,
-    CommandPageOptions,
     CrawlOptions,
     CreativesOptions,
+    PageOptions,
     ResultPageOptions,
     SingleSearchInputOptions,
+    SiteOptions,
 )
 
 if TYPE_CHECKING:
@@ -68,10 +69,9 @@ def _run_demo(args: argparse.Namespace) -> None:
 def _add_crawl(commands: Commands) -> None:
     parser = add_command(commands, "crawl", _run_crawl, "Crawl a site from one URL.")
     parser.add_argument("url", metavar="URL", help="where to start")
-    add_flags(parser.add_argument_group("where to go"), CrawlOptions, without={"scrape_options"})
+    add_flags(parser.add_argument_group("where to go"), SiteOptions)
     page_flags = parser.add_argument_group("what to take from each page")
-    add_flags(page_flags, ResultPageOptions)
-    add_flags(page_flags, CommandPageOptions)
+    add_flags(page_flags, PageOptions, without={"scrape_options"})
     page_flags.add_argument(
         "--render-auto",
         dest="render",
@@ -86,11 +86,8 @@ def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.api import crawl_df
 
     _set_base_url(args)
-    scrape_options = passed_options(args, ResultPageOptions, CommandPageOptions)
-    if "page_timeout" in scrape_options:
-        scrape_options["timeout"] = scrape_options.pop("page_timeout")
-    options = passed_options(args, CrawlOptions, CommandOptions, without={"scrape_options"})
-    frame = crawl_df(args.url, scrape_options=scrape_options or None, **options)
+    options = passed_options(args, CrawlOptions, CommandOptions)
+    frame = crawl_df(args.url, **options)
     _print_result(frame, args.out, _CRAWL_COLUMNS)
 
 

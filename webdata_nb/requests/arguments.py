@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_args
 
 import orjson
@@ -38,8 +39,14 @@ _MESSAGES: Final = {
 }
 
 
-def build_request(model: type[R], values: Mapping[str, object]) -> R:
+def build_request(
+    model: type[R],
+    values: Mapping[str, object],
+    argument_names: Mapping[str, str] = MappingProxyType({}),
+) -> R:
     """Return the request with these values; None stands for an omitted argument.
+
+    Messages use `argument_names` for the fields that it has.
 
     Raises
     ------
@@ -51,7 +58,7 @@ def build_request(model: type[R], values: Mapping[str, object]) -> R:
         built = model.model_validate(plain)
         orjson.dumps(request_body(built))
     except ValidationError as error:
-        raise InvalidArgument(_message(error, model)) from None
+        raise InvalidArgument(_message(error, model, argument_names)) from None
     except (TypeError, PydanticSerializationError, RecursionError) as error:
         raise InvalidArgument(f"the arguments cannot be written as JSON: {error}") from None
     return built
@@ -100,14 +107,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _message(error: ValidationError, model: type[BaseModel]) -> str:
+def _message(
+    error: ValidationError, model: type[BaseModel], argument_names: Mapping[str, str]
+) -> str:
     """Name each wrong argument once, even if pydantic tried several types of a union."""
     messages: dict[str, str] = {}
     for problem in error.errors(include_url=False, include_input=False):
         names, owner = _path(problem["loc"], model)
         inside = len(problem["loc"]) > len(names)
-        messages.setdefault(".".join(names), _words(problem, owner, inside=inside))
+        argument = _argument_name(names, argument_names)
+        messages.setdefault(argument, _words(problem, owner, inside=inside))
     return "; ".join(f"{path} {words}".strip() for path, words in messages.items())
+
+
+def _argument_name(path: Sequence[str], argument_names: Mapping[str, str]) -> str:
+    for length in range(len(path), 0, -1):
+        name = argument_names.get(".".join(path[:length]))
+        if name is not None:
+            return ".".join(part for part in (name, *path[length:]) if part)
+    return ".".join(path)
 
 
 def _path(loc: Sequence[int | str], model: type[BaseModel]) -> tuple[list[str], type[BaseModel]]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from webdata_nb.contract.fields import Strict
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.frames import schemas
-from webdata_nb.requests import arguments
+from webdata_nb.requests import arguments, page_options
+from webdata_nb.requests.extract_schema import extract_request
 from webdata_nb.requests.options import (
     CrawlRequestOptions,
     CreativesOptions,
@@ -54,7 +55,9 @@ class JobSpec:
         InvalidArgument
             The contract does not allow an option; nothing was sent.
         """
-        request = arguments.build_request(SearchRequest, {"query": query, **options})
+        extract = extract_request(options.get("extract"))
+        values = {"query": query, **options, "extract": extract}
+        request = arguments.build_request(SearchRequest, values)
         _warn_without_effect(request)
         visits = bool(request.formats)
         columns = schemas.shown(
@@ -76,7 +79,8 @@ class JobSpec:
     @classmethod
     def crawl(cls, url: str, **options: Unpack[CrawlRequestOptions]) -> Self:
         """Build a crawl; raises as `search`."""
-        request = arguments.build_request(CrawlRequest, {"url": url, **options})
+        merged = page_options.merge({"url": url, **options})
+        request = arguments.build_request(CrawlRequest, merged.values, merged.argument_names)
         scraped = request.scrape_options
         columns = schemas.shown(
             "crawl", formats=scraped.formats, extract=scraped.extract is not None, metadata=True
@@ -142,8 +146,8 @@ def _enrichment(request: CreativesRequest) -> set[str]:
 def _warn_without_effect(request: SearchRequest) -> None:
     if request.formats:
         return
-    page_options = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
-    unused = [name for name in page_options if name in request.model_fields_set]
+    names = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
+    unused = [name for name in names if name in request.model_fields_set]
     if unused:
         warnings.warn(
             f"{', '.join(unused)} without effect: formats=[] visits no result page", stacklevel=2

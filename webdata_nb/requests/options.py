@@ -39,6 +39,28 @@ DEFAULTS: Final[Mapping[str, object]] = {
 # Requests
 
 
+class MarkdownOptionsDict(TypedDict, total=False):
+    """The settings of the format `markdown`."""
+
+    mode: Literal["article", "full"] | None
+
+
+class ScreenshotOptionsDict(TypedDict, total=False):
+    """The settings of the format `screenshot`; sizes in CSS pixels."""
+
+    capture: Literal["viewport", "full_page"] | None
+    full_page: bool | None
+    width: int | None
+    height: int | None
+
+
+class FormatOptionsDict(TypedDict, total=False):
+    """The settings of single formats."""
+
+    markdown: MarkdownOptionsDict | None
+    screenshot: ScreenshotOptionsDict | None
+
+
 class SearchInputOptions(TypedDict, total=False):
     """Select results and engines; lists of engines, languages and countries are combined.
 
@@ -78,7 +100,7 @@ class ResultPageOptions(TypedDict, total=False):
     formats
         What to scrape from each page: any of `"markdown"`, `"html"`, `"raw_html"`,
         `"links"`, `"images"`, `"headings"`, `"structured_data"`, `"screenshot"` (default
-        `["markdown"]`). `[]` finds results without visiting them.
+        `["markdown"]`). With `[]`, a search visits no result page.
     format_options
         `{"markdown": {"mode": ...}, "screenshot": {"capture", "full_page", "width", "height"}}`;
         sizes in CSS pixels.
@@ -93,27 +115,73 @@ class ResultPageOptions(TypedDict, total=False):
     cookies
         Cookies for the pages; search engines never get them, and no file stores them.
     extract
-        `{"prompt": ..., "schema": ..., "provider": ..., "model": ...}`, each of them optional: what
-        to extract from each page, into `extract`. Without a language model it is filled from
-        what pages declare.
+        What to extract from each page, into `extract`: a pydantic class, a JSON Schema, a dict of
+        names and types such as `{"name": str, "price": float}`, or the request `{"prompt": ...,
+        "schema": ..., "provider": ..., "model": ...}` with any of these entries. Without a
+        language model it is filled from what pages declare. `extract_df` returns the fields as
+        columns.
     """
 
     formats: Sequence[Format] | None
-    format_options: Mapping[str, Any] | None
+    format_options: FormatOptionsDict | None
     only_main_content: bool | None
     mobile: bool | None
     mobile_device: str | None
     headers: Mapping[str, str] | None
     cookies: Mapping[str, str] | None
-    extract: Mapping[str, Any] | None
+    extract: type[Any] | Mapping[str, Any] | None
+
+
+class CrawlPageOptions(ResultPageOptions, total=False):
+    """Choose how a crawl loads and reads its pages.
+
+    headers
+        HTTP headers for the pages; no file stores them.
+    cookies
+        Cookies for the pages; no file stores them.
+    wait_for
+        Milliseconds to wait in a browser before the page is read, or a CSS selector to wait for.
+    include_tags
+        CSS selectors of elements to read; all others are left out.
+    exclude_tags
+        CSS selectors of elements to leave out.
+    render
+        Load pages in a browser (default: where another option needs it). True loads all pages,
+        `"auto"` those that are empty without their scripts, False none.
+    """
+
+    wait_for: int | str | None
+    include_tags: Sequence[str] | None
+    exclude_tags: Sequence[str] | None
+    render: bool | Literal["auto"] | None
+
+
+class ScrapeOptionsDict(CrawlPageOptions, total=False):
+    """The `scrape_options` of a crawl; its `timeout` is `page_timeout`, in milliseconds."""
+
+    timeout: int | None
+
+
+class PageOptions(CrawlPageOptions, total=False):
+    """The page options of a crawl as arguments.
+
+    page_timeout
+        Milliseconds for each page (default 30000).
+    scrape_options
+        The page options as a dict: `formats` to `render`, and `timeout` for `page_timeout`. An
+        option that is passed both ways is an error.
+    """
+
+    page_timeout: int | None
+    scrape_options: ScrapeOptionsDict | None
 
 
 class SearchOptions(SearchInputOptions, ResultPageOptions, total=False):
     """The request options of a search."""
 
 
-class CrawlOptions(TypedDict, total=False):
-    """The request options of a crawl.
+class SiteOptions(TypedDict, total=False):
+    """Choose which pages of a site a crawl visits.
 
     max_pages
         Pages at most, 1 to 1000 (default 100); pages that failed count.
@@ -128,17 +196,11 @@ class CrawlOptions(TypedDict, total=False):
     allow_external_links
         Follow links to other sites (default False).
     respect_robots_txt
-        Obey the site's robots.txt (default True).
+        Obey robots.txt (default True).
     include_paths
         Glob patterns of URL paths to keep to, such as `"/docs/**"`.
     exclude_paths
         Glob patterns of URL paths to leave out.
-    scrape_options
-        How each page is read, as a dict: `formats` (as in `search_df`, default `["markdown"]`),
-        `only_main_content`, `wait_for` and `timeout` (milliseconds; `wait_for` may be a CSS
-        selector), `mobile`, `include_tags`, `exclude_tags`, `extract`; the local service also
-        knows `format_options`, `mobile_device`, `headers`, `cookies` and `render`. No file stores
-        headers and cookies.
     filter_faceted_urls
         Visit only one of many URLs that show one page under sort, filter, session or tracking
         parameters (default False).
@@ -158,22 +220,22 @@ class CrawlOptions(TypedDict, total=False):
     respect_robots_txt: bool | None
     include_paths: Sequence[str] | None
     exclude_paths: Sequence[str] | None
-    scrape_options: Mapping[str, Any] | None
     filter_faceted_urls: bool | None
     sitemap: bool | None
     respect_nofollow: bool | None
 
 
-class SinglePageOptions(TypedDict, total=False):
+class CrawlOptions(SiteOptions, PageOptions, total=False):
+    """The request options of a crawl."""
+
+
+class SinglePageOptions(PageOptions, total=False):
     """The request options of single pages.
 
-    scrape_options
-        How each page is read, as in `crawl_df`.
     respect_robots_txt
-        Obey each site's robots.txt (default True).
+        Obey robots.txt (default True).
     """
 
-    scrape_options: Mapping[str, Any] | None
     respect_robots_txt: bool | None
 
 
@@ -403,28 +465,6 @@ class ListingOptions(ConnectionOptions, total=False):
     """The options of a listing that the service answers at once."""
 
     dtype_backend: DtypeBackend
-
-
-class CommandPageOptions(TypedDict, total=False):
-    """The entries of `scrape_options` that commands offer and a search does not have.
-
-    wait_for
-        Milliseconds to wait in a browser before the page is read, or a CSS selector to wait for.
-    page_timeout
-        Milliseconds per page (default 30000). It is the `timeout` of `scrape_options`.
-    include_tags
-        CSS selector of elements to read; all others are left out.
-    exclude_tags
-        CSS selector of elements to leave out.
-    render
-        Load pages in a browser.
-    """
-
-    wait_for: int | str | None
-    page_timeout: int | None
-    include_tags: Sequence[str] | None
-    exclude_tags: Sequence[str] | None
-    render: bool | None
 
 
 class CommandOptions(TypedDict, total=False):

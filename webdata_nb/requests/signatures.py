@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar, cast, is_typeddict
 
 from webdata_nb.requests import options as definitions
 
+# ruff: noqa: PLC0415 - the flags of commands use this module, and must not wait for pydantic
+
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 _PARAMETERS: Final = re.compile(r"(?m)^( *)Parameters\n +-+\n((?:.*\n)*?)(?=\n|\Z)")
@@ -51,6 +53,7 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         signature = _signature(function, group)
+        # An omitted argument is not sent, whatever default of the service the signature shows.
         defaults = {name: definitions.DEFAULTS.get(name) for name in group.__annotations__}
         function.__name__ = function.__qualname__ = function.__name__.removeprefix("_")
 
@@ -75,6 +78,9 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
 
 def _signature(function: Callable[..., object], group: type) -> inspect.Signature:
     """Return the signature with the options between the positional and the other arguments."""
+    from webdata_nb.requests.request_defaults import request_defaults
+
+    defaults = {**request_defaults(group), **definitions.DEFAULTS}
     kinds = inspect.Parameter
     signature = inspect.signature(function)
     own = [each for each in signature.parameters.values() if each.kind is not kinds.VAR_KEYWORD]
@@ -82,7 +88,7 @@ def _signature(function: Callable[..., object], group: type) -> inspect.Signatur
         kinds(
             name,
             kinds.KEYWORD_ONLY,
-            default=definitions.DEFAULTS.get(name),
+            default=defaults.get(name),
             annotation=hint.__forward_arg__,
         )
         for name, hint in group.__annotations__.items()

@@ -1,0 +1,257 @@
+"""Page options of crawls: passed directly, in `scrape_options`, and the forms of `extract`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+import pytest
+from pydantic import BaseModel
+
+from tests.api.receipts import SITE
+from tests.wire_service import KEY, WireService
+from webdata_nb import api, session
+from webdata_nb.api import Session
+from webdata_nb.cache.snapshots import CacheKey
+from webdata_nb.errors import InvalidArgument
+from webdata_nb.requests.extract_schema import extract_request
+from webdata_nb.requests.job_spec import JobSpec
+from webdata_nb.requests.options import ScrapeOptionsDict
+
+
+class Offer(BaseModel):
+    """An offer."""
+
+    price: float
+    currency: str | None = None
+
+
+class Product(BaseModel):
+    """A product with offers."""
+
+    name: str
+    offers: list[Offer]
+
+
+class NotPydantic:
+    """A class without a schema."""
+
+
+# One pair per option: as an argument, and as an entry of scrape_options.
+PAIRS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"formats": ["links"]}, {"formats": ["links"]}),
+    ({"only_main_content": False}, {"only_main_content": False}),
+    ({"wait_for": "#main"}, {"wait_for": "#main"}),
+    ({"page_timeout": 9000}, {"timeout": 9000}),
+    ({"mobile": True}, {"mobile": True}),
+    ({"mobile_device": "iPhone 15"}, {"mobile_device": "iPhone 15"}),
+    ({"include_tags": ["main"]}, {"include_tags": ["main"]}),
+    ({"exclude_tags": [".ad"]}, {"exclude_tags": [".ad"]}),
+    ({"extract": {"name": str}}, {"extract": {"name": str}}),
+    ({"headers": {"X-A": "1"}}, {"headers": {"X-A": "1"}}),
+    ({"cookies": {"a": "b"}}, {"cookies": {"a": "b"}}),
+    ({"render": "auto"}, {"render": "auto"}),
+    (
+        {"format_options": {"markdown": {"mode": "full"}}},
+        {"format_options": {"markdown": {"mode": "full"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("direct", "entries"), PAIRS)
+@pytest.mark.parametrize("local", [True, False])
+def test_both_forms_are_one_request(
+    direct: dict[str, Any], entries: dict[str, Any], local: bool
+) -> None:
+    first = JobSpec.crawl(SITE, **direct)
+    second = JobSpec.crawl(SITE, scrape_options=cast("ScrapeOptionsDict", entries))
+    assert first == second
+    assert first.body == second.body
+    assert first.params(local=local) == second.params(local=local)
+
+
+def test_every_page_option_of_the_signature_is_tested() -> None:
+    tested = {name for direct, _ in PAIRS for name in direct}
+    before_and_after = set(inspect.signature(api.crawl_df).parameters)
+    names = {name for name in inspect.signature(api.scrape_df).parameters if name in tested}
+    assert names == tested <= before_and_after
+
+
+def test_forms_are_merged() -> None:
+    spec = JobSpec.crawl(SITE, formats=["links"], scrape_options={"mobile": True})
+    assert spec.body["scrape_options"] == {"formats": ["links"], "mobile": True}
+    assert "links" in spec.columns
+
+
+def test_request_without_page_options_is_unchanged() -> None:
+    assert JobSpec.crawl(SITE, formats=None).body == {"url": SITE}
+    assert JobSpec.crawl(SITE, scrape_options={}).body == {"url": SITE, "scrape_options": {}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "local", "digest"),
+    [
+        (JobSpec.crawl(SITE), True, "ac0f51fad6ceb318b8628f0b677984e8"),
+        (JobSpec.crawl(SITE), False, "7c1a9037e323a29b335e2ad64b368c45"),
+        (
+            JobSpec.crawl(SITE, scrape_options={"formats": ["links"]}),
+            True,
+            "23fc8baaee3bd018cdbb37255b30ec59",
+        ),
+        (JobSpec.crawl(SITE, formats=["links"]), False, "e7390dca8908e5f85c2580db28930d95"),
+        (
+            JobSpec.search("q", extract={"schema": {"type": "object"}}),
+            False,
+            "1926fc6fa349798ed15d25550adb1d4e",
+        ),
+    ],
+)
+def test_cache_keys_are_those_of_earlier_versions(spec: JobSpec, local: bool, digest: str) -> None:
+    params = spec.params(local=local)
+    key = CacheKey.of(spec.op, base_url="https://a.test", identity="me", params=params)
+    assert key.digest == digest
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"formats": ["links"], "scrape_options": {"formats": ["markdown"]}},
+            r'formats= and scrape_options\["formats"\] are the same option: pass one of them',
+        ),
+        (
+            {"page_timeout": 5000, "scrape_options": {"timeout": 5000}},
+            r'page_timeout= and scrape_options\["timeout"\] are the same option',
+        ),
+        ({"formats": ["pdf"]}, r"^formats "),
+        ({"page_timeout": -1}, r"^page_timeout "),
+        ({"scrape_options": {"timeout": -1}}, r"^scrape_options\.timeout "),
+        ({"extract": {"prompt": 5}}, r"^extract"),
+        ({"render": False, "wait_for": 10}, r"^render false"),
+        ({"render": False, "scrape_options": {"wait_for": 10}}, r"^scrape_options render false"),
+        ({"scrape_options": ["formats"]}, r"^scrape_options must be a dictionary"),
+        ({"scrape_options": {"page_timeout": 5}}, r"^scrape_options\.page_timeout is not an"),
+    ],
+)
+def test_wrong_page_options_are_named_as_passed(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        JobSpec.crawl(SITE, **options)
+
+
+# Extraction
+
+
+@pytest.mark.parametrize(
+    ("extract", "request_value"),
+    [
+        (None, None),
+        ({"prompt": "the name"}, {"prompt": "the name"}),
+        ({}, {}),
+        (
+            {"schema": {"type": "object"}, "model": "m"},
+            {"schema": {"type": "object"}, "model": "m"},
+        ),
+        ({"schema": Offer, "prompt": "p"}, {"schema": Offer.model_json_schema(), "prompt": "p"}),
+        (Product, {"schema": Product.model_json_schema()}),
+        ({"type": "object"}, {"schema": {"type": "object"}}),
+        (
+            {"name": str, "price": float, "model": str},
+            {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string"},
+                        "price": {"type": "number"},
+                        "model": {"type": "string"},
+                    },
+                }
+            },
+        ),
+        (
+            {"model": str},
+            {"schema": {"type": "object", "properties": {"model": {"type": "string"}}}},
+        ),
+        (
+            {"price": {"type": "number", "minimum": 0}},
+            {
+                "schema": {
+                    "type": "object",
+                    "properties": {"price": {"type": "number", "minimum": 0}},
+                }
+            },
+        ),
+    ],
+)
+def test_forms_of_extract(extract: Any, request_value: Any) -> None:
+    assert extract_request(extract) == request_value
+
+
+def test_types_of_fields() -> None:
+    schema = extract_request(
+        {
+            "day": dt.date,
+            "kind": Literal["a", "b"],
+            "tags": [str],
+            "maker": {"name": str, "type": str},
+            "offers": list[Offer],
+            "best": Offer,
+        }
+    )["schema"]
+    assert schema["properties"]["day"] == {"type": "string", "format": "date"}
+    assert schema["properties"]["kind"]["enum"] == ["a", "b"]
+    assert schema["properties"]["tags"]["items"] == {"type": "string"}
+    assert list(schema["properties"]["maker"]["properties"]) == ["name", "type"]
+    assert schema["properties"]["offers"]["items"] == {"$ref": "#/$defs/Offer"}
+    assert list(schema["$defs"]) == ["Offer"]
+
+
+@pytest.mark.parametrize(
+    ("extract", "message"),
+    [
+        (NotPydantic, "extract is the class NotPydantic: it must be a pydantic class"),
+        ({"price": float, "name": "str"}, r"extract\['name'\] is 'str': it must be a type"),
+        ({"price": float, "name": NotPydantic}, r"extract\['name'\] is .*NotPydantic"),
+        ({"price": float, "tags": [str, int]}, r"extract\['tags'\] must be a list of one type"),
+    ],
+)
+def test_wrong_types_are_named(extract: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        JobSpec.crawl(SITE, extract=extract)
+
+
+# Functions
+
+
+FUNCTIONS: list[tuple[Callable[..., Any], str]] = [
+    (api.crawl_df, SITE),
+    (api.scrape_df, SITE),
+]
+
+
+@pytest.mark.parametrize(("function", "url"), FUNCTIONS)
+def test_call_in_other_form_is_answered_by_cache(
+    service: WireService, monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], url: str
+) -> None:
+    monkeypatch.setenv("WEBDATA_BASE_URL", service.url)
+    monkeypatch.setenv("WEBDATA_API_KEY", KEY)
+    first = function(url, scrape_options={"formats": ["links"]})
+    second = function(url, formats=["links"])
+    assert "links" in second.columns
+    assert second.equals(first)
+    assert second.attrs["webdata"]["cache"] == "hit"
+    session.default_connection().close()
+
+
+def test_signatures_show_defaults_of_the_service() -> None:
+    crawl = inspect.signature(api.crawl_df).parameters
+    assert crawl["max_pages"].default == 100
+    assert crawl["formats"].default == ("markdown",)
+    assert crawl["page_timeout"].default == 30000
+    assert crawl["timeout"].default is None
+    assert crawl["scrape_options"].default is None
+    assert inspect.signature(api.search_df).parameters["num_results"].default == 10
+    assert inspect.signature(api.scrape_df).parameters["respect_robots_txt"].default is True
+    assert inspect.signature(api.creatives_df).parameters["limit"].default == 40
+    assert inspect.signature(Session.crawl_df).parameters["max_pages"].default == 100

@@ -1,0 +1,125 @@
+"""Converts the forms of `extract` to the request of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
+
+from webdata_nb.errors import InvalidArgument
+
+_WORDS: Final = frozenset({"prompt", "provider", "model"})
+_FIELD_KEYWORDS: Final = frozenset({"type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"})
+
+
+def extract_request(value: Any) -> Any:
+    """Return the `extract` of a request; the contract's model checks it.
+
+    Raises
+    ------
+    InvalidArgument
+        A type has no JSON Schema.
+
+    Examples
+    --------
+    >>> extract_request({"name": str, "tags": [str]})["schema"]["properties"]["tags"]
+    {'type': 'array', 'items': {'type': 'string'}}
+    """
+    if isinstance(value, Mapping) and _is_request(value):
+        schema = value.get("schema")
+        return value if schema is None else {**value, "schema": _json_schema(schema)}
+    return value if value is None else {"schema": _json_schema(value)}
+
+
+def _is_request(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has no entry that could be a field or a part of a schema."""
+    if all(isinstance(each, str | None) for each in value.values()):
+        return not _is_schema(value)
+    others = {name: each for name, each in value.items() if name != "schema"}
+    return "schema" in value and all(
+        name in _WORDS and isinstance(each, str | None) for name, each in others.items()
+    )
+
+
+def _is_schema(value: Mapping[str, Any]) -> bool:
+    has_keyword = any(str(name).startswith("$") for name in value)
+    return has_keyword or value.get("type") == "object" or _is_plain(value.get("properties"))
+
+
+def _is_plain(properties: Any) -> bool:
+    return isinstance(properties, Mapping) and all(
+        isinstance(each, Mapping) for each in properties.values()
+    )
+
+
+def _json_schema(value: Any) -> Any:
+    """Return a class, a dict of names and types or a JSON Schema as a JSON Schema."""
+    if isinstance(value, type):
+        return _class_schema(value)
+    if not isinstance(value, Mapping) or _is_schema(value):
+        return value
+    return _fields_schema(value)
+
+
+def _class_schema(model: type[Any]) -> dict[str, Any]:
+    if not issubclass(model, BaseModel):
+        raise InvalidArgument(
+            f"extract is the class {model.__name__}: it must be a pydantic class, a JSON Schema or "
+            "a dict of names and types"
+        )
+    return model.model_json_schema()
+
+
+def _fields_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with these fields; none of them is required."""
+    definitions: dict[str, Any] = {}
+    schema = _object_schema("extract", fields, definitions)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _object_schema(
+    path: str, fields: Mapping[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    properties = {
+        str(name): _field_schema(f"{path}[{str(name)!r}]", value, definitions)
+        for name, value in fields.items()
+    }
+    return {"type": "object", "properties": properties}
+
+
+def _field_schema(path: str, value: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of one field, and add the classes that it refers to."""
+    if isinstance(value, Mapping):
+        return dict(value) if _is_field_schema(value) else _object_schema(path, value, definitions)
+    if isinstance(value, list):
+        return _list_schema(path, value, definitions)
+    schema = _type_schema(path, value)
+    for name, definition in schema.pop("$defs", {}).items():
+        if definitions.setdefault(name, definition) != definition:
+            raise InvalidArgument(f"{path}: two classes have the name {name}")
+    return schema
+
+
+def _is_field_schema(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is the JSON Schema of a field, such as `{"type": "number"}`."""
+    keywords = _FIELD_KEYWORDS & value.keys()
+    return any(isinstance(value[name], str | list) for name in keywords)
+
+
+def _list_schema(path: str, value: list[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if len(value) != 1:
+        raise InvalidArgument(f"{path} must be a list of one type, such as [str]")
+    return {"type": "array", "items": _field_schema(path, value[0], definitions)}
+
+
+def _type_schema(path: str, value: Any) -> dict[str, Any]:
+    # pydantic would evaluate a string as the name of a type.
+    if not isinstance(value, str):
+        with suppress(PydanticUserError, TypeError, NameError):
+            return dict(TypeAdapter(value).json_schema())
+    raise InvalidArgument(
+        f"{path} is {value!r}: it must be a type such as str, int, float, bool, "
+        "datetime.date, list[str] or a pydantic class"
+    )
