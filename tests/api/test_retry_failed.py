@@ -21,6 +21,7 @@ from webdata_nb.api import (
     search_df,
 )
 from webdata_nb.contract import paths
+from webdata_nb.contract.choices import Format
 from webdata_nb.errors import InvalidArgument, OverBudget
 
 BROKEN = {"success": False, "status": "failed", "error": "timeout", "markdown": None}
@@ -187,8 +188,8 @@ def test_estimate_of_call(service: WireService) -> None:
         {"platform": "partner_ads_transparency", "operation": "ocr", "weight": 2},
     ]
     assert estimate(crawl_df, SITE, max_pages=10).credits == 20
-    options: Any = {"formats": ["screenshot"], "extract": {"prompt": "x"}}
-    dear = estimate(crawl_df, SITE, max_pages=10, **options)
+    formats: list[Format] = ["screenshot"]
+    dear = estimate(crawl_df, SITE, max_pages=10, formats=formats, extract={"prompt": "x"})
     assert dear.parts == {"crawl/page": 20, "crawl/render": 30, "crawl/extract": 40}
     assert estimate(scrape_df, [SITE, SITE + "b"]).credits == 4
     assert estimate(search_df, ["a", "b", "a"], formats=[]).credits == 2
