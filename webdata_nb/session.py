@@ -32,6 +32,8 @@ from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, NotRecorded, OfflineError
 from webdata_nb.settings import Options, Secret, Settings
 
+OnStart = local.OnStart
+
 LOCAL: Final = "local"
 _CLOSE_S: Final = 1.0
 
@@ -97,24 +99,27 @@ class ClientPool:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def target(
-        self, chosen: Settings, since: float
+        self, chosen: Settings, since: float, on_start: OnStart | None = None
     ) -> tuple[ServiceTarget, asyncio.AbstractEventLoop]:
         """Return the target of `chosen`, and the loop that shares clients.
 
-        A local service must have been seen alive after `since`, of the monotonic clock.
+        A local service must have been seen alive after `since`, of the monotonic clock. Where one
+        has to be started, `on_start` is called first.
         """
         self.loop = loop = asyncio.get_running_loop()
         if chosen.base_url is not None:
             proxy, bundle = chosen.proxy, chosen.ca_bundle
             return ServiceTarget(chosen.base_url, _key(chosen), proxy=proxy, ca_bundle=bundle), loop
-        lease = await self._lease(chosen, since)
+        lease = await self._lease(chosen, since, on_start)
         return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id), loop
 
-    async def _lease(self, chosen: Settings, since: float) -> local.LocalService:
+    async def _lease(
+        self, chosen: Settings, since: float, on_start: OnStart | None
+    ) -> local.LocalService:
         async with self._lease_lock:
             _OPEN[self] = None
             previous = self._leases.pop(chosen.data_dir, None)
-            lease = await local.ensure(chosen, current=previous, since=since)
+            lease = await local.ensure(chosen, current=previous, since=since, on_start=on_start)
             self._leases[chosen.data_dir] = lease
             return lease
 
@@ -239,10 +244,13 @@ class Connection:
         return ResultScope(chosen.base_url, _hash(_key(chosen).reveal()))
 
     @asynccontextmanager
-    async def client(self, chosen: Settings, *, seen_s: float = 0.0) -> AsyncIterator[Client]:
+    async def client(
+        self, chosen: Settings, *, seen_s: float = 0.0, on_start: OnStart | None = None
+    ) -> AsyncIterator[Client]:
         """Provide a client for the running loop: the shared one, or a new one for the block.
 
         A local service that was seen alive within the last `seen_s` seconds is not checked again.
+        `on_start` is called, on any thread, before the wait for one that has to be started.
 
         Raises
         ------
@@ -259,7 +267,7 @@ class Connection:
         if chosen.offline:
             raise OfflineError("offline mode is on (offline=, WEBDATA_OFFLINE): nothing was sent")
         since = time.monotonic() - seen_s
-        target, shared_loop = await _on_portal(self._pool.target(chosen, since))
+        target, shared_loop = await _on_portal(self._pool.target(chosen, since, on_start))
         # A reference to this connection would keep its pool from being closed.
         locate = partial(_current_address, self._pool, chosen)
         if asyncio.get_running_loop() is shared_loop:

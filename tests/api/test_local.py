@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +24,7 @@ from webdata_nb.api import (
 )
 from webdata_nb.bridge import synced
 from webdata_nb.demo.server import SampleSite
+from webdata_nb.errors import JobFailed
 
 stop = synced(local.stop)
 
@@ -57,6 +62,74 @@ def test_a_crawl_and_searches_over_its_pages(
 
     monkeypatch.setenv("WEBDATA_OFFLINE", "1")
     assert receipt_of(search_df("aurora forecast", num_results=3, formats=[]))["cache"] == "hit"
+
+
+@pytest.fixture
+def default_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configure no providers, and no way to the web."""
+    for engine in ("ONE", "TWO", "THREE"):
+        monkeypatch.delenv(f"WEBDATA_ENGINE_{engine}")
+    monkeypatch.setenv("WEBDATA_PROXY", "http://127.0.0.1:9")
+
+
+def notices(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [text for text in caplog.messages if text.startswith("Searches ask")]
+
+
+def search_without_network(query: str, **options: Any) -> None:
+    with suppress(JobFailed):
+        search_df(query, num_results=1, formats=[], **options)
+
+
+@pytest.mark.usefixtures("connected", "default_providers")
+def test_first_search_of_a_home_names_the_providers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "webdata_nb")
+    search_without_network("a", progress=False)
+    assert notices(caplog) == []
+    search_without_network("b")
+    search_without_network("c")
+    [notice] = notices(caplog)
+    names, _, rest = notice.removeprefix("Searches ask ").partition(", in this order. ")
+    assert names == "startpage, duckduckgo, brave, mojeek, marginalia, mediawiki"
+    assert rest.startswith("To add a provider, set its key, such as WEBDATA_BRAVE_KEY;")
+
+
+@pytest.mark.usefixtures("connected", "default_providers")
+def test_several_inputs_name_the_providers_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "webdata_nb")
+    search_df(["a", "b", "c"], num_results=1, formats=[])
+    assert len(notices(caplog)) == 1
+
+
+@pytest.mark.usefixtures("connected", "default_providers")
+@pytest.mark.parametrize(
+    ("variable", "value"), [("WEBDATA_BRAVE_KEY", "k"), ("WEBDATA_ENGINE_ONE", "local")]
+)
+def test_home_with_own_providers_gets_no_notice(
+    variable: str,
+    value: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    caplog.set_level(logging.INFO, "webdata_nb")
+    search_without_network("a")
+    assert notices(caplog) == []
+
+
+def test_start_of_the_service_is_reported(tmp_path: Path) -> None:
+    chosen = replace(settings.current(), data_dir=tmp_path / "data", log_dir=tmp_path)
+    phases: list[str] = []
+
+    async def ensure() -> None:
+        service = await local.ensure(chosen, on_start=lambda: phases.append("start"))
+        again = await local.ensure(chosen, on_start=lambda: phases.append("again"))
+        await again.close()
+        await service.close()
+
+    synced(ensure)()
+    stop(chosen)
+    assert phases == ["start"]
 
 
 def test_a_cached_answer_starts_no_service(sample_site: SampleSite, connected: Session) -> None:

@@ -16,7 +16,7 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars, progress
 from webdata_nb.display.progress import Listener, SilentPainter
-from webdata_nb.display.progress_view import EndState, Painter, View
+from webdata_nb.display.progress_view import EndState, Painter, View, counts
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
 
 
@@ -79,6 +79,52 @@ def test_events_change_nothing_on_screen_until_a_tick(recorder: Recorder) -> Non
     [(what, view, _)] = recorder.shown
     assert what == "paint"
     assert (view.completed, view.total, view.failed, view.status) == (3, 10, 2, "running")
+
+
+def test_start_of_the_service_is_shown_instead_of_counts(recorder: Recorder) -> None:
+    with listener() as bar:
+        bar.starting_service()
+        bar.tick()
+        bar.report(at(3))
+        bar.tick()
+    assert [counts(view) for _, view, _ in recorder.shown] == [
+        "starting the local service",
+        "3/10 rows",
+    ]
+
+
+def test_terminal_bar_shows_the_phase_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.listener("crawl x", None, want=None, unit="pages") as bar:
+        bar.starting_service()
+        bar.tick()
+        line = terminal.getvalue().rpartition("\r")[2]
+        assert "crawl x" in line
+        assert "starting the local service" in line
+        assert "pages" not in line
+        bar.report(at(3))
+        bar.tick()
+    bar.tick()
+    last = terminal.getvalue().rpartition("\r")[2]
+    assert "3/10" in last
+    assert "starting" not in last
+
+
+@pytest.mark.parametrize("want", [None, "bar", False])
+def test_notice_is_shown_once_on_standard_error(
+    want: str | bool | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.listener("search x", None, want) as bar:
+        bar.update(notice="Searches ask a, b.")
+        bar.tick()
+        bar.count(1)
+        bar.tick()
+    bar.tick()
+    assert terminal.getvalue().count("Searches ask a, b.") == (want is not False)
+    assert capsys.readouterr().out == ""
 
 
 def test_what_did_not_change_is_not_painted_again(recorder: Recorder) -> None:

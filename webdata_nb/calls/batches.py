@@ -17,6 +17,7 @@ from webdata_nb.cache.result_cache import ResultCache
 from webdata_nb.calls import budget
 from webdata_nb.calls.combined_progress import CombinedProgress
 from webdata_nb.calls.multi_input import MAX_CONCURRENT_INPUTS
+from webdata_nb.calls.provider_notice import announce_providers
 from webdata_nb.calls.single_call import TRANSIENT_ERRORS, stale_result
 from webdata_nb.contract import limits
 from webdata_nb.display.progress_view import UNITS
@@ -298,8 +299,12 @@ class _StreamLoop:
             show_progress(
                 description, spec.total, options, unit=unit, on_cancel=self._cancel
             ) as listener,
-            options.connection.client(options.settings) as client,
+            options.connection.client(
+                options.settings, on_start=listener.starting_service
+            ) as client,
         ):
+            await announce_providers(client, spec, options, listener)
+            listener.update(phase="")
             context = StreamContext(client, spec, options, size, listener, stats, self._cancelled)
             async with aclosing(_SOURCES[spec.op](context)) as batches:
                 async for batch in batches:

@@ -81,5 +81,7 @@ class CombinedProgress:
             credits=self._credits if self._has_credits else None,
             reserved=self._reserved if self._has_reserved else None,
             unlimited=self._listener.view.unlimited or view.unlimited,
+            phase=view.phase,
+            notice=view.notice or self._listener.view.notice,
             inputs=Inputs(count, self._finished, self._failed_inputs),
         )

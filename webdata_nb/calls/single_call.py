@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.cache.result import CallResult, deliver
 from webdata_nb.cache.result_cache import ResultCache
+from webdata_nb.calls.provider_notice import announce_providers
 from webdata_nb.display.progress_view import UNITS
 from webdata_nb.errors import (
     BadAnswer,
@@ -142,12 +143,17 @@ async def _run(spec: JobSpec, options: CallOptions, cache: ResultCache) -> CallR
     """Run the job or the listing of a request at the service."""
     description = f"{spec.op} {receipt.shorten(spec.subject)}"
     async with show_progress(description, spec.total, options, unit=UNITS[spec.op]) as listener:
-        async with options.connection.client(options.settings, seen_s=options.seen_s) as client:
+        connected = options.connection.client(
+            options.settings, seen_s=options.seen_s, on_start=listener.starting_service
+        )
+        async with connected as client:
+            await announce_providers(client, spec, options, listener)
             if spec.op == "creatives":
                 result = await creatives_listing.fetch(client, spec, options, listener)
             else:
                 reply = await runner.start_call(client, spec, options)
                 listener.job_id = reply.job_id
+                listener.update(phase="")
                 if options.cache:
                     cache.write_job_ref(cache.job_ref_of(spec, reply.job_id))
                 result = await runner.finish_call(client, spec, options, reply, listener.report)

@@ -57,6 +57,7 @@ class Bar(StaticPainter):
         self._bar = Quiet(
             total=view.goal,
             desc=view.description,
+            bar_format=_bar_format(view),
             unit=f" {view.unit}",
             file=sys.stderr,
             dynamic_ncols=True,
@@ -66,6 +67,7 @@ class Bar(StaticPainter):
     def paint(self, view: View) -> None:
         """Move the bar."""
         self._bar.total, self._bar.n = view.goal, view.completed
+        self._bar.bar_format = _bar_format(view)
         self._bar.set_postfix_str(_postfix(view), refresh=False)
         self._bar.refresh()
 
@@ -75,8 +77,14 @@ class Bar(StaticPainter):
         self._bar.close()
 
 
+def _bar_format(view: View) -> str | None:
+    """Return tqdm's format of a line without counts; None for its own format."""
+    return "{desc}: {elapsed}{postfix}" if view.phase else None
+
+
 def _postfix(view: View) -> str:
     words = [
+        view.phase,
         f"{view.failed} failed" if view.failed else "",
         view.status if view.ending is None else ENDED[view.ending],
     ]

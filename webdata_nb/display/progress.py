@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.display import bars
 from webdata_nb.display.marimo_bar import MarimoBar
+from webdata_nb.display.notice import Place, show_notice
 from webdata_nb.display.panel import Cancel, Panel
 from webdata_nb.display.progress_rate import ProgressRate
 from webdata_nb.display.progress_view import EndState, Painter, View
@@ -27,7 +28,6 @@ from webdata_nb.errors import InvalidArgument, JobCancelled, JobError, JobTimeou
 
 PainterFactory = Callable[[View], Painter]
 OnChange = Callable[[View], object]
-Place = Literal["marimo", "live", "headless", "terminal", "elsewhere"]
 
 log = logging.getLogger("webdata_nb")
 
@@ -137,11 +137,13 @@ class Listener:
     _painted_view: View | None = field(default=None, init=False)
     _rate: ProgressRate = field(default_factory=ProgressRate, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
+    _notice_shown: str = field(default="", init=False)
 
     def report(self, progress: Progress) -> None:
         """Store `progress`; may be called on any thread."""
         self.job_id = progress.job_id
         self.update(
+            phase="",
             total=self.view.total if progress.total is None else progress.total,
             completed=progress.completed,
             failed=sum(progress.failed.values()),
@@ -160,6 +162,10 @@ class Listener:
         if self.on_change is not None:
             self.on_change(self.view)
 
+    def starting_service(self) -> None:
+        """Show that the local service starts; may be called on any thread."""
+        self.update(phase="starting the local service")
+
     def ended(self, status: str) -> None:
         """Store the final state of the job."""
         self.update(status=status)
@@ -168,6 +174,9 @@ class Listener:
         """Paint changes; must be called on the waiting thread."""
         if self._painted_view is not None and self._painted_view.ending is not None:
             return
+        if self.view.notice != self._notice_shown and self.want is not False:
+            self._notice_shown = self.view.notice
+            show_notice(self.view.notice, place())
         now = time.monotonic()
         elapsed = int(now - self._began)
         view = replace(self.view, elapsed=elapsed, cancel_requested=self._cancelling)

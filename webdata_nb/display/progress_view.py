@@ -28,10 +28,12 @@ class Inputs:
 class View:
     """The state of a call that a painter shows.
 
-    `elapsed` is in seconds, `rate` in units per second, and `remaining` is the estimated number
-    of seconds left. `ending` is None while the job runs. `failures` counts failed units by kind of
-    error. `estimated_total` replaces an unknown `total`. `inputs` is set for a call with several
-    inputs, and `name` for a job that is shown by its id.
+    `phase` says what the call does before its job starts, and replaces the counts. `notice` is a
+    sentence that is shown once, above the progress. `elapsed` is in seconds, `rate` in units per
+    second, and `remaining` is the estimated number of seconds left. `ending` is None while the job
+    runs. `failures` counts failed units by kind of error. `estimated_total` replaces an unknown
+    `total`. `inputs` is set for a call with several inputs, and `name` for a job that is shown by
+    its id.
     """
 
     description: str
@@ -52,6 +54,8 @@ class View:
     estimated_total: int | None = None
     inputs: Inputs | None = None
     name: str = ""
+    phase: str = ""
+    notice: str = ""
 
     @property
     def goal(self) -> int | None:
@@ -83,7 +87,9 @@ class Painter(Protocol):
 
 
 def counts(view: View) -> str:
-    """Return the counts, such as `12/25 rows, 1 failed (timeout)`."""
+    """Return the counts, such as `12/25 rows, 1 failed (timeout)`; before them, the phase."""
+    if view.phase:
+        return view.phase
     failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
     return f"{_of_inputs(view.inputs)}{view.completed}{_of(view)} {view.unit}{failed}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.errors import LocalServiceError
@@ -30,12 +31,15 @@ __all__ = [
     "DataDirectory",
     "DiscoveredService",
     "LocalService",
+    "OnStart",
     "ensure",
     "find",
     "is_recoverable",
     "resolve_data_directory",
     "stop",
 ]
+
+OnStart = Callable[[], object]
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -47,6 +51,7 @@ async def ensure(
     current: LocalService | None = None,
     since: float = math.inf,
     deadline_s: float = START_TIMEOUT_S,
+    on_start: OnStart | None = None,
 ) -> LocalService:
     """Return a lease on the local service, which is started if none runs.
 
@@ -61,6 +66,8 @@ async def ensure(
         A time on the monotonic clock; a lease that was renewed after it is not renewed again.
     deadline_s
         Seconds to wait for a service to answer.
+    on_start
+        Called once, before the wait for a service that does not run yet.
 
     Returns
     -------
@@ -83,7 +90,7 @@ async def ensure(
         await current.close()
     try:
         async with asyncio.timeout(deadline_s):
-            service = await _attach_or_start(directory, session_settings)
+            service = await _attach_or_start(directory, session_settings, on_start)
     except TimeoutError:
         raise LocalServiceError(_timeout_message(directory, deadline_s)) from None
     except OSError as error:
@@ -95,16 +102,21 @@ async def ensure(
 
 
 async def _attach_or_start(
-    directory: DataDirectory, session_settings: SessionSettings
+    directory: DataDirectory, session_settings: SessionSettings, on_start: OnStart | None
 ) -> LocalService:
+    announced = False
     while True:
         discovered = await discover(directory)
         if discovered is not None:
             service = await _attach_or_replace(directory, discovered, session_settings)
             if service is not None:
                 return service
-        elif not directory.is_served():
-            await start_service(directory)
+        else:
+            if on_start is not None and not announced:
+                announced = True
+                on_start()
+            if not directory.is_served():
+                await start_service(directory)
         await asyncio.sleep(POLL_S)
 
 
