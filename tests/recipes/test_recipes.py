@@ -1,0 +1,246 @@
+"""The recipes run as they are printed, against a real site, real providers and a real service."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pytest
+
+import webdata_nb
+from tests.recipes import web
+from tests.shell import Shell
+from tests.site.server import Site
+from webdata_nb import local, settings
+from webdata_nb.bridge import synced
+from webdata_nb.contract.choices import ENGINES
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = CHECKOUT / "docs" / "recipes"
+PAGES: Final = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")
+BLOCK: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# The six tasks that take at most five lines, imports aside.
+SHORT: Final = {
+    "broken-links",
+    "compare-crawls",
+    "failed-queries",
+    "offline",
+    "price-table",
+    "resume",
+}
+_SCREEN_LINES: Final = 45
+_MAX_STATEMENT_LINES: Final = 5
+stop = synced(local.stop)
+
+
+@dataclass(slots=True)
+class World:
+    """What a recipe runs against, and the variables that it uses and sets."""
+
+    site: Site
+    folder: Path
+    patch: pytest.MonkeyPatch
+    failing_queries: set[str] = field(default_factory=set)
+    names: dict[str, Any] = field(default_factory=dict)
+
+    def run(
+        self, recipe: str, block: int = 0, *, before: Mapping[str, Callable[[], object]] = {}
+    ) -> dict[str, Any]:
+        """Run a block of a recipe on the site; return its variables, with its last `value`.
+
+        `before` maps the start of a statement to what happens before it.
+        """
+        code = blocks(FOLDER / f"{recipe}.md")[block].replace(web.ADDRESS, self.site.url)
+        happened = 0
+        for statement in ast.parse(code).body:
+            source = ast.get_source_segment(code, statement) or ""
+            for start, happen in before.items():
+                if source.startswith(start):
+                    happen()
+                    happened += 1
+            if isinstance(statement, ast.Expr):
+                self.names["value"] = eval(source, self.names)
+            else:
+                exec(source, self.names)
+        assert happened == len(before)
+        return self.names
+
+
+def blocks(page: Path) -> list[str]:
+    return BLOCK.findall(page.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give the recipes a local service, which is stopped after the last one."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("home")
+        patch.setenv("WEBDATA_HOME", str(folder))
+        with webdata_nb.connect():
+            yield folder
+        stop(settings.current())
+
+
+@pytest.fixture
+def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("WEBDATA_HOME", str(home))
+    monkeypatch.setenv("WEBDATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    with Site() as site, webdata_nb.connect():
+        web.build(site)
+        failing: set[str] = set()
+        for name, value in web.serve_providers(site, failing).items():
+            monkeypatch.setenv(name, value)
+        for engine in ENGINES:
+            name = "brave" if engine == "engine_two" else "searxng"
+            monkeypatch.setenv(f"WEBDATA_{engine.upper()}", name)
+        yield World(site, tmp_path, monkeypatch, failing)
+
+
+def test_recipes_are_listed_and_short() -> None:
+    index = (FOLDER / "index.md").read_text("utf-8")
+    assert len(PAGES) >= 11
+    assert [page.name for page in PAGES if f"({page.name})" not in index] == []
+    assert [page.name for page in PAGES if len(page.read_text().splitlines()) > _SCREEN_LINES] == []
+
+
+@pytest.mark.parametrize("name", sorted(SHORT))
+def test_common_task_takes_five_lines(name: str) -> None:
+    lines = [line for line in blocks(FOLDER / f"{name}.md")[0].splitlines() if line.strip()]
+    code = [line for line in lines if not re.match(r"from \w+ import |import ", line)]
+    assert len(code) <= _MAX_STATEMENT_LINES
+
+
+def test_broken_links(world: World) -> None:
+    links = world.run("broken-links")["value"]
+    site = world.site
+    assert set(links["url"]) == {site.at("/docs/"), site.at("/docs/b.html")}
+    assert set(links["link"]) == {site.at(web.BROKEN)}
+    assert set(links["status_code"]) == {404}
+
+
+@pytest.mark.slow
+def test_price_table(world: World) -> None:
+    prices = world.run("price-table")["prices"]
+    assert dict(zip(prices["name"], prices["price"], strict=True)) == web.PRICES
+    assert prices["url"].str.startswith(world.site.at("/shop/")).all()
+
+
+@pytest.mark.slow
+def test_price_history(world: World) -> None:
+    world.run("watch-a-price")
+    web.set_price(world.site, "kettle", 24.0)
+    history = world.run("watch-a-price")["history"]
+    assert history.sort_values("taken_at")["price"].tolist() == [29.5, 24.0]
+
+
+@pytest.mark.slow
+def test_comparison_of_crawls(world: World) -> None:
+    def change() -> None:
+        world.site.page("/docs/a.html", "<title>New</title><p>New text")
+
+    changes = world.run("compare-crawls", before={"after": change})["value"]
+    assert changes["url"].tolist() == [world.site.at("/docs/a.html")]
+    assert changes["change"].tolist() == ["changed"]
+
+
+@pytest.mark.slow
+def test_corpus(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = world.run("corpus")["corpus"]
+    paths = {path for path in web.PAGES if path.startswith(("/docs/", "/articles/"))}
+    assert {world.site.at(path) for path in paths} <= set(corpus["url"])
+    assert corpus["markdown"].str.contains("has a paragraph of its own").all()
+    assert " pages\n" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_comparison_of_engines(world: World) -> None:
+    ranks = world.run("compare-engines")["value"]
+    assert ranks.loc["https://r.test/7"].tolist() == [8, 1]
+    assert ranks.loc["https://r.test/0"].isna().tolist() == [False, True]
+
+
+@pytest.mark.slow
+def test_failed_queries(world: World) -> None:
+    world.names["queries"] = [f"query {n}" for n in range(50)]
+    world.failing_queries |= {"query 7", "query 30"}
+
+    def repair() -> None:
+        assert world.names["value"]["query"].tolist() == ["query 7", "query 30"]
+        world.failing_queries.clear()
+
+    hits = world.run("failed-queries", before={"hits = retry": repair})["hits"]
+    assert hits["success"].all()
+    assert hits["query"].nunique() == 50
+    assert hits.attrs["webdata"]["counts"]["failed"] == 0
+
+
+@pytest.mark.slow
+def test_many_queries(world: World) -> None:
+    queries = [f"query {n}" for n in range(550)]
+    (world.folder / "queries.txt").write_text("\n".join(queries), encoding="utf-8")
+    world.run("batch-queries")
+    hits = pd.concat(map(pd.read_parquet, sorted(world.folder.glob("hits-*.parquet"))))
+    assert hits["query"].unique().tolist() == queries
+    asked = len(world.site.requests)
+    world.run("batch-queries")
+    assert len(world.site.requests) == asked
+
+
+@pytest.mark.slow
+def test_resuming_after_the_kernel_died(world: World) -> None:
+    gate = world.site.hold("/docs/b.html")
+    code = f"import webdata_nb as w; w.crawl_df({world.site.at('/docs/')!r}, max_pages=4)"
+    kernel = subprocess.Popen([sys.executable, "-c", code], cwd=CHECKOUT)
+    world.site.wait_for("/docs/b.html")
+    kernel.kill()
+    kernel.wait()
+    gate.release()
+    pages = world.run("resume")["pages"]
+    assert set(pages["url"]) == {world.site.at(path) for path in web.PAGES if "/docs/" in path} | {
+        world.site.at(web.BROKEN)
+    }
+
+
+@pytest.mark.slow
+def test_offline(world: World) -> None:
+    first = webdata_nb.crawl_df(world.site.at("/docs/"))
+    world.site.close()
+    try:
+        pages = world.run("offline")["pages"]
+        assert pages.equals(first)
+        replayed = world.run("offline", 1)["pages"]
+        assert replayed.equals(first)
+        assert replayed.attrs["webdata"]["cache"] == "replay"
+    finally:
+        webdata_nb.options.offline = None
+
+
+@pytest.mark.slow
+def test_team(world: World, tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "team")
+    words = ("--mode", "team", "--port", "0", "--allow-network", "127.0.0.0/8")
+    key = shell.run("keys", "create", "--name", "alice").stdout.strip()
+    with shell.start("serve", *words) as process:
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if "serves http://" in line)
+            world.patch.setenv("ALICE_KEY", key)
+            url = line.rsplit(maxsplit=1)[1]
+            connect: Callable[..., Any] = webdata_nb.connect
+            world.patch.setattr(
+                webdata_nb, "connect", lambda **o: connect(**(o | {"base_url": url}))
+            )
+            names = world.run("team")
+            assert names["pages"]["success"].sum() == 3
+            assert names["value"]["used"].iloc[0] > 0
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
